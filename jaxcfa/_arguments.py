@@ -1,0 +1,48 @@
+"""Checking the arguments of public functions."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .model import Model
+
+_CONFIGURATIONS = ("q", "q0", "q1")
+
+
+def as_arrays(model: Model, **arguments) -> list[Array]:
+    """The arguments as floating-point arrays of the shapes that the model demands.
+
+    Names say what is expected: `q`, `q0`, `q1` (nq,); `f_ext` (nb, 6), zero where `None`; any other (nv,).
+
+    **Raises:** `ValueError` naming the argument, its shape, the expected one and, for a batch, the remedy.
+    """
+    return [_as_array(model, name, value) for name, value in arguments.items()]
+
+
+def _as_array(model: Model, name: str, value) -> Array:
+    shape, letters = _expected(model, name)
+    if value is None and name == "f_ext":
+        return jnp.zeros(shape, model.dtype)
+    array = jnp.asarray(value)
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        if jnp.issubdtype(array.dtype, jnp.complexfloating):
+            raise ValueError(f"{name} must be real, got dtype {array.dtype}.")
+        array = array.astype(model.dtype)
+    if array.shape != shape:
+        batch = array.ndim > len(shape) and array.shape[-len(shape) :] == shape
+        remedy = " Functions are for one state; batch them with jax.vmap." if batch else ""
+        raise ValueError(f"{name} must have shape {letters} = {shape}, got {array.shape}.{remedy}")
+    return array
+
+
+def _expected(model: Model, name: str) -> tuple[tuple[int, ...], str]:
+    if name in _CONFIGURATIONS:
+        return (model.nq,), "(nq,)"
+    if name == "f_ext":
+        return (model.nb, 6), "(nb, 6)"
+    return (model.nv,), "(nv,)"
+
+
+def is_concrete(*trees) -> bool:
+    """Whether values can be looked at: no leaf is being traced."""
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))

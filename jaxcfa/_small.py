@@ -1,0 +1,72 @@
+"""Products of tiny vectors and matrices (3 and 6 wide), written as sums of broadcast multiplies.
+
+`@`, `einsum` and `jnp.sum(a * b)` are deliberately not used on such operands. Under `vmap` they become a
+`dot_general` or a reduction that XLA:CPU does not fuse with its neighbours (or hands to an external kernel
+library), which costs a factor of three to eight. Explicit sums become plain fused element-wise loops on every
+backend. `tests/test_fusion.py` guards this.
+
+All functions broadcast over leading axes.
+"""
+
+import functools
+import operator
+from collections.abc import Iterable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+def sum_of(terms: Iterable[Array]) -> Array:
+    """Sum of a non-empty iterable of arrays, as a chain of additions."""
+    return functools.reduce(operator.add, terms)
+
+
+def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Float[Array, "*#batch n m"]:
+    """Matrix product `a b`; zero inner size gives zeros."""
+    inner = a.shape[-1]
+    if inner == 0:
+        return jnp.zeros((*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
+    return sum_of(a[..., :, k, None] * b[..., None, k, :] for k in range(inner))
+
+
+def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Float[Array, "*#batch n"]:
+    """Matrix-vector product `a x`; zero inner size gives zeros."""
+    inner = a.shape[-1]
+    if inner == 0:
+        return jnp.zeros((*jnp.broadcast_shapes(a.shape[:-2], x.shape[:-1]), a.shape[-2]), a.dtype)
+    return sum_of(a[..., :, k] * x[..., k, None] for k in range(inner))
+
+
+def dot(a: Float[Array, "*#batch k"], b: Float[Array, "*#batch k"]) -> Float[Array, "*#batch"]:
+    """Inner product of the last axes."""
+    return sum_of(a[..., k] * b[..., k] for k in range(a.shape[-1]))
+
+
+def cross(a: Float[Array, "*#batch 3"], b: Float[Array, "*#batch 3"]) -> Float[Array, "*#batch 3"]:
+    """Vector product `a x b`."""
+    ax, ay, az = a[..., 0], a[..., 1], a[..., 2]
+    bx, by, bz = b[..., 0], b[..., 1], b[..., 2]
+    return jnp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
+
+
+def outer(a: Float[Array, "*#batch n"], b: Float[Array, "*#batch m"]) -> Float[Array, "*#batch n m"]:
+    """Outer product `a b^T`."""
+    return a[..., :, None] * b[..., None, :]
+
+
+def transpose(a: Float[Array, "*batch n m"]) -> Float[Array, "*batch m n"]:
+    """Transpose of the last two axes."""
+    return jnp.swapaxes(a, -1, -2)
+
+
+def symmetrise(a: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
+    """Symmetric part `(a + a^T) / 2`."""
+    return 0.5 * (a + transpose(a))
+
+
+def skew(a: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
+    """The matrix `[a]x` with `skew(a) b = a x b`."""
+    x, y, z = a[..., 0], a[..., 1], a[..., 2]
+    o = jnp.zeros_like(x)
+    rows = [jnp.stack(row, axis=-1) for row in ((o, -z, y), (z, o, -x), (-y, x, o))]
+    return jnp.stack(rows, axis=-2)

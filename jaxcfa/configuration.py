@@ -1,0 +1,64 @@
+"""The configuration manifold: neutral and random points, displacements and differences."""
+
+import jax
+import jax.numpy as jnp
+
+from ._arguments import as_arrays
+from ._types import Configuration, Key, Velocity
+from .model import Model, map_joints
+
+
+def neutral(model: Model) -> Configuration:
+    """The zero configuration: zero angles and displacements, identity quaternions."""
+    return map_joints(model, lambda joint, _: joint.neutral(), ("q", jnp.zeros(model.nq, model.dtype)), out="q").astype(
+        model.dtype
+    )
+
+
+def random_configuration(model: Model, key: Key) -> Configuration:
+    """A random configuration within the joint limits.
+
+    Coordinates without limits: angles are uniform in [-pi, pi], displacements in [-1, 1] m, orientations uniform.
+    """
+    return _random_configuration(model, key)
+
+
+@jax.jit
+def _random_configuration(model: Model, key: Key) -> Configuration:
+    # One key per body, folded in by number: a body's draw does not depend on the other bodies.
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(model.nb))
+    limits = model.limits
+    return map_joints(
+        model,
+        lambda joint, k, lower, upper: joint.random(k, lower, upper),
+        ("body", keys),
+        ("q", limits.lower),
+        ("q", limits.upper),
+        out="q",
+    )
+
+
+def integrate(model: Model, q: Configuration, v: Velocity, dt: float = 1.0) -> Configuration:
+    """The configuration after moving from `q` with constant velocity `v` [rad/s, m/s] for `dt` [s].
+
+    Quaternions follow the exponential map and stay normalised; the position and the orientation of a free joint
+    move independently (as in MuJoCo; Pinocchio follows a screw motion instead).
+    """
+    q, v = as_arrays(model, q=q, v=v)
+    return _integrate(model, q, v * dt)
+
+
+@jax.jit
+def _integrate(model: Model, q: Configuration, dv: Velocity) -> Configuration:
+    return map_joints(model, lambda joint, q, dv: joint.integrate(q, dv), ("q", q), ("v", dv), out="q")
+
+
+def difference(model: Model, q0: Configuration, q1: Configuration) -> Velocity:
+    """The shortest displacement (nv,) from `q0` to `q1`: `integrate(model, q0, difference(model, q0, q1)) = q1`."""
+    q0, q1 = as_arrays(model, q0=q0, q1=q1)
+    return _difference(model, q0, q1)
+
+
+@jax.jit
+def _difference(model: Model, q0: Configuration, q1: Configuration) -> Velocity:
+    return map_joints(model, lambda joint, a, b: joint.difference(a, b), ("q", q0), ("q", q1), out="v")

@@ -1,0 +1,82 @@
+"""The interface of a joint type."""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._types import Key
+from ..spatial import Transform
+
+
+class AbstractJoint(eqx.Module):
+    """One joint: how a body may move relative to the joint frame fixed in its parent.
+
+    A new joint type is a subclass; nothing has to be registered. Array fields are the joint's parameters: in a
+    model they are stacked over all joints of the same structure, may be batched and are differentiable. All methods
+    are for one joint and must be traceable by JAX.
+
+    The body's frame coincides with the joint frame where `transform(q)` is the identity. Motion vectors are
+    `[angular; linear]` in body axes about the body's origin; `v` are the joint's velocity coordinates. The methods
+    are tied together by two laws, which `check_joint` verifies numerically:
+
+    - the body moves with `motion_subspace(q) v` when `q` moves along `integrate(q, t v)`;
+    - `bias(q, v)` is the rate of `motion_subspace(q) v` along that motion, at constant `v`.
+
+    **Attributes:** `nq`, `nv`: number of configuration and of velocity coordinates.
+    """
+
+    nq: eqx.AbstractVar[int]
+    nv: eqx.AbstractVar[int]
+
+    @abc.abstractmethod
+    def transform(self, q: Float[Array, "nq"]) -> Transform:
+        """Pose of the body in the joint frame."""
+
+    @abc.abstractmethod
+    def motion_subspace(self, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
+        """Matrix S: the body's velocity relative to its parent is `S v`, in body axes about the body's origin."""
+
+    @abc.abstractmethod
+    def bias(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
+        """Apparent derivative `(dS/dt) v`, component by component in body axes; zero where S is constant."""
+
+    @abc.abstractmethod
+    def integrate(self, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
+        """Configuration reached from `q` by the displacement `dv` (velocity times time)."""
+
+    @abc.abstractmethod
+    def difference(self, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
+        """The shortest displacement with `integrate(q0, dv) = q1`."""
+
+    @abc.abstractmethod
+    def neutral(self) -> Float[Array, "nq"]:
+        """The zero configuration."""
+
+    @abc.abstractmethod
+    def random(self, key: Key, lower: Float[Array, "nq"], upper: Float[Array, "nq"]) -> Float[Array, "nq"]:
+        """A random configuration; coordinates with finite limits stay within them."""
+
+
+def unit_axis(axis) -> np.ndarray:
+    """Field converter: a joint axis as a unit vector; `ValueError` for anything else."""
+    array = np.asarray(axis, dtype=float)
+    if array.shape != (3,):
+        raise ValueError(f"A joint axis needs 3 components, got shape {array.shape}.")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"A joint axis must be finite, got {array.tolist()}.")
+    length = np.linalg.norm(array)
+    if length < 1e-12:
+        raise ValueError(f"A joint axis must not be zero, got {array.tolist()}; give its direction, e.g. (0, 0, 1).")
+    return array / length
+
+
+def uniform(key: Key, lower: Array, upper: Array, default: float) -> Array:
+    """Uniform between the limits, where infinite ones are replaced by `default` beyond the other or zero."""
+    low_known, high_known = jnp.isfinite(lower), jnp.isfinite(upper)
+    low = jnp.where(low_known, lower, jnp.where(high_known, jnp.minimum(-default, upper - default), -default))
+    high = jnp.where(high_known, upper, jnp.where(low_known, jnp.maximum(default, lower + default), default))
+    return low + (high - low) * jax.random.uniform(key, jnp.shape(low), low.dtype)

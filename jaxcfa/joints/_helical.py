@@ -1,0 +1,48 @@
+"""Helical (screw) joint."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._types import Key
+from ..spatial import Transform, axis_angle_to_matrix, unit
+from ._base import AbstractJoint, uniform, unit_axis
+
+
+class Helical(AbstractJoint):
+    """Rotation by `q` [rad] about `axis` with a translation of `pitch q` along it.
+
+    **Arguments:** `axis`: direction of the screw axis, through the body's origin. `pitch`: advance per radian
+    [m/rad]; zero is a revolute joint.
+    """
+
+    axis: Float[Array | np.ndarray, "3"] = eqx.field(converter=unit_axis)
+    pitch: Float[Array | np.ndarray, ""] = eqx.field(converter=np.asarray)
+    nq: ClassVar[int] = 1
+    nv: ClassVar[int] = 1
+
+    def transform(self, q: Float[Array, "1"]) -> Transform:
+        axis = unit(self.axis)
+        return Transform(axis_angle_to_matrix(axis, q[0]), self.pitch * q[0] * axis)
+
+    def motion_subspace(self, q: Float[Array, "1"]) -> Float[Array, "6 1"]:
+        axis = unit(self.axis)
+        return jnp.concatenate([axis, self.pitch * axis])[:, None]
+
+    def bias(self, q: Float[Array, "1"], v: Float[Array, "1"]) -> Float[Array, "6"]:
+        return jnp.zeros(6, jnp.result_type(self.axis, v))
+
+    def integrate(self, q: Float[Array, "1"], dv: Float[Array, "1"]) -> Float[Array, "1"]:
+        return q + dv
+
+    def difference(self, q0: Float[Array, "1"], q1: Float[Array, "1"]) -> Float[Array, "1"]:
+        return q1 - q0
+
+    def neutral(self) -> Float[Array, "1"]:
+        return jnp.zeros(1, self.axis.dtype)
+
+    def random(self, key: Key, lower: Float[Array, "1"], upper: Float[Array, "1"]) -> Float[Array, "1"]:
+        return uniform(key, lower, upper, jnp.pi)

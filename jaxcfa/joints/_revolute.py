@@ -1,0 +1,42 @@
+"""Revolute joint."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._types import Key
+from ..spatial import Transform, axis_angle_to_matrix, unit
+from ._base import AbstractJoint, uniform, unit_axis
+
+
+class Revolute(AbstractJoint):
+    """Rotation by `q` [rad] about `axis`, a line through the body's origin."""
+
+    axis: Float[Array | np.ndarray, "3"] = eqx.field(converter=unit_axis)
+    nq: ClassVar[int] = 1
+    nv: ClassVar[int] = 1
+
+    def transform(self, q: Float[Array, "1"]) -> Transform:
+        return Transform(axis_angle_to_matrix(unit(self.axis), q[0]), jnp.zeros(3, q.dtype))
+
+    def motion_subspace(self, q: Float[Array, "1"]) -> Float[Array, "6 1"]:
+        axis = unit(self.axis)
+        return jnp.concatenate([axis, jnp.zeros_like(axis)])[:, None]
+
+    def bias(self, q: Float[Array, "1"], v: Float[Array, "1"]) -> Float[Array, "6"]:
+        return jnp.zeros(6, jnp.result_type(self.axis, v))
+
+    def integrate(self, q: Float[Array, "1"], dv: Float[Array, "1"]) -> Float[Array, "1"]:
+        return q + dv
+
+    def difference(self, q0: Float[Array, "1"], q1: Float[Array, "1"]) -> Float[Array, "1"]:
+        return q1 - q0
+
+    def neutral(self) -> Float[Array, "1"]:
+        return jnp.zeros(1, self.axis.dtype)
+
+    def random(self, key: Key, lower: Float[Array, "1"], upper: Float[Array, "1"]) -> Float[Array, "1"]:
+        return uniform(key, lower, upper, jnp.pi)

@@ -1,0 +1,22 @@
+"""Robot models: the static `Topology`, the pytree `Model`, and ways to build one."""
+
+from ._assemble import STANDARD_GRAVITY as STANDARD_GRAVITY
+from ._attachments import Actuators as Actuators, Keyframes as Keyframes
+from ._builder import ModelBuilder as ModelBuilder
+from ._constraints import (
+    AbstractConstraint as AbstractConstraint,
+    Connect as Connect,
+    JointCoupling as JointCoupling,
+    Weld as Weld,
+)
+from ._joint_groups import (
+    MotionSubspace as MotionSubspace,
+    join_dofs as join_dofs,
+    joint_of_body as joint_of_body,
+    map_joints as map_joints,
+    motion_subspace_blocks as motion_subspace_blocks,
+    split_dofs as split_dofs,
+)
+from ._mechanisms import chain as chain, random_tree as random_tree
+from ._model import Limits as Limits, Model as Model
+from ._topology import WORLD as WORLD, Topology as Topology

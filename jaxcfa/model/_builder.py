@@ -1,0 +1,324 @@
+"""Building a model body by body."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..joints import AbstractJoint, Fixed
+from ..spatial import Transform
+from ._assemble import STANDARD_GRAVITY, assemble, group_joints
+from ._model import Model
+from ._topology import WORLD
+
+_DOF_DEFAULTS = {
+    "armature": 0.0,
+    "damping": 0.0,
+    "friction_loss": 0.0,
+    "stiffness": 0.0,
+    "velocity_limit": np.inf,
+    "effort_limit": np.inf,
+}
+_NOT_NEGATIVE = ("armature", "damping", "friction_loss", "velocity_limit", "effort_limit")
+_Q_DEFAULTS = {"spring_reference": None, "lower": -np.inf, "upper": np.inf}
+_MODEL_KEYS = {"velocity_limit": "velocity", "effort_limit": "effort"}
+
+
+class _Link(NamedTuple):
+    """A body as it was added, fixed ones included."""
+
+    name: str
+    joint_name: str
+    parent: int
+    joint: AbstractJoint
+    rotation: np.ndarray
+    translation: np.ndarray
+    mass: float
+    com: np.ndarray
+    inertia: np.ndarray
+    dofs: dict[str, np.ndarray]
+
+
+class _Frame(NamedTuple):
+    name: str
+    link: int
+    rotation: np.ndarray
+    translation: np.ndarray
+
+
+class ModelBuilder:
+    """Adds bodies one by one, then builds a `Model`.
+
+    Bodies attached by a `Fixed` joint are merged into their parent when the model is built; they stay available as
+    frames under their own name.
+
+    ```python
+    builder = jaxcfa.ModelBuilder()
+    upper = builder.add_body("upper_arm", joint=Revolute((0, 1, 0)), mass=2.0, com=(0, 0, 0.2), inertia=0.01)
+    builder.add_body("forearm", upper, Revolute((0, 1, 0)), (0, 0, 0.4), mass=1.0, com=(0, 0, 0.2), inertia=0.01)
+    builder.add_frame("hand", "forearm", (0, 0, 0.4))
+    model = builder.build()
+    ```
+    """
+
+    def __init__(self):
+        self._links: list[_Link] = []
+        self._frames: list[_Frame] = []
+        self._index: dict[str, int] = {}
+        self._joint_names: set[str] = set()
+
+    def add_body(
+        self,
+        name: str | None = None,
+        parent: str | int | None = None,
+        joint: AbstractJoint | None = None,
+        placement=None,
+        *,
+        mass: float = 0.0,
+        com: Sequence[float] = (0.0, 0.0, 0.0),
+        inertia=0.0,
+        joint_name: str | None = None,
+        **dofs,
+    ) -> int:
+        """Add a body and the joint that attaches it to its parent.
+
+        **Arguments:**
+
+        - `name`: unique; `"body{i}"` by default.
+        - `parent`: name, or number as returned by this method; `None` for the world.
+        - `joint`: `Fixed()` by default.
+        - `placement`: pose of the joint's frame in the parent's: a `Transform`, a 4 x 4 matrix, or a translation [m].
+        - `mass` [kg], `com` [m], `inertia` [kg m^2]: rotational inertia about the centre of mass, in body axes: a
+          3 x 3 matrix, three principal moments, or one number for all three.
+        - `joint_name`: unique; `"{name}_joint"` by default.
+        - `armature`, `damping`, `friction_loss`, `stiffness`, `velocity_limit`, `effort_limit`: one number, or one
+          for each degree of freedom. `spring_reference`, `lower`, `upper`: one number, or one for each
+          configuration coordinate of the joint.
+
+        **Returns:** the number of the body, to be used as `parent`. (Bodies of the finished model are numbered
+        without the merged ones.)
+
+        **Raises:** `ValueError` for duplicate names, unknown parents, and sizes or values that make no sense.
+        """
+        number = len(self._links)
+        name = f"body{number}" if name is None else name
+        joint_name = f"{name}_joint" if joint_name is None else joint_name
+        joint = Fixed() if joint is None else joint
+        what = f"body {name!r}"
+        if name in self._index or joint_name in self._joint_names:
+            kind, duplicate = ("body or frame", name) if name in self._index else ("joint", joint_name)
+            raise ValueError(f"Duplicate {kind} name {duplicate!r}; names must be unique.")
+        if not isinstance(joint, AbstractJoint):
+            raise ValueError(f"The joint of {what} must be an instance of a joint type, got {joint!r}.")
+        rotation, translation = _as_pose(placement, what)
+        link = _Link(
+            name,
+            joint_name,
+            self._find(parent, what),
+            joint,
+            rotation,
+            translation,
+            _as_mass(mass, what),
+            _as_finite(com, (3,), f"centre of mass of {what}"),
+            _as_inertia(inertia, what),
+            _as_dofs(dofs, joint, what),
+        )
+        self._links.append(link)
+        self._index[name] = number
+        self._joint_names.add(joint_name)
+        return number
+
+    def add_frame(self, name: str, body: str | int | None = None, placement=None) -> None:
+        """Add a named frame at `placement` (as for `add_body`) in a body, or in the world."""
+        what = f"frame {name!r}"
+        if name in self._index or any(frame.name == name for frame in self._frames):
+            raise ValueError(f"Duplicate body or frame name {name!r}; names must be unique.")
+        self._frames.append(_Frame(name, self._find(body, what), *_as_pose(placement, what)))
+
+    def _find(self, link: str | int | None, what: str) -> int:
+        if link is None:
+            return WORLD
+        if isinstance(link, str):
+            if link not in self._index:
+                raise ValueError(f"{what.capitalize()} refers to unknown body {link!r}; add that one first.")
+            return self._index[link]
+        if not WORLD <= link < len(self._links):
+            raise ValueError(f"{what.capitalize()} refers to body {link}, but only {len(self._links)} were added.")
+        return int(link)
+
+    def build(self, *, gravity=STANDARD_GRAVITY, dtype=None) -> Model:
+        """The model of all bodies added so far.
+
+        **Arguments:** `gravity` (3,) [m/s^2], world axes. `dtype`: of the arrays; JAX's default float type if absent.
+        """
+        gravity = _as_finite(gravity, (3,), "gravity")
+        merged = _merge_fixed(self._links)
+        links = [self._links[i] for i in merged.moving]
+        joints, group_bodies = group_joints([link.joint for link in links])
+        frames = [*merged.frames, *(_carried(frame, merged) for frame in self._frames)]
+        return assemble(
+            np.array([merged.body[link.parent] for link in links], dtype=np.int64).reshape(-1),
+            joints,
+            group_bodies,
+            rotation=_stack([pose[0] for pose in merged.joint_poses], (3, 3)),
+            translation=_stack([pose[1] for pose in merged.joint_poses], (3,)),
+            mass=np.array([body.mass for body in merged.inertias]),
+            com=_stack([body.com for body in merged.inertias], (3,)),
+            inertia=_stack([body.inertia for body in merged.inertias], (3, 3)),
+            body_names=[link.name for link in links],
+            joint_names=[link.joint_name for link in links],
+            dofs=_collect_dofs(links),
+            frame_names=[frame.name for frame in frames],
+            frame_bodies=[frame.link for frame in frames],
+            frame_rotation=_stack([frame.rotation for frame in frames], (3, 3)),
+            frame_translation=_stack([frame.translation for frame in frames], (3,)),
+            gravity=gravity,
+            dtype=dtype,
+        )
+
+
+class _Mass(NamedTuple):
+    """Mass, centre of mass and inertia about it."""
+
+    mass: float
+    com: np.ndarray
+    inertia: np.ndarray
+
+    def moved(self, rotation: np.ndarray, translation: np.ndarray) -> "_Mass":
+        return _Mass(self.mass, rotation @ self.com + translation, rotation @ self.inertia @ rotation.T)
+
+    def plus(self, other: "_Mass") -> "_Mass":
+        total = self.mass + other.mass
+        com = (self.mass * self.com + other.mass * other.com) / total if total > 0 else np.zeros(3)
+        inertia = self.inertia + other.inertia
+        for part in (self, other):
+            d = part.com - com
+            inertia = inertia + part.mass * (d @ d * np.eye(3) - np.outer(d, d))
+        return _Mass(total, com, inertia)
+
+
+class _Merged:
+    """Bookkeeping of `_merge_fixed`: moving links, and for every link its body and its pose in that body."""
+
+    def __init__(self):
+        self.moving: list[int] = []
+        self.body: dict[int, int] = {WORLD: WORLD}
+        self.pose: dict[int, tuple[np.ndarray, np.ndarray]] = {WORLD: (np.eye(3), np.zeros(3))}
+        self.joint_poses: list[tuple[np.ndarray, np.ndarray]] = []
+        self.inertias: list[_Mass] = []
+        self.frames: list[_Frame] = []
+
+
+def _merge_fixed(links: list[_Link]) -> _Merged:
+    merged = _Merged()
+    for number, link in enumerate(links):
+        body = merged.body[link.parent]
+        rotation, translation = merged.pose[link.parent]
+        pose = (rotation @ link.rotation, rotation @ link.translation + translation)
+        mass = _Mass(link.mass, link.com, link.inertia)
+        if link.joint.nv:
+            merged.body[number], merged.pose[number] = len(merged.moving), merged.pose[WORLD]
+            merged.moving.append(number)
+            merged.joint_poses.append(pose)
+            merged.inertias.append(mass)
+        else:
+            merged.body[number], merged.pose[number] = body, pose
+            merged.frames.append(_Frame(link.name, body, *pose))
+            if body != WORLD:
+                merged.inertias[body] = merged.inertias[body].plus(mass.moved(*pose))
+    return merged
+
+
+def _carried(frame: _Frame, merged: _Merged) -> _Frame:
+    rotation, translation = merged.pose[frame.link]
+    return _Frame(
+        frame.name, merged.body[frame.link], rotation @ frame.rotation, rotation @ frame.translation + translation
+    )
+
+
+def _collect_dofs(links: list[_Link]) -> dict[str, np.ndarray]:
+    keys = (*_DOF_DEFAULTS, *_Q_DEFAULTS)
+    return {_MODEL_KEYS.get(key, key): _stack([link.dofs[key] for link in links], None) for key in keys}
+
+
+def _stack(arrays: list[np.ndarray], shape: tuple[int, ...] | None) -> np.ndarray:
+    if shape is None:
+        return np.concatenate(arrays) if arrays else np.zeros(0)
+    return np.stack(arrays) if arrays else np.zeros((0, *shape))
+
+
+def _as_finite(x, shape: tuple[int, ...], what: str) -> np.ndarray:
+    array = np.asarray(x, dtype=float)
+    if array.shape != shape:
+        raise ValueError(f"The {what} must have shape {shape}, got {array.shape}.")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"The {what} must be finite, got {array.tolist()}.")
+    return array
+
+
+def _as_mass(mass, what: str) -> float:
+    value = float(_as_finite(mass, (), f"mass of {what}"))
+    if value < 0:
+        raise ValueError(f"The mass of {what} must not be negative, got {value}.")
+    return value
+
+
+def _as_inertia(inertia, what: str) -> np.ndarray:
+    array = np.asarray(inertia, dtype=float)
+    if array.ndim == 0:
+        array = array * np.eye(3)
+    elif array.shape == (3,):
+        array = np.diag(array)
+    array = _as_finite(array, (3, 3), f"inertia of {what}")
+    if not np.allclose(array, array.T, rtol=1e-6, atol=1e-12):
+        raise ValueError(f"The inertia of {what} must be symmetric, got {array.tolist()}.")
+    return 0.5 * (array + array.T)
+
+
+def _as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
+    if placement is None:
+        return np.eye(3), np.zeros(3)
+    if isinstance(placement, Transform):
+        rotation, translation = np.asarray(placement.rotation, float), np.asarray(placement.translation, float)
+    else:
+        array = np.asarray(placement, dtype=float)
+        if array.shape not in ((3,), (4, 4)):
+            raise ValueError(
+                f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, got shape {array.shape}."
+            )
+        rotation, translation = (np.eye(3), array) if array.ndim == 1 else (array[:3, :3], array[:3, 3])
+    rotation = _as_finite(rotation, (3, 3), f"rotation of {what}")
+    translation = _as_finite(translation, (3,), f"translation of {what}")
+    if not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-5) or np.linalg.det(rotation) < 0:
+        raise ValueError(f"The rotation of {what} must be a proper rotation matrix, got {rotation.tolist()}.")
+    return rotation, translation
+
+
+def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndarray]:
+    unknown = sorted(set(values) - set(_DOF_DEFAULTS) - set(_Q_DEFAULTS))
+    if unknown:
+        raise ValueError(
+            f"Unknown argument {unknown[0]!r} for {what}; known are {', '.join((*_DOF_DEFAULTS, *_Q_DEFAULTS))}."
+        )
+    result = {key: _as_coordinates(values.get(key, default), joint.nv, f"{key} of {what}") for key, default in _DOF_DEFAULTS.items()}
+    for key in _NOT_NEGATIVE:
+        if np.any(result[key] < 0):
+            raise ValueError(f"The {key} of {what} must not be negative, got {result[key].tolist()}.")
+    for key, default in _Q_DEFAULTS.items():
+        value = values.get(key, default)
+        value = np.asarray(joint.neutral()) if value is None else value
+        result[key] = _as_coordinates(value, joint.nq, f"{key} of {what}")
+    if np.any(result["lower"] > result["upper"]):
+        raise ValueError(
+            f"The lower limit of {what} exceeds the upper: {result['lower'].tolist()}, {result['upper'].tolist()}."
+        )
+    return result
+
+
+def _as_coordinates(value, size: int, what: str) -> np.ndarray:
+    array = np.asarray(value, dtype=float)
+    if array.shape not in ((), (size,)):
+        raise ValueError(f"The {what} must be one number or have shape ({size},), got {array.shape}.")
+    if np.any(np.isnan(array)):
+        raise ValueError(f"The {what} must not be NaN.")
+    return np.broadcast_to(array, (size,))

@@ -1,0 +1,175 @@
+"""Robot models as pytrees."""
+
+import difflib
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..joints import AbstractJoint
+from ..spatial import Inertia, Transform
+from ._attachments import Actuators, Keyframes
+from ._constraints import AbstractConstraint
+from ._topology import WORLD, Topology
+
+
+class Limits(eqx.Module):
+    """Limits of the joints; infinite where there is none.
+
+    **Fields:** `lower`, `upper` (nq,): configuration [rad, m]; `velocity` (nv,): largest speed; `effort` (nv,):
+    largest torque or force.
+    """
+
+    lower: Float[Array, "*batch nq"]
+    upper: Float[Array, "*batch nq"]
+    velocity: Float[Array, "*batch nv"]
+    effort: Float[Array, "*batch nv"]
+
+
+class Model(eqx.Module):
+    """A mechanism: bodies joined in a tree (or several), with everything physical as an array leaf.
+
+    Any leaf can be replaced (`equinox.tree_at`), batched and differentiated; nothing derived from the leaves is
+    stored. What cannot change without recompilation is in `topology`.
+
+    **Fields:**
+
+    - `joints`: the joints, stacked by structure in the order of `topology.groups`.
+    - `placement` (nb): pose of each joint's frame in the frame of the parent body.
+    - `mass` (nb,) [kg]; `com` (nb, 3), centre of mass in body axes [m]; `inertia` (nb, 3, 3), rotational inertia
+      about the centre of mass in body axes [kg m^2].
+    - `armature` (nv,): rotor inertia reflected to the joint, added to the diagonal of the mass matrix.
+    - `damping`, `friction_loss`, `stiffness` (nv,), `spring_reference` (nq,): see `passive_forces`.
+    - `limits`: a `Limits`.
+    - `gravity` (3,): acceleration of gravity in world axes [m/s^2].
+    - `frame_placement` (nf): pose of each named frame in the body that carries it.
+    - `constraints`: loop closures and couplings read from a file. No function of the tree dynamics applies them.
+    - `actuators`, `keyframes`: read from a file; see `actuator_forces` and `keyframe`.
+    - `topology`: static structure and names.
+    """
+
+    joints: tuple[AbstractJoint, ...]
+    placement: Transform
+    mass: Float[Array, "*batch nb"]
+    com: Float[Array, "*batch nb 3"]
+    inertia: Float[Array, "*batch nb 3 3"]
+    armature: Float[Array, "*batch nv"]
+    damping: Float[Array, "*batch nv"]
+    friction_loss: Float[Array, "*batch nv"]
+    stiffness: Float[Array, "*batch nv"]
+    spring_reference: Float[Array, "*batch nq"]
+    limits: Limits
+    gravity: Float[Array, "*batch 3"]
+    frame_placement: Transform
+    constraints: tuple[AbstractConstraint, ...]
+    actuators: Actuators
+    keyframes: Keyframes
+    topology: Topology = eqx.field(static=True)
+
+    @property
+    def nb(self) -> int:
+        """Number of (moving) bodies."""
+        return self.topology.nb
+
+    @property
+    def nq(self) -> int:
+        """Number of configuration coordinates."""
+        return self.topology.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity coordinates (degrees of freedom)."""
+        return self.topology.nv
+
+    @property
+    def body_names(self) -> tuple[str, ...]:
+        """Names of the bodies, in order."""
+        return self.topology.body_names
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the joints; joint i moves body i."""
+        return self.topology.joint_names
+
+    @property
+    def frame_names(self) -> tuple[str, ...]:
+        """Names of the frames: merged links, sites and frames added by hand."""
+        return self.topology.frame_names
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        """Floating-point type of the arrays."""
+        return jnp.result_type(self.mass)
+
+    @property
+    def spatial_inertia(self) -> Inertia:
+        """(nb) inertias about the bodies' origins, in body axes."""
+        return Inertia.from_com(self.mass, self.com, self.inertia)
+
+    def astype(self, dtype) -> "Model":
+        """The same model with all arrays in another floating-point type."""
+        return jax.tree.map(lambda x: jnp.asarray(x, dtype), self)
+
+    def body_index(self, body: str | int) -> int:
+        """Number of a body given by name or number; `ValueError` if there is none."""
+        return _lookup(body, self.topology.body_indices, "body")
+
+    def joint_index(self, joint: str | int) -> int:
+        """Number of a joint given by name or number; `ValueError` if there is none."""
+        return _lookup(joint, self.topology.joint_indices, "joint")
+
+    def q_slice(self, joint: str | int) -> slice:
+        """Where the configuration of a joint is in `q`."""
+        i = self.joint_index(joint)
+        start = int(self.topology.q_starts[i])
+        return slice(start, start + int(self.topology.nqs[i]))
+
+    def v_slice(self, joint: str | int) -> slice:
+        """Where the velocity of a joint is in `v`, and its torque in `tau`."""
+        i = self.joint_index(joint)
+        start = int(self.topology.v_starts[i])
+        return slice(start, start + int(self.topology.nvs[i]))
+
+    def keyframe(self, name: str) -> Float[Array, "nq"]:
+        """The configuration stored under `name`."""
+        names = self.keyframes.names
+        return self.keyframes.q[_lookup(name, {key: i for i, key in enumerate(names)}, "keyframe")]
+
+    def locate(self, frame_or_body: str | int) -> tuple[int, Transform]:
+        """The body (number, -1 for the world) that carries a frame or body, and the frame's pose in it.
+
+        A name is looked up among the frames first, then the bodies; a number is a body's.
+        """
+        dtype = self.dtype
+        if isinstance(frame_or_body, str):
+            frame = self.topology.frame_indices.get(frame_or_body)
+            if frame is not None:
+                return int(self.topology.frame_bodies[frame]), self.frame_placement[frame]
+            if frame_or_body not in self.topology.body_indices:
+                names = (*self.frame_names, *self.body_names)
+                raise ValueError(f"No frame or body named {frame_or_body!r}; {_suggest(frame_or_body, names)}")
+        elif frame_or_body == WORLD:
+            return WORLD, Transform.identity(dtype)
+        return self.body_index(frame_or_body), Transform.identity(dtype)
+
+    def __repr__(self) -> str:
+        return f"Model(nb={self.nb}, nq={self.nq}, nv={self.nv}, frames={len(self.frame_names)}, dtype={self.dtype})"
+
+
+def _lookup(key: str | int, indices: dict[str, int], kind: str) -> int:
+    if isinstance(key, str):
+        if key not in indices:
+            raise ValueError(f"No {kind} named {key!r}; {_suggest(key, tuple(indices))}")
+        return indices[key]
+    if not 0 <= key < len(indices):
+        raise ValueError(f"No {kind} number {key}: the model has {len(indices)}, numbered from 0.")
+    return int(key)
+
+
+def _suggest(name: str, names: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(name, names, n=3)
+    if close:
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
+    return f"there are: {shown}." if names else "there are none."

@@ -1,0 +1,29 @@
+"""Six-dimensional algebra: rotations, transforms, spatial vectors and inertias. Knows nothing of robots."""
+
+from ._inertia import Inertia as Inertia, steiner as steiner
+from ._rotation import (
+    axis_angle_to_matrix as axis_angle_to_matrix,
+    matrix_to_quaternion as matrix_to_quaternion,
+    quaternion_conjugate as quaternion_conjugate,
+    quaternion_exp as quaternion_exp,
+    quaternion_log as quaternion_log,
+    quaternion_multiply as quaternion_multiply,
+    quaternion_to_matrix as quaternion_to_matrix,
+    random_quaternion as random_quaternion,
+    rotation_exp as rotation_exp,
+    rotation_log as rotation_log,
+    unit as unit,
+)
+from ._transform import Transform as Transform
+from ._vectors import (
+    angular as angular,
+    force_cross as force_cross,
+    linear as linear,
+    motion_cross as motion_cross,
+    motion_transform as motion_transform,
+    pack as pack,
+    rotate as rotate,
+    rotate_columns as rotate_columns,
+    shift_force as shift_force,
+    shift_motion as shift_motion,
+)

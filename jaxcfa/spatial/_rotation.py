@@ -1,0 +1,115 @@
+"""Rotations: matrices, unit quaternions `[w, x, y, z]` and rotation vectors, with finite derivatives everywhere."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._small import cross, dot, outer, skew
+from .._types import Key
+
+Quaternion = Float[Array, "*batch 4"]
+RotationMatrix = Float[Array, "*batch 3 3"]
+RotationVector = Float[Array, "*batch 3"]
+
+
+def unit(x: Float[Array, "*batch k"]) -> Float[Array, "*batch k"]:
+    """`x / |x|` along the last axis."""
+    return x / jnp.sqrt(dot(x, x))[..., None]
+
+
+def axis_angle_to_matrix(axis: Float[Array, "*#batch 3"], angle: Float[Array, "*#batch"]) -> RotationMatrix:
+    """Rotation by `angle` [rad] about the unit vector `axis` (Rodrigues' formula)."""
+    s, c = jnp.sin(angle)[..., None, None], jnp.cos(angle)[..., None, None]
+    return c * jnp.eye(3, dtype=axis.dtype) + s * skew(axis) + (1 - c) * outer(axis, axis)
+
+
+def quaternion_multiply(p: Quaternion, q: Quaternion) -> Quaternion:
+    """Hamilton product `p q`."""
+    pw, pv, qw, qv = p[..., :1], p[..., 1:], q[..., :1], q[..., 1:]
+    return jnp.concatenate([pw * qw - dot(pv, qv)[..., None], pw * qv + qw * pv + cross(pv, qv)], axis=-1)
+
+
+def quaternion_conjugate(q: Quaternion) -> Quaternion:
+    """`[w, -x, -y, -z]`, the inverse of a unit quaternion."""
+    return jnp.concatenate([q[..., :1], -q[..., 1:]], axis=-1)
+
+
+def quaternion_to_matrix(q: Quaternion) -> RotationMatrix:
+    """Rotation matrix of `q / |q|`.
+
+    The homogeneous formula is used, so that the length of `q` has no influence and derivatives have no component
+    along `q`.
+    """
+    w, v = q[..., 0, None, None], q[..., 1:]
+    vv = dot(v, v)[..., None, None]
+    scale = 2 / (w * w + vv)
+    eye = jnp.eye(3, dtype=q.dtype)
+    return eye + scale * (outer(v, v) - vv * eye + w * skew(v))
+
+
+def matrix_to_quaternion(matrix: RotationMatrix) -> Quaternion:
+    """Unit quaternion of a rotation matrix, with the largest component positive (Shepperd's method)."""
+    m = matrix
+    xx, yy, zz = m[..., 0, 0], m[..., 1, 1], m[..., 2, 2]
+    a, b, c = m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]
+    d, e, f = m[..., 1, 0] + m[..., 0, 1], m[..., 0, 2] + m[..., 2, 0], m[..., 2, 1] + m[..., 1, 2]
+    # Row k is 4 q_k q: any row with q_k != 0 gives q, the one with the largest q_k gives it best.
+    rows = jnp.stack(
+        [
+            jnp.stack([1 + xx + yy + zz, a, b, c], axis=-1),
+            jnp.stack([a, 1 + xx - yy - zz, d, e], axis=-1),
+            jnp.stack([b, d, 1 - xx + yy - zz, f], axis=-1),
+            jnp.stack([c, e, f, 1 - xx - yy + zz], axis=-1),
+        ],
+        axis=-2,
+    )
+    squares = jnp.stack([rows[..., k, k] for k in range(4)], axis=-1)
+    largest = jnp.argmax(squares, axis=-1)
+    return unit(jnp.take_along_axis(rows, largest[..., None, None], axis=-2)[..., 0, :])
+
+
+def _is_small(x: Float[Array, "*batch"]) -> Array:
+    """Where the first four terms of a series in `x` are exact to rounding, and `sqrt(x)` is best avoided."""
+    return x < jnp.finfo(x.dtype).eps ** 0.25
+
+
+def quaternion_exp(vector: RotationVector) -> Quaternion:
+    """Unit quaternion of the rotation by `|vector|` about `vector`; smooth at zero."""
+    half = 0.5 * vector
+    x = dot(half, half)
+    small = _is_small(x)
+    # The double `where` keeps sqrt away from zero, where its derivative is infinite.
+    angle = jnp.sqrt(jnp.where(small, 1.0, x))
+    sinc = jnp.where(small, 1 - x / 6 * (1 - x / 20 * (1 - x / 42)), jnp.sin(angle) / angle)
+    cos = jnp.where(small, 1 - x / 2 * (1 - x / 12 * (1 - x / 30)), jnp.cos(angle))
+    return jnp.concatenate([cos[..., None], sinc[..., None] * half], axis=-1)
+
+
+def quaternion_log(q: Quaternion) -> RotationVector:
+    """Rotation vector, of length at most pi, of the unit quaternion `q`; `q` and `-q` give the same. Smooth at 1."""
+    q = jnp.where(q[..., :1] < 0, -q, q)
+    w, v = q[..., 0], q[..., 1:]
+    square = dot(v, v)
+    small = _is_small(square)
+    length = jnp.sqrt(jnp.where(small, 1.0, square))
+    # angle / |v| = 2 atan(t) / |v| with t = |v| / w; near zero the series of atan(t) / t, and w is close to one.
+    w_safe = jnp.where(small, w, 1.0)
+    x = square / (w_safe * w_safe)
+    series = 2 / w_safe * (1 - x * (1 / 3 - x * (1 / 5 - x / 7)))
+    ratio = jnp.where(small, series, 2 * jnp.arctan2(length, w) / length)
+    return ratio[..., None] * v
+
+
+def rotation_exp(vector: RotationVector) -> RotationMatrix:
+    """Rotation matrix of the rotation by `|vector|` about `vector`; smooth at zero."""
+    return quaternion_to_matrix(quaternion_exp(vector))
+
+
+def rotation_log(matrix: RotationMatrix) -> RotationVector:
+    """Rotation vector, of length at most pi, of a rotation matrix."""
+    return quaternion_log(matrix_to_quaternion(matrix))
+
+
+def random_quaternion(key: Key, dtype: jnp.dtype) -> Float[Array, "4"]:
+    """Uniformly distributed unit quaternion."""
+    return unit(jax.random.normal(key, (4,), dtype))
