@@ -10,23 +10,29 @@ _CONFIGURATIONS = ("q", "q0", "q1")
 
 
 def as_arrays(model: Model, **arguments) -> list[Array]:
-    """The arguments as floating-point arrays of the shapes that the model demands.
+    """The arguments as arrays of the shapes that the model demands, of one floating-point type.
 
-    Names say what is expected: `q`, `q0`, `q1` (nq,); `f_ext` (nb, 6), zero where `None`; any other (nv,).
+    Names say what is expected: `q`, `q0`, `q1` (nq,); `f_ext` (nb, 6), zero where `None`; any other (nv,). The type
+    is what JAX promotes the model's and the arguments' to; integers count as the model's.
 
     **Raises:** `ValueError` naming the argument, its shape, the expected one and, for a batch, the remedy.
     """
-    return [_as_array(model, name, value) for name, value in arguments.items()]
+    arrays = [_as_array(model, name, value) for name, value in arguments.items()]
+    dtype = jnp.result_type(model.dtype, *arrays)
+    return [array.astype(dtype) for array in arrays]
 
 
 def _as_array(model: Model, name: str, value) -> Array:
     shape, letters = _expected(model, name)
     if value is None and name == "f_ext":
         return jnp.zeros(shape, model.dtype)
-    array = jnp.asarray(value)
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of shape {letters} = {shape}, got {value!r}.") from error
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise ValueError(f"{name} must be real, got dtype {array.dtype}.")
     if not jnp.issubdtype(array.dtype, jnp.floating):
-        if jnp.issubdtype(array.dtype, jnp.complexfloating):
-            raise ValueError(f"{name} must be real, got dtype {array.dtype}.")
         array = array.astype(model.dtype)
     if array.shape != shape:
         batch = array.ndim > len(shape) and array.shape[-len(shape) :] == shape

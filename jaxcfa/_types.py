@@ -2,17 +2,31 @@
 
 Shape letters: `nb` bodies, `nq` configuration coordinates, `nv` velocity coordinates (degrees of freedom), `nf`
 frames, `d` degrees of freedom of one joint. Spatial vectors have six components, angular part first.
+
+The aliases that end in `Like` are for arguments of public functions. Those take anything that converts to an array
+and check its shape themselves, so that a mistake gives a `ValueError` that explains it.
 """
 
+from typing import Annotated
+
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 Configuration = Float[Array, "nq"]
 Velocity = Float[Array, "nv"]
-Vector3 = Float[Array, "3"]
-Matrix3 = Float[Array, "3 3"]
-Motion = Float[Array, "6"]
-Force = Float[Array, "6"]
 BodyForces = Float[Array, "nb 6"]
 Key = PRNGKeyArray
 
-__all__ = ["BodyForces", "Configuration", "Force", "Key", "Matrix3", "Motion", "Vector3", "Velocity"]
+ConfigurationLike = Annotated[ArrayLike, "nq"]
+VelocityLike = Annotated[ArrayLike, "nv"]
+BodyForcesLike = Annotated[ArrayLike, "nb 6"]
+
+__all__ = [
+    "BodyForces",
+    "BodyForcesLike",
+    "Configuration",
+    "ConfigurationLike",
+    "Key",
+    "Velocity",
+    "VelocityLike",
+]

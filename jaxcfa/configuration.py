@@ -2,21 +2,21 @@
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from ._arguments import as_arrays
-from ._types import Configuration, Key, Velocity
+from ._types import Configuration, ConfigurationLike, Key, Velocity, VelocityLike
 from .model import Model, map_joints
 
 
 def neutral(model: Model) -> Configuration:
-    """The zero configuration: zero angles and displacements, identity quaternions."""
-    return map_joints(model, lambda joint, _: joint.neutral(), ("q", jnp.zeros(model.nq, model.dtype)), out="q").astype(
-        model.dtype
-    )
+    """The zero configuration (nq,): zero angles and displacements, identity quaternions."""
+    zeros = jnp.zeros(model.nq, model.dtype)
+    return map_joints(model, lambda joint, _: joint.neutral(), ("q", zeros), out="q").astype(model.dtype)
 
 
 def random_configuration(model: Model, key: Key) -> Configuration:
-    """A random configuration within the joint limits.
+    """A random configuration (nq,) within the joint limits.
 
     Coordinates without limits: angles are uniform in [-pi, pi], displacements in [-1, 1] m, orientations uniform.
     """
@@ -38,27 +38,32 @@ def _random_configuration(model: Model, key: Key) -> Configuration:
     )
 
 
-def integrate(model: Model, q: Configuration, v: Velocity, dt: float = 1.0) -> Configuration:
+def integrate(model: Model, q: ConfigurationLike, v: VelocityLike, dt: float | Float[Array, ""] = 1.0) -> Configuration:
     """The configuration after moving from `q` with constant velocity `v` [rad/s, m/s] for `dt` [s].
 
     Quaternions follow the exponential map and stay normalised; the position and the orientation of a free joint
     move independently (as in MuJoCo; Pinocchio follows a screw motion instead).
+
+    **Raises:** `ValueError` for a wrong shape.
     """
     q, v = as_arrays(model, q=q, v=v)
-    return _integrate(model, q, v * dt)
+    return _integrate(model, q, v * jnp.asarray(dt, v.dtype))
 
 
 @jax.jit
-def _integrate(model: Model, q: Configuration, dv: Velocity) -> Configuration:
+def _integrate(model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Configuration:
     return map_joints(model, lambda joint, q, dv: joint.integrate(q, dv), ("q", q), ("v", dv), out="q")
 
 
-def difference(model: Model, q0: Configuration, q1: Configuration) -> Velocity:
-    """The shortest displacement (nv,) from `q0` to `q1`: `integrate(model, q0, difference(model, q0, q1)) = q1`."""
-    q0, q1 = as_arrays(model, q0=q0, q1=q1)
-    return _difference(model, q0, q1)
+def difference(model: Model, q0: ConfigurationLike, q1: ConfigurationLike) -> Velocity:
+    """The shortest displacement (nv,) from `q0` to `q1`: `integrate(model, q0, difference(model, q0, q1)) = q1`.
+
+    **Raises:** `ValueError` for a wrong shape.
+    """
+    return displacement(model, *as_arrays(model, q0=q0, q1=q1))
 
 
 @jax.jit
-def _difference(model: Model, q0: Configuration, q1: Configuration) -> Velocity:
+def displacement(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Velocity:
+    """`difference` of arrays known to be right."""
     return map_joints(model, lambda joint, a, b: joint.difference(a, b), ("q", q0), ("q", q1), out="v")

@@ -99,8 +99,9 @@ class Model(eqx.Module):
 
     @property
     def dtype(self) -> jnp.dtype:
-        """Floating-point type of the arrays."""
-        return jnp.result_type(self.mass)
+        """Floating-point type of the arrays (of the mechanism; the widest where they differ)."""
+        leaves = (*jax.tree.leaves(self.joints), self.placement.translation, self.mass, self.com, self.inertia)
+        return jnp.result_type(*leaves, self.armature, self.gravity)
 
     @property
     def spatial_inertia(self) -> Inertia:

@@ -1,0 +1,39 @@
+"""Passive joint forces: springs, viscous damping and dry friction."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays
+from .._types import ConfigurationLike, Velocity, VelocityLike
+from ..configuration import displacement
+from ..model import Model
+
+
+def passive_forces(
+    model: Model, q: ConfigurationLike, v: VelocityLike, friction_velocity: float = 1e-3
+) -> Velocity:
+    """Springs, damping and friction of the joints, to be added to `tau`:
+
+    `- stiffness * difference(spring_reference, q) - damping * v - friction_loss * tanh(v / friction_velocity)`
+
+    No dynamics function adds them by itself. Dry friction is smoothed: a joint creeps below `friction_velocity`.
+
+    **Arguments:** `q` (nq,), `v` (nv,); `friction_velocity` [rad/s, m/s], positive.
+
+    **Returns:** (nv,) [N m, N]. **Raises:** `ValueError` for a wrong shape, or a `friction_velocity` that is not
+    positive.
+    """
+    q, v = as_arrays(model, q=q, v=v)
+    if not friction_velocity > 0:
+        raise ValueError(f"friction_velocity must be positive, got {friction_velocity}.")
+    return _passive_forces(model, q, v, friction_velocity)
+
+
+@jax.jit
+def _passive_forces(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], friction_velocity: float | Float[Array, ""]
+) -> Velocity:
+    stretch = displacement(model, model.spring_reference.astype(q.dtype), q)
+    friction = model.friction_loss * jnp.tanh(v / friction_velocity)
+    return -(model.stiffness * stretch + model.damping * v + friction)
