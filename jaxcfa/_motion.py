@@ -6,13 +6,16 @@ Accelerations are classical: derivatives of the velocity of the body's origin. S
 `w x v`, whose large terms would cancel in float32 on a fast-moving body.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from ._small import cross, matvec
-from .model import Model, MotionSubspace, map_joints, motion_subspace_blocks
+from ._small import cross, matmul, matvec
+from .model import Model, MotionSubspace, map_joints, motion_subspace_blocks, split_dofs
 from .spatial import Inertia, Transform, pack, rotate, rotate_columns, shift_motion
 from .structured._tree_sweep import sweep_outward
 
@@ -29,84 +32,106 @@ class Poses(eqx.Module):
     subspace: MotionSubspace
 
 
-class Motions(eqx.Module):
-    """How all bodies move, in world axes about their origins.
-
-    **Fields:** `angular` (nb, 3), angular velocities; `relative` (nb, 6), velocities relative to the parents, `S v`;
-    `bias` (nb, 6), acceleration relative to the parent's at zero joint acceleration: with `r` the offset and
-    `[alpha; a]` the parent's acceleration, `A = [alpha; a + alpha x r] + S qdd + bias`.
-    """
-
-    angular: Float[Array, "nb 3"]
-    relative: Float[Array, "nb 6"]
-    bias: Float[Array, "nb 6"]
-
-
 def poses(model: Model, q: Float[Array, "nq"]) -> Poses:
     """Where all bodies are, by one outward sweep."""
-    blocks = motion_subspace_blocks(model, q)
-    pose, offset, _ = _sweep(model, q, jnp.zeros((model.nb, 3), q.dtype))
-    return Poses(pose, offset, _in_world(model, blocks, pose))
+    local = local_poses(model, q)
 
-
-def motions(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> tuple[Poses, Motions]:
-    """Where all bodies are and how they move, by one outward sweep."""
-    blocks = motion_subspace_blocks(model, q)
-    relative = MotionSubspace(blocks, model).mv(v)
-    joint_bias = map_joints(model, lambda joint, x, dx: joint.bias(x, dx), ("q", q), ("v", v))
-    pose, offset, angular = _sweep(model, q, relative[:, :3])
-    relative, joint_bias = rotate(pose.rotation, relative), rotate(pose.rotation, joint_bias)
-    w, u = relative[:, :3], relative[:, 3:]
-    parent = angular - w
-    coriolis = pack(cross(parent, w), cross(parent, cross(parent, offset) + 2 * u) + cross(w, u))
-    where = Poses(pose, offset, _in_world(model, blocks, pose))
-    return where, Motions(angular, relative, joint_bias + coriolis)
-
-
-def _sweep(
-    model: Model, q: Float[Array, "nq"], spin: Float[Array, "nb 3"]
-) -> tuple[Transform, Float[Array, "nb 3"], Float[Array, "nb 3"]]:
-    """Poses, offsets and angular velocities from the joints' own angular velocities `spin` in body axes."""
-    local = model.placement @ map_joints(model, lambda joint, x: joint.transform(x), ("q", q))
-
-    def step(parent: tuple[Transform, Array], x: tuple[Transform, Array]):
-        (parent_pose, parent_angular), (local, spin) = parent, x
-        pose = parent_pose @ local
-        angular = parent_angular + matvec(pose.rotation, spin)
+    def step(parent: Transform, local: Transform):
+        pose = parent @ local
         # Not the difference of two positions, which would lose digits far from the world's origin.
-        offset = matvec(parent_pose.rotation, local.translation)
-        return (pose, angular), (pose, offset, angular)
+        return pose, (pose, matvec(parent.rotation, local.translation))
 
-    base = Transform.identity(local.translation.dtype), jnp.zeros(3, spin.dtype)
-    (outputs,) = sweep_outward(model.topology.schedule, step, base, [(local, spin)])
-    return outputs
-
-
-def _in_world(model: Model, blocks: tuple[Array, ...], pose: Transform) -> MotionSubspace:
+    base = Transform.identity(local.translation.dtype)
+    ((pose, offset),) = sweep_outward(model.topology.schedule, step, base, [local])
     rotations = split_bodies(model, pose.rotation)
-    return MotionSubspace(tuple(map(rotate_columns, rotations, blocks)), model)
+    blocks = tuple(map(rotate_columns, rotations, motion_subspace_blocks(model, q)))
+    return Poses(pose, offset, MotionSubspace(blocks, model))
 
 
-def velocities(model: Model, where: Poses, relative: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
-    """`V = [w; v + w x r] + relative`, outward from a world at rest."""
-    return _accumulate(model, where, jnp.zeros(6, relative.dtype), relative)
+def velocities(model: Model, where: Poses, v: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
+    """Velocities of all bodies: `V = [w; u + w x r] + S v` with the parent's `[w; u]`, outward."""
 
-
-def accelerations(
-    model: Model, where: Poses, motion: Motions, qdd: Float[Array, "nv"], base: Float[Array, "6"]
-) -> Float[Array, "nb 6"]:
-    """Accelerations of the bodies' origins, outward from a world that accelerates with `base`."""
-    return _accumulate(model, where, base, where.subspace.mv(qdd) + motion.bias)
-
-
-def _accumulate(model: Model, where: Poses, base: Array, relative: Array) -> Float[Array, "nb 6"]:
     def step(parent: Array, x: tuple[Array, Array]):
         offset, relative = x
         value = shift_motion(parent, offset) + relative
         return value, value
 
-    (values,) = sweep_outward(model.topology.schedule, step, base, [(where.offset, relative)])
+    zero = jnp.zeros(6, v.dtype)
+    (values,) = sweep_outward(model.topology.schedule, step, zero, [(where.offset, where.subspace.mv(v))])
     return values
+
+
+class BodyMotion(eqx.Module):
+    """How a body is placed and moves, in world axes about its origin.
+
+    **Fields:** `rotation` of the body; `offset` from its parent's origin; `subspace` S of its joint, padded to the
+    segment's `d` columns; `angular`, its angular velocity; `bias`, its acceleration relative to the parent's at zero
+    joint acceleration: with the parent's `[alpha; a]`, `A = [alpha; a + alpha x offset] + bias + S qdd`.
+    """
+
+    rotation: Float[Array, "*n 3 3"]
+    offset: Float[Array, "*n 3"]
+    subspace: Float[Array, "*n 6 d"]
+    angular: Float[Array, "*n 3"]
+    bias: Float[Array, "*n 6"]
+
+    def acceleration(self, parent: Float[Array, "6"], qdd: Float[Array, "d"]) -> Float[Array, "6"]:
+        """Acceleration of the body from its parent's."""
+        return shift_motion(parent, self.offset) + self.bias + matvec(self.subspace, qdd)
+
+
+def sweep_motions(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    visit: Callable[..., tuple[Any, Any]],
+    base: PyTree[Array] = None,
+    *segments: list[PyTree[Array]],
+) -> list[PyTree[Array]]:
+    """Outward sweep over the motions of all bodies, on which `visit` builds further recurrences.
+
+    **Arguments:** `visit(parent, motion, *data) -> (value, output)` for one body: `parent` is the parent's `value`,
+    or `base` for roots. `segments`: data, each a list with one entry for every segment of the topology.
+
+    **Returns:** the outputs, by segment.
+    """
+    blocks, joint_velocities = motion_subspace_blocks(model, q), split_dofs(model, v)
+    bias = map_joints(model, lambda joint, x, dx: joint.bias(x, dx), ("q", q), ("v", v))
+    local = split_bodies(model, (local_poses(model, q), bias))
+
+    def step(parent: tuple, x: tuple):
+        (rotation, angular, value), (joint, data) = parent, x
+        motion = _advance(rotation, angular, *joint)
+        value, output = visit(value, motion, *data)
+        return (motion.rotation, motion.angular, value), output
+
+    start = jnp.eye(3, dtype=q.dtype), jnp.zeros(3, q.dtype), base
+    joints = [(*x, *rest) for x, *rest in zip(local, blocks, joint_velocities, strict=True)]
+    data = list(zip(joints, zip(*segments, strict=True) if segments else [()] * len(joints), strict=True))
+    return sweep_outward(model.topology.schedule, step, start, data)
+
+
+def _advance(
+    rotation: Float[Array, "3 3"],
+    angular: Float[Array, "3"],
+    local: Transform,
+    joint_bias: Float[Array, "6"],
+    subspace: Float[Array, "6 d"],
+    v: Float[Array, "d"],
+) -> BodyMotion:
+    """Motion of a body from its parent's orientation and angular velocity, and its joint's motion in body axes."""
+    offset = matvec(rotation, local.translation)
+    own = matmul(rotation, local.rotation)
+    subspace = rotate_columns(own, subspace)
+    relative = matvec(subspace, v)
+    w, u = relative[:3], relative[3:]
+    coriolis = pack(cross(angular, w), cross(angular, cross(angular, offset) + 2 * u) + cross(w, u))
+    return BodyMotion(own, offset, subspace, angular + w, rotate(own, joint_bias) + coriolis)
+
+
+def local_poses(model: Model, q: Float[Array, "nq"]) -> Transform:
+    """(nb) poses of the bodies in their parents."""
+    return model.placement @ map_joints(model, lambda joint, x: joint.transform(x), ("q", q))
 
 
 def world_inertias(model: Model, pose: Transform) -> Inertia:
@@ -114,14 +139,18 @@ def world_inertias(model: Model, pose: Transform) -> Inertia:
     return model.spatial_inertia.rotated(pose.rotation)
 
 
-def bias_wrenches(inertia: Inertia, motion: Motions, f_ext: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
-    """What is left of the bodies' equations of motion at zero acceleration: gyroscopic less external wrenches.
+def bias_wrench(inertia: Inertia, angular: Float[Array, "3"], f_ext: Float[Array, "6"]) -> Float[Array, "6"]:
+    """`p` in a body's equation of motion `F = I A + p`: gyroscopic less external wrench.
 
-    The wrench that moves a body is `F = I A + p` with `p = [w x (J w); w x (w x h)] - f_ext` (Newton and Euler, about
-    the body's origin).
+    `p = [w x (J w); w x (w x h)] - f_ext` (Newton and Euler, about the body's origin).
     """
-    w = motion.angular
-    return pack(cross(w, matvec(inertia.rotational, w)), cross(w, cross(w, inertia.moment))) - f_ext
+    moment = cross(angular, matvec(inertia.rotational, angular))
+    return pack(moment, cross(angular, cross(angular, inertia.moment))) - f_ext
+
+
+def fictitious_acceleration(model: Model) -> Float[Array, "6"]:
+    """Acceleration `[0; -g]` of the world that has the same effect as gravity."""
+    return jnp.concatenate([jnp.zeros_like(model.gravity), -model.gravity])
 
 
 def split_bodies(model: Model, tree: PyTree[Array]) -> list[PyTree[Array]]:

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ._arguments import as_arrays
-from ._motion import accelerations, motions, poses, velocities
-from ._small import cross
+from ._motion import BodyMotion, poses, sweep_motions, velocities
+from ._small import cross, matvec
 from ._types import ConfigurationLike, VelocityLike
-from .model import Model
+from .model import Model, split_dofs
 from .spatial import Transform, pack, shift_motion
 
 
@@ -55,12 +55,10 @@ def body_velocities(model: Model, q: ConfigurationLike, v: VelocityLike) -> Floa
 @jax.jit
 def _body_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
     where = poses(model, q)
-    return velocities(model, where, where.subspace.mv(v))
+    return velocities(model, where, v)
 
 
-def body_accelerations(
-    model: Model, q: ConfigurationLike, v: VelocityLike, qdd: VelocityLike
-) -> Float[Array, "nb 6"]:
+def body_accelerations(model: Model, q: ConfigurationLike, v: VelocityLike, qdd: VelocityLike) -> Float[Array, "nb 6"]:
     """Accelerations of all bodies: `[angular acceleration; acceleration of the body's origin]` in world axes.
 
     These are classical accelerations (time derivatives of `body_velocities`), in [rad/s^2, m/s^2]; gravity is not
@@ -75,7 +73,19 @@ def body_accelerations(
 def _body_accelerations(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], qdd: Float[Array, "nv"]
 ) -> Float[Array, "nb 6"]:
-    return accelerations(model, *motions(model, q, v), qdd, jnp.zeros(6, q.dtype))
+    return jnp.concatenate([acceleration for acceleration, *_ in _accelerations(model, q, v, qdd)])
+
+
+def _accelerations(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], qdd: Float[Array, "nv"]
+) -> list[tuple[Array, Array, Array]]:
+    """Accelerations, rotations and angular velocities of all bodies, by segment."""
+
+    def visit(parent: Array, motion: BodyMotion, qdd: Array):
+        acceleration = motion.acceleration(parent, qdd)
+        return acceleration, (acceleration, motion.rotation, motion.angular)
+
+    return sweep_motions(model, q, v, visit, jnp.zeros(6, q.dtype), split_dofs(model, qdd))
 
 
 def jacobian(model: Model, q: ConfigurationLike, frame_or_body: str | int) -> Float[Array, "6 nv"]:
@@ -101,9 +111,7 @@ def _jacobian(
     return jnp.where(support[:, None], columns, 0).T
 
 
-def jacobian_dot_v(
-    model: Model, q: ConfigurationLike, v: VelocityLike, frame_or_body: str | int
-) -> Float[Array, "6"]:
+def jacobian_dot_v(model: Model, q: ConfigurationLike, v: VelocityLike, frame_or_body: str | int) -> Float[Array, "6"]:
     """`(dJ/dt) v` of `jacobian`: the classical acceleration of the frame at zero joint acceleration.
 
     **Arguments:** `q` (nq,), `v` (nv,); `frame_or_body` as for `jacobian`.
@@ -119,13 +127,11 @@ def jacobian_dot_v(
 def _jacobian_dot_v(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], body: int, placement: Transform
 ) -> Float[Array, "6"]:
-    where, motion = motions(model, q, v)
-    acceleration = accelerations(model, where, motion, jnp.zeros_like(v), jnp.zeros(6, q.dtype))
-    pose = _pose_of(where.pose, body)
-    lever = pose.apply(placement.translation) - pose.translation
-    angular, origin = _row(acceleration, body)[:3], _row(acceleration, body)[3:]
-    w = _row(motion.angular, body)
-    return pack(angular, origin + cross(angular, lever) + cross(w, cross(w, lever)))
+    segments = _accelerations(model, q, v, jnp.zeros_like(v))
+    acceleration, rotation, angular = jax.tree.map(lambda *x: _row(jnp.concatenate(x), body), *segments)
+    lever = matvec(rotation, placement.translation)
+    alpha, origin = acceleration[:3], acceleration[3:]
+    return pack(alpha, origin + cross(alpha, lever) + cross(angular, cross(angular, lever)))
 
 
 def _supporting_dofs(model: Model, body: int) -> Bool[Array, "nv"]:
@@ -141,5 +147,3 @@ def _pose_of(pose: Transform, body: int) -> Transform:
     """`pose[body]`, the identity for the world."""
     world = Transform.identity(pose.translation.dtype)
     return jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]])[body], pose, world)
-
-

@@ -54,7 +54,7 @@ def momentum(model: Model, q: ConfigurationLike, v: VelocityLike) -> Float[Array
 @jax.jit
 def _momentum(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
     where = poses(model, q)
-    velocity = velocities(model, where, where.subspace.mv(v))
+    velocity = velocities(model, where, v)
     own = world_inertias(model, where.pose).mv(velocity)
     # Bodies' levers are taken from the common centre, not the world's origin, so that far away no digits are lost.
     lever = where.pose.translation - _mean_position(model, where.pose)
@@ -72,7 +72,7 @@ def kinetic_energy(model: Model, q: ConfigurationLike, v: VelocityLike) -> Float
 @jax.jit
 def _kinetic_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
     where = poses(model, q)
-    velocity = velocities(model, where, where.subspace.mv(v))
+    velocity = velocities(model, where, v)
     bodies = jnp.sum(dot(velocity, world_inertias(model, where.pose).mv(velocity)))
     return 0.5 * (bodies + jnp.sum(model.armature * v * v))
 

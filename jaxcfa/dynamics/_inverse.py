@@ -5,10 +5,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
-from .._motion import Poses, accelerations, bias_wrenches, motions, world_inertias
+from .._motion import BodyMotion, bias_wrench, fictitious_acceleration, split_bodies, sweep_motions
+from .._small import matvec, transpose
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
-from ..model import Model
-from ..spatial import shift_force
+from ..model import Model, join_dofs, split_dofs
+from ..spatial import Inertia, shift_force
 from ..structured._tree_sweep import sweep_inward
 
 
@@ -33,9 +34,7 @@ def inverse_dynamics(
     return _inverse_dynamics(model, *as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext))
 
 
-def bias_forces(
-    model: Model, q: ConfigurationLike, v: VelocityLike, f_ext: BodyForcesLike | None = None
-) -> Velocity:
+def bias_forces(model: Model, q: ConfigurationLike, v: VelocityLike, f_ext: BodyForcesLike | None = None) -> Velocity:
     """Coriolis, centrifugal, gravity and (negative) external forces: `inverse_dynamics` at zero acceleration.
 
     **Arguments:** as for `inverse_dynamics`. **Returns:** (nv,) [N m, N].
@@ -52,23 +51,19 @@ def _inverse_dynamics(
     qdd: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
 ) -> Velocity:
-    where, motion = motions(model, q, v)
-    inertia = world_inertias(model, where.pose)
-    # A world that accelerates upwards replaces gravity.
-    base = jnp.concatenate([jnp.zeros(3, q.dtype), -model.gravity.astype(q.dtype)])
-    acceleration = accelerations(model, where, motion, qdd, base)
-    wrench = inertia.mv(acceleration) + bias_wrenches(inertia, motion, f_ext)
-    return where.subspace.transpose_mv(link_wrenches(model, where, wrench)) + model.armature * qdd
+    def outward(parent: Array, motion: BodyMotion, qdd: Array, inertia: Inertia, f_ext: Array):
+        acceleration = motion.acceleration(parent, qdd)
+        inertia = inertia.rotated(motion.rotation)
+        wrench = inertia.mv(acceleration) + bias_wrench(inertia, motion.angular, f_ext)
+        return acceleration, (motion.offset, motion.subspace, wrench)
 
+    def inward(children: Array, x: tuple[Array, Array, Array]):
+        offset, subspace, wrench = x
+        total = wrench + children
+        return shift_force(total, offset), matvec(transpose(subspace), total)
 
-def link_wrenches(model: Model, where: Poses, wrench: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
-    """Wrenches that the joints transmit, from the ones that move the bodies: sums over subtrees, inward."""
-
-    def step(children: Array, x: tuple[Array, Array]):
-        own, offset = x
-        total = own + children
-        return shift_force(total, offset), total
-
-    zero = jnp.zeros(6, wrench.dtype)
-    (totals,) = sweep_inward(model.topology.schedule, step, zero, [(wrench, where.offset)])
-    return totals
+    bodies = split_bodies(model, model.spatial_inertia), split_bodies(model, f_ext)
+    base = fictitious_acceleration(model).astype(q.dtype)
+    links = sweep_motions(model, q, v, outward, base, split_dofs(model, qdd), *bodies)
+    tau = sweep_inward(model.topology.schedule, inward, jnp.zeros_like(base), links)
+    return join_dofs(model, tau) + model.armature * qdd

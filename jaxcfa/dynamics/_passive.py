@@ -10,9 +10,7 @@ from ..configuration import displacement
 from ..model import Model
 
 
-def passive_forces(
-    model: Model, q: ConfigurationLike, v: VelocityLike, friction_velocity: float = 1e-3
-) -> Velocity:
+def passive_forces(model: Model, q: ConfigurationLike, v: VelocityLike, friction_velocity: float = 1e-3) -> Velocity:
     """Springs, damping and friction of the joints, to be added to `tau`:
 
     `- stiffness * difference(spring_reference, q) - damping * v - friction_loss * tanh(v / friction_velocity)`

@@ -25,12 +25,17 @@ class AbstractJoint(eqx.Module):
 
     - the body moves with `motion_subspace(q) v` when `q` moves along `integrate(q, t v)`;
     - `bias(q, v)` is the rate of `motion_subspace(q) v` along that motion, at constant `v`.
-
-    **Attributes:** `nq`, `nv`: number of configuration and of velocity coordinates.
     """
 
-    nq: eqx.AbstractVar[int]
-    nv: eqx.AbstractVar[int]
+    @property
+    @abc.abstractmethod
+    def nq(self) -> int:
+        """Number of configuration coordinates; a class variable where it is always the same."""
+
+    @property
+    @abc.abstractmethod
+    def nv(self) -> int:
+        """Number of velocity coordinates; a class variable where it is always the same."""
 
     @abc.abstractmethod
     def transform(self, q: Float[Array, "nq"]) -> Transform:
@@ -74,7 +79,7 @@ def unit_axis(axis) -> np.ndarray:
     return array / length
 
 
-def uniform(key: Key, lower: Array, upper: Array, default: float) -> Array:
+def uniform(key: Key, lower: Array, upper: Array, default: float | Array) -> Array:
     """Uniform between the limits, where infinite ones are replaced by `default` beyond the other or zero."""
     low_known, high_known = jnp.isfinite(lower), jnp.isfinite(upper)
     low = jnp.where(low_known, lower, jnp.where(high_known, jnp.minimum(-default, upper - default), -default))

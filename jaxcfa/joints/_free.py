@@ -37,9 +37,7 @@ class Free(AbstractJoint):
     def motion_subspace(self, q: Float[Array, "7"]) -> Float[Array, "6 6"]:
         to_body = transpose(quaternion_to_matrix(q[3:]))
         zero, one = jnp.zeros_like(to_body), jnp.eye(3, dtype=q.dtype)
-        return jnp.concatenate(
-            [jnp.concatenate([zero, one], axis=1), jnp.concatenate([to_body, zero], axis=1)], axis=0
-        )
+        return jnp.concatenate([jnp.concatenate([zero, one], axis=1), jnp.concatenate([to_body, zero], axis=1)], axis=0)
 
     def bias(self, q: Float[Array, "7"], v: Float[Array, "6"]) -> Float[Array, "6"]:
         # The linear velocity is constant in the parent's axes, so in body axes it turns with -angular velocity.

@@ -284,7 +284,8 @@ def _as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
         array = np.asarray(placement, dtype=float)
         if array.shape not in ((3,), (4, 4)):
             raise ValueError(
-                f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, got shape {array.shape}."
+                f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, "
+                f"got shape {array.shape}."
             )
         rotation, translation = (np.eye(3), array) if array.ndim == 1 else (array[:3, :3], array[:3, 3])
     rotation = _as_finite(rotation, (3, 3), f"rotation of {what}")
@@ -300,7 +301,10 @@ def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndar
         raise ValueError(
             f"Unknown argument {unknown[0]!r} for {what}; known are {', '.join((*_DOF_DEFAULTS, *_Q_DEFAULTS))}."
         )
-    result = {key: _as_coordinates(values.get(key, default), joint.nv, f"{key} of {what}") for key, default in _DOF_DEFAULTS.items()}
+    result = {
+        key: _as_coordinates(values.get(key, default), joint.nv, f"{key} of {what}")
+        for key, default in _DOF_DEFAULTS.items()
+    }
     for key in _NOT_NEGATIVE:
         if np.any(result[key] < 0):
             raise ValueError(f"The {key} of {what} must not be negative, got {result[key].tolist()}.")

@@ -3,6 +3,8 @@
 A model carries those that its file declares. The tree dynamics does not apply them.
 """
 
+import abc
+
 import equinox as eqx
 from jaxtyping import Array, Float
 
@@ -12,7 +14,10 @@ from ..spatial import Transform
 class AbstractConstraint(eqx.Module):
     """A relation between the bodies or joints of a model. Bodies are numbers, -1 for the world."""
 
-    name: eqx.AbstractVar[str]
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Name in the file, or empty."""
 
 
 class JointCoupling(AbstractConstraint):

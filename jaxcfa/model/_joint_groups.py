@@ -50,7 +50,9 @@ def map_joints(
     return jax.tree.map(lambda *parts: take(jnp.concatenate([flatten(x) for x in parts]), order), *results)
 
 
-def _no_joints(function: Callable[..., PyTree[Array]], *coordinates: tuple[Layout, Array], out: Layout) -> PyTree[Array]:
+def _no_joints(
+    function: Callable[..., PyTree[Array]], *coordinates: tuple[Layout, Array], out: Layout
+) -> PyTree[Array]:
     """What `map_joints` returns for a model without moving bodies: empty arrays of the right kind."""
     arguments = [
         jnp.zeros(x.shape[1:], x.dtype) if layout == "body" else jnp.zeros(0, x.dtype) for layout, x in coordinates

@@ -182,7 +182,8 @@ def _random_joints(
     choice = rng.integers(len(kinds), size=n)
     if floating_base:
         choice[0] = -1
-    joints, group_bodies = ([Free()], [np.array([0])]) if floating_base else ([], [])
+    joints: list[AbstractJoint] = [Free()] if floating_base else []
+    group_bodies = [np.array([0])] if floating_base else []
     for number, kind in enumerate(kinds):
         bodies = np.flatnonzero(choice == number)
         if len(bodies):
@@ -207,9 +208,9 @@ def _random_parents(n: int, branching: float, roots: int, rng: np.random.Generat
     previous = np.arange(n) - 1
     earlier = np.floor(rng.uniform(size=n) * np.arange(n)).astype(np.int64)
     parents = np.where(rng.uniform(size=n) < branching, earlier, previous)
-    starts = np.sort(rng.choice(np.arange(1, n), roots - 1, replace=False)) if roots > 1 else []
     parents[0] = -1
-    parents[starts] = -1
+    if roots > 1:
+        parents[rng.choice(np.arange(1, n), roots - 1, replace=False)] = -1
     return parents
 
 

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -145,7 +146,7 @@ class Topology:
         if self.nb == 0 or self.schedule.order is not None:
             return (whole,)
         cuts = [0, *(np.flatnonzero(np.diff(self.nvs)) + 1).tolist(), self.nb]
-        runs = [Segment(a, b, max(1, int(self.nvs[a]))) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        runs = [Segment(a, b, max(1, int(self.nvs[a]))) for a, b in pairwise(cuts)]
         if len(runs) <= _MAX_SEGMENTS:
             return tuple(runs)
         rest = Segment(runs[0].stop, self.nb, max(run.d for run in runs[1:]))
