@@ -1,0 +1,24 @@
+"""Settings and fixtures of all tests."""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+# Laws are tested in double precision; tests of single precision convert their data with the `dtype` fixture.
+jax.config.update("jax_enable_x64", True)
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+
+@pytest.fixture
+def key():
+    """A fixed key, so that every run draws the same mechanisms."""
+    return jax.random.key(20_240_229)
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request):
+    """Both precisions; `helpers.tolerance` has the error allowed for each."""
+    return jnp.dtype(request.param)

@@ -1,0 +1,36 @@
+"""Comparisons shared by the tests."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_TOLERANCES = {"float32": 1e-4, "float64": 1e-9}
+
+
+def tolerance(dtype) -> float:
+    """Relative error allowed for dynamics of mechanisms with some tens of bodies, by precision."""
+    return _TOLERANCES[jnp.dtype(dtype).name]
+
+
+def cast(tree, dtype):
+    """The tree with its floating-point arrays in another precision."""
+    return jax.tree.map(lambda x: x.astype(dtype) if jnp.issubdtype(jnp.result_type(x), jnp.floating) else x, tree)
+
+
+def assert_close(actual, expected, rtol: float | None = None) -> None:
+    """Every array of `actual` equals that of `expected`, up to `rtol` times the largest magnitude in the latter.
+
+    By default the tolerance is that of the lowest precision in `actual`. Magnitudes below one count as one.
+    """
+    if rtol is None:
+        rtol = max((tolerance(x.dtype) for x in jax.tree.leaves(actual) if _is_floating(x)), default=0.0)
+
+    def check(x, y):
+        scale = np.max(np.abs(y), initial=1.0)
+        np.testing.assert_allclose(x, y, rtol=0, atol=rtol * scale)
+
+    jax.tree.map(check, actual, expected)
+
+
+def _is_floating(x) -> bool:
+    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)

@@ -1,0 +1,94 @@
+"""The package as a whole: what importing it needs and does, and that all of its surface is documented."""
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+import textwrap
+import types
+
+import pytest
+
+import jaxcfa
+
+SUBMODULES = [module.name for module in pkgutil.iter_modules(jaxcfa.__path__) if not module.name.startswith("_")]
+MODULES = ["jaxcfa", *(f"jaxcfa.{name}" for name in SUBMODULES)]
+NEED_EXTRAS = ["jaxcfa.cli", "jaxcfa.viz"]
+EXTRAS = ["lxml", "matplotlib", "mujoco", "pinocchio", "rich", "typer", "yourdfpy"]
+
+
+def run_python(code: str) -> str:
+    """What the code prints in a fresh interpreter without the optional dependencies, with warnings as errors."""
+    block = f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS!r}))\n"
+    command = [sys.executable, "-W", "error", "-c", block + textwrap.dedent(code)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout + result.stderr
+
+
+def test_import_changes_no_setting_and_prints_nothing():
+    output = run_python(
+        """
+        import jax
+        before = dict(jax.config.values)
+        import jaxcfa
+        changed = {name for name, value in jax.config.values.items() if value != before.get(name, value)}
+        assert not changed, changed
+        """
+    )
+    assert output == ""
+
+
+def test_core_needs_no_optional_dependency():
+    modules = [name for name in MODULES if name not in NEED_EXTRAS]
+    run_python(
+        f"""
+        import importlib
+        for name in {modules!r}:
+            importlib.import_module(name)
+        import jax
+        from jaxcfa.kinematics import forward_kinematics
+        from jaxcfa.model import chain, random_tree
+        model = chain(3)
+        assert forward_kinematics(model, jax.numpy.zeros(model.nq)).translation.shape == (3, 3)
+        random_tree(5, jax.random.key(0))
+        """
+    )
+
+
+def public_objects(module: types.ModuleType) -> dict[str, object]:
+    """The public functions and classes of a module that are defined in this package."""
+    names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+    return {name: value for name in names if is_own(value := getattr(module, name))}
+
+
+def is_own(value) -> bool:
+    return callable(value) and (getattr(value, "__module__", None) or "").split(".")[0] == "jaxcfa"
+
+
+def has_docstring(value) -> bool:
+    doc = (inspect.getdoc(value) if not isinstance(value, type) else value.__dict__.get("__doc__")) or ""
+    is_generated = isinstance(value, type) and doc.startswith(f"{value.__name__}(")  # by `dataclasses`
+    return bool(doc.strip()) and not is_generated
+
+
+def public_members(owner: type) -> dict[str, object]:
+    """Methods and properties that a class adds to the interface of its bases."""
+    inherited = {name for base in owner.__mro__[1:] for name in vars(base)}
+    kinds = (types.FunctionType, property, staticmethod, classmethod)
+    members = {name: value for name, value in vars(owner).items() if isinstance(value, kinds)}
+    return {name: value for name, value in members.items() if not name.startswith("_") and name not in inherited}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_everything_public_is_documented(name):
+    module = importlib.import_module(name)
+    missing = [] if module.__doc__ else [name]
+    for export, value in public_objects(module).items():
+        if not has_docstring(value):
+            missing.append(f"{name}.{export}")
+        if isinstance(value, type):
+            members = public_members(value).items()
+            missing += [f"{name}.{export}.{member}" for member, it in members if not has_docstring(it)]
+    assert not missing
