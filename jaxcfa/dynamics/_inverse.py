@@ -34,6 +34,9 @@ def inverse_dynamics(
     return _inverse_dynamics(model, *as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext))
 
 
+rnea = inverse_dynamics
+
+
 def bias_forces(model: Model, q: ConfigurationLike, v: VelocityLike, f_ext: BodyForcesLike | None = None) -> Velocity:
     """Coriolis, centrifugal, gravity and (negative) external forces: `inverse_dynamics` at zero acceleration.
 

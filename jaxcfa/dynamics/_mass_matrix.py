@@ -27,6 +27,9 @@ def mass_matrix(model: Model, q: ConfigurationLike) -> Float[Array, "nv nv"]:
     return _mass_matrix(model, *as_arrays(model, q=q))
 
 
+crba = mass_matrix
+
+
 @jax.jit
 def _mass_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
     where = poses(model, q)
