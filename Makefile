@@ -20,7 +20,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal
 
 # Nothing looks for dependencies, because the lock files have them all; the package itself is installed in place.
 define install
-	@set -e; \
+	@set -e; found=; \
 	if $(1)/bin/python -c "$(USABLE)" >/dev/null 2>&1; then exit; fi; \
 	for python in $(CANDIDATES); do \
 		if "$$python" -c "$(USABLE)" >/dev/null 2>&1; then found="$$python"; break; fi; \
