@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._motion import BodyMotion, bias_wrench, fictitious_acceleration, split_bodies, sweep_motions
-from .._small import matmul, matvec, outer, skew, symmetrise, transpose
+from .._small import matmul, matvec, skew, symmetrise, transpose
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model, join_dofs, split_dofs
 from ..spatial import Inertia, shift_force
@@ -52,7 +52,9 @@ def aba(
 def _padded_armature(model: Model) -> list[Float[Array, "n d"]]:
     """Armature by segment; one for coordinates that a body lacks, which makes their rows of D the identity's."""
     present = split_dofs(model, jnp.ones_like(model.armature))
-    return [armature + (1 - exists) for armature, exists in zip(split_dofs(model, model.armature), present, strict=True)]
+    return [
+        armature + (1 - exists) for armature, exists in zip(split_dofs(model, model.armature), present, strict=True)
+    ]
 
 
 def _inward(children: tuple[Array, Array], link: tuple[BodyMotion, Inertia, Array, Array, Array]):

@@ -1,0 +1,266 @@
+"""Coordinates of other packages: maps of q, v, accelerations, torques, Jacobians and mass matrices.
+
+```python
+pin_model = pinocchio.buildModelFromUrdf(path)
+coordinates = jaxcfa.convert.Pinocchio(model, pin_model)
+tau_pin = pinocchio.rnea(pin_model, data, coordinates.q_to(q), coordinates.v_to(q, v), coordinates.qdd_to(q, v, qdd))
+tau = coordinates.tau_from(q, tau_pin)
+```
+
+The conventions differ as follows.
+
+|                       | jaxcfa                          | MuJoCo  | Pinocchio                                  |
+|-----------------------|---------------------------------|---------|--------------------------------------------|
+| quaternions           | `[w, x, y, z]`                  | same    | `[x, y, z, w]`                             |
+| free joint, velocity  | `[linear, parent's axes; angular, body axes]` | same | `[linear; angular]`, both in body axes |
+| planar joint          | `[x, y, angle]` and its rates   | none    | `[x, y, cos, sin]`; linear velocity in body axes |
+| unlimited revolute    | angle                           | same    | `[cos, sin]`                               |
+| rows of Jacobians     | angular first                   | linear first | linear first                          |
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ._types import Configuration, Velocity
+from .configuration import integrate
+from .joints import AbstractJoint, Composite, Free, Planar, Revolute, Spherical
+from .model import Model
+from .spatial import quaternion_to_matrix
+
+
+class _Slot(NamedTuple):
+    """Where a joint's coordinates are in the other package, and how many it has there."""
+
+    q: int
+    v: int
+    nq: int
+
+
+@dataclasses.dataclass
+class _Layout:
+    """Pairs of indices (here, there) that relate the coordinates of the two packages.
+
+    **Fields:** `q`, `v`: coordinates that are copied (velocities after turning). `angles`: coordinate here, its cosine
+    there (the sine follows). `quaternions`, `planes`: start of a quaternion, or an angle, in q, and of the three or
+    two components of v here which there are in the axes turned by it.
+    """
+
+    nq: int
+    q: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    v: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    angles: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    quaternions: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    planes: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+
+
+class AbstractCoordinates:
+    """Maps between the coordinates of a model and those of another package. All can be traced by JAX.
+
+    `*_to` maps to the other package, `*_from` back. Velocities are related by `v_other = T(q) v` with an orthogonal
+    matrix T, from which everything else follows.
+    """
+
+    _layout: _Layout
+    _model: Model
+
+    def q_to(self, q: Configuration) -> Float[Array, "nq_other"]:
+        """Configuration in the other package's coordinates."""
+        q = self._checked(q, self._model.nq, "q")
+        here, there = _columns(self._layout.q)
+        angle, cosine = _columns(self._layout.angles)
+        result = jnp.zeros(self._layout.nq, q.dtype).at[there].set(q[here])
+        return result.at[cosine].set(jnp.cos(q[angle])).at[cosine + 1].set(jnp.sin(q[angle]))
+
+    def q_from(self, q_other: Float[Array, "nq_other"]) -> Configuration:
+        """Configuration from the other package's coordinates."""
+        q_other = self._checked(q_other, self._layout.nq, "q_other")
+        here, there = _columns(self._layout.q)
+        angle, cosine = _columns(self._layout.angles)
+        result = jnp.zeros(self._model.nq, q_other.dtype).at[here].set(q_other[there])
+        return result.at[angle].set(jnp.arctan2(q_other[cosine + 1], q_other[cosine]))
+
+    def velocity_map(self, q: Configuration) -> Float[Array, "nv nv"]:
+        """The orthogonal matrix `T(q)` with `v_other = T v`."""
+        q = self._checked(q, self._model.nq, "q")
+        here, there = _columns(self._layout.v)
+        turned = jnp.eye(self._model.nv, dtype=q.dtype)
+        q_start, v_start = _columns(self._layout.quaternions)
+        rotations = quaternion_to_matrix(q[q_start[:, None] + np.arange(4)])
+        turned = _set_blocks(turned, v_start, jnp.swapaxes(rotations, -1, -2))
+        angle, v_start = _columns(self._layout.planes)
+        c, s = jnp.cos(q[angle]), jnp.sin(q[angle])
+        turned = _set_blocks(turned, v_start, jnp.stack([jnp.stack([c, s], -1), jnp.stack([-s, c], -1)], -2))
+        return jnp.zeros_like(turned).at[there].set(turned[here])
+
+    def v_to(self, q: Configuration, v: Velocity) -> Velocity:
+        """Velocity in the other package's coordinates."""
+        return self.velocity_map(q) @ v
+
+    def v_from(self, q: Configuration, v_other: Velocity) -> Velocity:
+        """Velocity from the other package's coordinates; `q` is the model's."""
+        return self.velocity_map(q).T @ v_other
+
+    def qdd_to(self, q: Configuration, v: Velocity, qdd: Velocity) -> Velocity:
+        """Acceleration in the other package's coordinates: `T qdd + (dT/dt) v`."""
+        return self.velocity_map(q) @ qdd + self._velocity_map_rate(q, v) @ v
+
+    def qdd_from(self, q: Configuration, v: Velocity, qdd_other: Velocity) -> Velocity:
+        """Acceleration from the other package's coordinates; `q` and `v` are the model's."""
+        return self.velocity_map(q).T @ (qdd_other - self._velocity_map_rate(q, v) @ v)
+
+    def tau_to(self, q: Configuration, tau: Velocity) -> Velocity:
+        """Joint torques in the other package's coordinates (of equal power)."""
+        return self.velocity_map(q) @ tau
+
+    def tau_from(self, q: Configuration, tau_other: Velocity) -> Velocity:
+        """Joint torques from the other package's coordinates; `q` is the model's."""
+        return self.velocity_map(q).T @ tau_other
+
+    def jacobian_to(self, q: Configuration, jacobian: Float[Array, "6 nv"]) -> Float[Array, "6 nv"]:
+        """Jacobian with linear rows first, for the other package's velocities."""
+        return _swap_rows(jacobian) @ self.velocity_map(q).T
+
+    def jacobian_from(self, q: Configuration, jacobian_other: Float[Array, "6 nv"]) -> Float[Array, "6 nv"]:
+        """Jacobian with angular rows first, from one with linear rows first for the other package's velocities."""
+        return _swap_rows(jacobian_other) @ self.velocity_map(q)
+
+    def mass_matrix_to(self, q: Configuration, mass_matrix: Float[Array, "nv nv"]) -> Float[Array, "nv nv"]:
+        """Mass matrix for the other package's velocities."""
+        t = self.velocity_map(q)
+        return t @ mass_matrix @ t.T
+
+    def mass_matrix_from(self, q: Configuration, mass_matrix_other: Float[Array, "nv nv"]) -> Float[Array, "nv nv"]:
+        """Mass matrix from the one for the other package's velocities; `q` is the model's."""
+        t = self.velocity_map(q)
+        return t.T @ mass_matrix_other @ t
+
+    def _velocity_map_rate(self, q: Configuration, v: Velocity) -> Float[Array, "nv nv"]:
+        zero = jnp.zeros((), jnp.result_type(q))
+        return jax.jvp(lambda t: self.velocity_map(integrate(self._model, q, v, t)), (zero,), (zero + 1,))[1]
+
+    def _checked(self, x, size: int, name: str) -> Array:
+        array = jnp.asarray(x)
+        if array.shape != (size,):
+            raise ValueError(f"{name} must have shape ({size},), got {array.shape}.")
+        return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(self._model.dtype)
+
+
+class Pinocchio(AbstractCoordinates):
+    """Coordinates of a Pinocchio model with the same joints, matched by name.
+
+    **Arguments:** `pin_model`: a `pinocchio.Model`, whose joints may come in another order.
+
+    **Raises:** `ValueError` for joints that are in one model only, or have different sizes.
+    """
+
+    def __init__(self, model: Model, pin_model):
+        joints = zip(pin_model.names, pin_model.joints, strict=True)
+        slots = {name: _Slot(joint.idx_q, joint.idx_v, joint.nq) for name, joint in joints if name != "universe"}
+        _check_names(model.joint_names, slots, "Pinocchio")
+        self._model = model
+        self._layout = _Layout(pin_model.nq)
+        for body, joint in _joints(model):
+            self._add(joint, model.joint_names[body], model.q_slice(body).start, model.v_slice(body).start, slots)
+
+    def _add(self, joint: AbstractJoint, name: str, q: int, v: int, slots: dict[str, _Slot]) -> None:
+        layout, slot, order, size = self._layout, slots[name], range(joint.nq), joint.nq
+        if isinstance(joint, Free):
+            order = (0, 1, 2, 4, 5, 6, 3)
+            layout.quaternions.append((q + 3, v))
+        elif isinstance(joint, Spherical):
+            order = (1, 2, 3, 0)
+        elif isinstance(joint, Planar):
+            order, size = (0, 1), 4
+            layout.planes.append((q + 2, v))
+            layout.angles.append((q + 2, slot.q + 2))
+        elif isinstance(joint, Revolute) and slot.nq == 2:
+            order, size = (), 2
+            layout.angles.append((q, slot.q))
+        _check_size(name, joint, size, slot.nq)
+        layout.q += [(q + i, slot.q + k) for k, i in enumerate(order)]
+        layout.v += [(v + i, slot.v + i) for i in range(joint.nv)]
+
+
+class MuJoCo(AbstractCoordinates):
+    """Coordinates of a MuJoCo model with the same joints, matched by name.
+
+    A model read from MJCF has MuJoCo's coordinates already; one read from URDF may have another order.
+
+    **Arguments:** `mj_model`: a `mujoco.MjModel`, or `None` for the same coordinates.
+
+    **Raises:** `ValueError` for joints that are in one model only, or have different sizes.
+    """
+
+    def __init__(self, model: Model, mj_model=None):
+        self._model = model
+        self._layout = _Layout(model.nq if mj_model is None else mj_model.nq)
+        parts = list(_elementary_joints(model))
+        names = [name for name, *_ in parts]
+        if mj_model is None:
+            slots = {name: _Slot(q, v, joint.nq) for name, joint, q, v in parts}
+        else:
+            sizes = (7, 4, 1, 1)
+            addresses = zip(mj_model.jnt_qposadr, mj_model.jnt_dofadr, mj_model.jnt_type, strict=True)
+            found = [_Slot(int(q), int(v), sizes[kind]) for q, v, kind in addresses]
+            slots = {mj_model.joint(i).name: slot for i, slot in enumerate(found)}
+        _check_names(names, slots, "MuJoCo")
+        for name, joint, q, v in parts:
+            slot = slots[name]
+            _check_size(name, joint, joint.nq, slot.nq)
+            self._layout.q += [(q + i, slot.q + i) for i in range(joint.nq)]
+            self._layout.v += [(v + i, slot.v + i) for i in range(joint.nv)]
+
+
+def _joints(model: Model) -> Iterator[tuple[int, AbstractJoint]]:
+    """All bodies with their joints, whose parameters are those of the whole group."""
+    for joint, group in zip(model.joints, model.topology.groups, strict=True):
+        yield from ((int(body), joint) for body in group.bodies)
+
+
+def _elementary_joints(model: Model) -> Iterator[tuple[str, AbstractJoint, int, int]]:
+    """Name, joint and first coordinates of all joints, composite ones taken apart."""
+    for body, joint in _joints(model):
+        name, q, v = model.joint_names[body], model.q_slice(body).start, model.v_slice(body).start
+        composite = isinstance(joint, Composite)
+        for part_name, part in zip(
+            name.split("+") if composite else [name], joint.joints if composite else [joint], strict=True
+        ):
+            yield part_name, part, q, v
+            q, v = q + part.nq, v + part.nv
+
+
+def _check_names(names: Sequence[str], slots: dict[str, _Slot], package: str) -> None:
+    missing, unknown = sorted(set(names) - set(slots)), sorted(set(slots) - set(names))
+    if missing or unknown:
+        raise ValueError(
+            f"The joints of the two models differ: {missing} are not in the {package} model, {unknown} only there."
+        )
+
+
+def _check_size(name: str, joint: AbstractJoint, expected: int, given: int) -> None:
+    if given != expected:
+        raise ValueError(
+            f"Joint {name!r}, a {type(joint).__name__}, should have {expected} configuration coordinates in the other "
+            f"package, but has {given}."
+        )
+
+
+def _columns(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    here, there = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return here, there
+
+
+def _set_blocks(matrix: Array, start: np.ndarray, blocks: Float[Array, "n k k"]) -> Array:
+    """The matrix with diagonal blocks replaced, from the given rows on."""
+    index = start[:, None] + np.arange(blocks.shape[-1])
+    return matrix.at[index[:, :, None], index[:, None, :]].set(blocks)
+
+
+def _swap_rows(jacobian: Array) -> Array:
+    return jnp.concatenate([jacobian[3:], jacobian[:3]])
