@@ -74,7 +74,7 @@ lock:  ## Pin the versions of all dependencies anew (needs uv)
 
 clean:  ## Remove caches and outputs
 	rm -rf output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find jaxcfa tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(wildcard jaxcfa tests examples benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## Remove the virtual environments too
 	rm -rf .venv .venv-demo
