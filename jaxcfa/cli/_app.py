@@ -1,0 +1,89 @@
+"""Commands, their options, and how errors are shown."""
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import jax
+import typer
+from rich.console import Console
+
+from .. import __version__
+from ..io import load_model
+from ..model import Model
+from ._demo import run_demo
+from ._info import show_info
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Rigid-body dynamics of robots with JAX.")
+console = Console()
+errors = Console(stderr=True)
+
+RobotFile = Annotated[Path, typer.Argument(help="URDF or MJCF file.", show_default=False)]
+FloatingBase = Annotated[bool, typer.Option(help="Let the base move freely.")]
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        console.print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Rigid-body dynamics of robots with JAX."""
+
+
+@app.command()
+def info(file: RobotFile, floating_base: FloatingBase = False) -> None:
+    """Show what a robot file holds: joints, bodies, masses, limits, and what is doubtful or not modelled."""
+    with _explained():
+        model, messages = _load(file, floating_base)
+        show_info(console, file.name, model, messages)
+
+
+@app.command()
+def demo(
+    robot: Annotated[
+        Path | None, typer.Option(help="URDF or MJCF file; an arm that comes with the package by default.")
+    ] = None,
+    floating_base: FloatingBase = False,
+    batch: Annotated[int, typer.Option(min=1, help="Number of random states.")] = 1024,
+    duration: Annotated[float, typer.Option(min=0.01, max=60.0, help="Length of the simulated motion [s].")] = 2.0,
+    precision: Annotated[int, typer.Option(help="Bits of the floating-point numbers: 32 or 64.")] = 64,
+    output: Annotated[Path, typer.Option(help="Where the plot goes.")] = Path("output/demo.png"),
+    seed: Annotated[int, typer.Option(help="Of the random states.")] = 0,
+) -> None:
+    """Inverse and forward dynamics of a robot on a batch, with error and timing, and a simulated motion as a plot."""
+    with _explained():
+        if precision not in (32, 64):
+            raise ValueError(f"--precision must be 32 or 64, got {precision}.")
+        jax.config.update("jax_enable_x64", precision == 64)
+        file = robot or Path(str(resources.files("jaxcfa") / "data" / "arm7.urdf"))
+        model, messages = _load(file, floating_base)
+        for message in messages:
+            console.print(f"[yellow]Warning:[/] {message}", highlight=False)
+        run_demo(console, file.stem, model, batch=batch, duration=duration, output=output, seed=seed)
+
+
+def _load(file: Path, floating_base: bool) -> tuple[Model, list[str]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = load_model(file, floating_base=floating_base)
+    return model, [str(warning.message) for warning in caught]
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Shows what is wrong with the input without a traceback."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        errors.print(f"[red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None

@@ -1,0 +1,133 @@
+"""`jaxcfa demo`: dynamics of a robot on a batch, and a simulated motion."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from rich.console import Console
+from rich.table import Table
+
+from ..configuration import integrate, random_configuration
+from ..dynamics import (
+    forward_dynamics,
+    inverse_dynamics,
+    kinetic_energy,
+    mass_matrix,
+    passive_forces,
+    potential_energy,
+)
+from ..model import Model
+
+_TIME_STEP = 1e-3
+_FRICTION_VELOCITY = 0.01
+_REPETITIONS = 7
+
+
+def run_demo(
+    console: Console, name: str, model: Model, *, batch: int, duration: float, output: Path, seed: int
+) -> None:
+    """Prints error and timing of inverse and forward dynamics, then simulates and plots."""
+    console.print(f"[bold]{name}[/]: {model.nb} moving bodies, {model.nv} degrees of freedom, {model.dtype}, ", end="")
+    console.print(f"on {jax.default_backend()}")
+    if not model.nb:
+        raise ValueError("The robot has no moving body; there is nothing to demonstrate. Try --floating-base.")
+    _batch_dynamics(console, model, batch, seed)
+    _simulation(console, name, model, random_configuration(model, jax.random.key(seed)), duration, output)
+
+
+def _batch_dynamics(console: Console, model: Model, batch: int, seed: int) -> None:
+    keys = jax.random.split(jax.random.key(seed), 3)
+    q = jax.vmap(lambda key: random_configuration(model, key))(jax.random.split(keys[0], batch))
+    v, qdd = (jax.random.normal(key, (batch, model.nv), model.dtype) for key in keys[1:])
+
+    table = Table(f"batch of {batch}", "compile (s)", "run (us per state)")
+    tau = _timed(table, "inverse dynamics", jax.vmap(lambda *x: inverse_dynamics(model, *x)), q, v, qdd)
+    again = _timed(table, "forward dynamics", jax.vmap(lambda *x: forward_dynamics(model, *x)), q, v, tau)
+    _timed(table, "mass matrix", jax.vmap(lambda x: mass_matrix(model, x)), q)
+    error = float(jnp.max(jnp.abs(again - qdd)) / jnp.max(jnp.abs(qdd)))
+    if not np.isfinite(error):
+        raise ValueError("Forward dynamics is not finite: some joint moves no inertia. See `jaxcfa info`.")
+    console.print(table)
+    console.print(f"Round trip, forward dynamics of inverse dynamics: largest relative error {error:.1e}")
+
+
+def _timed(table: Table, name: str, function: Callable[..., Array], *arguments: Array) -> Array:
+    """The result of the function, after a row with its compile time and the median of its run times."""
+    start = time.perf_counter()
+    compiled = jax.jit(function).lower(*arguments).compile()
+    compile_time = time.perf_counter() - start
+    times = []
+    for _ in range(1 + _REPETITIONS):
+        start = time.perf_counter()
+        result = jax.block_until_ready(compiled(*arguments))
+        times.append(time.perf_counter() - start)
+    per_state = np.median(times[1:]) / arguments[0].shape[0]
+    table.add_row(name, f"{compile_time:.2f}", f"{1e6 * per_state:.2f}")
+    return result
+
+
+def _simulation(console: Console, name: str, model: Model, q0: Array, duration: float, output: Path) -> None:
+    steps = max(1, round(duration / _TIME_STEP))
+    with console.status(f"Simulating {steps * _TIME_STEP:.2f} s of free motion ..."):
+        q, v, energy = jax.block_until_ready(_simulate(model, q0, steps))
+    if not bool(jnp.all(jnp.isfinite(v))):
+        raise ValueError("The simulated motion is not finite; the robot is too stiff for steps of 1 ms.")
+    drop = float(energy[0] - energy[-1])
+    console.print(f"Simulated {steps * _TIME_STEP:.2f} s: falls from rest, {drop:.4g} J went into friction and springs")
+    with console.status("Plotting ..."):
+        _plot(name, model, np.arange(steps) * _TIME_STEP, np.asarray(q), np.asarray(v), np.asarray(energy), output)
+    console.print(f"Plot: {output}", soft_wrap=True)
+
+
+@jax.jit(static_argnames="steps")
+def _simulate(
+    model: Model, q0: Float[Array, "nq"], steps: int
+) -> tuple[Float[Array, "t nq"], Float[Array, "t nv"], Float[Array, "t"]]:
+    """Motion from rest under gravity and passive forces, by the semi-implicit Euler method.
+
+    The slopes of the passive forces act on the new velocity, as additional armature, so that stiff joints stay stable.
+    """
+    slope = model.damping + model.friction_loss / _FRICTION_VELOCITY + _TIME_STEP * model.stiffness
+    implicit = eqx.tree_at(lambda m: m.armature, model, model.armature + _TIME_STEP * slope)
+
+    def step(state: tuple[Array, Array], _):
+        q, v = state
+        energy = kinetic_energy(model, q, v) + potential_energy(model, q)
+        passive = passive_forces(model, q, v, _FRICTION_VELOCITY)
+        v_next = v + _TIME_STEP * forward_dynamics(implicit, q, v, passive)
+        return (integrate(model, q, v_next, _TIME_STEP), v_next), (q, v, energy)
+
+    return jax.lax.scan(step, (q0, jnp.zeros(model.nv, q0.dtype)), length=steps)[1]
+
+
+def _plot(
+    name: str, model: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray, energy: np.ndarray, output: Path
+) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(3, sharex=True)
+    axes[0].plot(t, q, label=_labels(model, model.topology.nqs))
+    axes[0].set(ylabel="configuration [rad, m]", title=f"{name}: falling from rest")
+    axes[1].plot(t, v)
+    axes[1].set(ylabel="velocity [rad/s, m/s]")
+    axes[2].plot(t, energy)
+    axes[2].set(ylabel="energy [J]", xlabel="time [s]")
+    if model.nq <= 12:
+        axes[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+    for axis in axes:
+        axis.grid(visible=True, alpha=0.3)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(output)
+
+
+def _labels(model: Model, sizes: np.ndarray) -> list[str]:
+    names = zip(model.joint_names, sizes, strict=True)
+    return [name if size == 1 else f"{name}[{i}]" for name, size in names for i in range(size)]
