@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ._arguments import as_arrays
@@ -38,7 +39,7 @@ def _random_configuration(model: Model, key: Key) -> Configuration:
     )
 
 
-def integrate(model: Model, q: ConfigurationLike, v: VelocityLike, dt: float | Float[Array, ""] = 1.0) -> Configuration:
+def integrate(model: Model, q: ConfigurationLike, v: VelocityLike, dt: ArrayLike = 1.0) -> Configuration:
     """The configuration after moving from `q` with constant velocity `v` [rad/s, m/s] for `dt` [s].
 
     Quaternions follow the exponential map and stay normalised; the position and the orientation of a free joint

@@ -2,6 +2,7 @@
 
 from ._anchored import Anchored as Anchored
 from ._base import AbstractJoint as AbstractJoint
+from ._check import check_joint as check_joint
 from ._composite import Composite as Composite
 from ._cylindrical import Cylindrical as Cylindrical
 from ._fixed import Fixed as Fixed

@@ -1,6 +1,5 @@
 """Building a model body by body."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -74,8 +73,8 @@ class ModelBuilder:
         joint: AbstractJoint | None = None,
         placement=None,
         *,
-        mass: float = 0.0,
-        com: Sequence[float] = (0.0, 0.0, 0.0),
+        mass=0.0,
+        com=(0.0, 0.0, 0.0),
         inertia=0.0,
         joint_name: str | None = None,
         **dofs,

@@ -1,1 +1,2 @@
-def massless_subtrees(model): return []
+def massless_subtrees(model):
+    return []

@@ -1,0 +1,74 @@
+"""Verifying that the methods of a joint type belong together."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .._small import matmul, matvec, transpose
+from .._types import Key
+from ._base import AbstractJoint
+
+
+def check_joint(joint: AbstractJoint, key: Key, *, samples: int = 4) -> None:
+    """Checks a joint type at random configurations: sizes, rotations, and the laws that tie its methods together.
+
+    - `transform` is a rigid motion, and its rate along `integrate(q, t v)` is `motion_subspace(q) v`;
+    - `bias(q, v)` is the rate of `motion_subspace v` along that motion;
+    - `integrate(q, difference(q, p))` is the configuration `p`, and `integrate(q, 0)` is `q`.
+
+    **Arguments:** `joint`: one joint with its parameters. `key`: of the random configurations.
+
+    **Raises:** `ValueError` naming the law that is broken and by how much.
+    """
+    joint = jax.tree.map(jnp.asarray, joint)
+    _check_shapes(joint)
+    for law, (actual, expected) in jax.device_get(_laws(joint, jax.random.split(key, samples))).items():
+        error, scale = np.max(np.abs(actual - expected), initial=0.0), 1 + np.max(np.abs(expected), initial=0.0)
+        if not error <= 1e3 * np.finfo(expected.dtype).eps * scale:
+            raise ValueError(f"{type(joint).__name__}: {law}, but the two differ by {error:.1e}.")
+
+
+def _check_shapes(joint: AbstractJoint) -> None:
+    q, v = jnp.zeros(joint.nq), jnp.zeros(joint.nv)
+    results = {
+        "neutral": (joint.neutral, (), (joint.nq,)),
+        "random": (joint.random, (jax.random.key(0), q, q), (joint.nq,)),
+        "integrate": (joint.integrate, (q, v), (joint.nq,)),
+        "difference": (joint.difference, (q, q), (joint.nv,)),
+        "motion_subspace": (joint.motion_subspace, (q,), (6, joint.nv)),
+        "bias": (joint.bias, (q, v), (6,)),
+    }
+    for name, (method, arguments, expected) in results.items():
+        shape = jax.eval_shape(method, *arguments).shape
+        if shape != expected:
+            raise ValueError(f"{type(joint).__name__}.{name} must return an array of shape {expected}, got {shape}.")
+
+
+@jax.jit
+@functools.partial(jax.vmap, in_axes=(None, 0))
+def _laws(joint: AbstractJoint, key: Key) -> dict[str, tuple[Array, Array]]:
+    """Both sides of every law at a random configuration and velocity."""
+    keys = jax.random.split(key, 3)
+    unlimited = jnp.full(joint.nq, jnp.inf)
+    q, p = (joint.random(k, -unlimited, unlimited) for k in keys[:2])
+    v = jax.random.normal(keys[2], (joint.nv,))
+
+    def moved(t: Array) -> Array:
+        return joint.integrate(q, t * v)
+
+    pose, rate = jax.jvp(lambda t: joint.transform(moved(t)), (0.0,), (1.0,))
+    rotation = transpose(pose.rotation)
+    spin = matmul(rotation, rate.rotation)
+    velocity = jnp.stack([spin[2, 1], spin[0, 2], spin[1, 0], *matvec(rotation, rate.translation)])
+    relative, relative_rate = jax.jvp(lambda t: matvec(joint.motion_subspace(moved(t)), v), (0.0,), (1.0,))
+    reached = joint.transform(joint.integrate(q, joint.difference(q, p)))
+    return {
+        "transform must be a rotation": (matmul(rotation, pose.rotation), jnp.eye(3)),
+        "motion_subspace(q) v must be the rate of transform along integrate(q, t v)": (relative, velocity),
+        "bias(q, v) must be the rate of motion_subspace(q) v": (joint.bias(q, v), relative_rate),
+        "integrate(q, 0) must be q": (joint.integrate(q, jnp.zeros(joint.nv)), q),
+        "integrate(q, difference(q, p)) must be p": (reached.as_matrix(), joint.transform(p).as_matrix()),
+    }

@@ -1,0 +1,160 @@
+"""Joint types: the laws of the interface, their parameters, and types of a user's own."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+from helpers import assert_close
+from jaxcfa.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
+from jaxcfa.joints import (
+    AbstractJoint,
+    Anchored,
+    Composite,
+    Cylindrical,
+    Fixed,
+    Free,
+    Helical,
+    Planar,
+    Prismatic,
+    Revolute,
+    Spherical,
+    Universal,
+    check_joint,
+)
+from jaxcfa.model import ModelBuilder
+from jaxcfa.spatial import Transform, quaternion_to_matrix
+
+JOINTS = {
+    "revolute": Revolute((1.0, 2.0, -3.0)),
+    "prismatic": Prismatic((0.0, -2.0, 1.0)),
+    "helical": Helical((0.3, 0.1, 1.0), 0.2),
+    "cylindrical": Cylindrical((0.0, 1.0, 1.0)),
+    "universal": Universal((1.0, 0.0, 0.0), (0.0, 1.0, 0.5)),
+    "planar": Planar((1.0, 1.0, 0.0), (0.0, 1.0, 2.0)),
+    "spherical": Spherical(),
+    "free": Free(),
+    "fixed": Fixed(),
+    "anchored": Anchored(Universal((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)), (0.1, -0.2, 0.3)),
+    "anchored ball": Anchored(Spherical(), (0.1, -0.2, 0.3)),
+    "composite": Composite(
+        (Prismatic((1.0, 0.0, 0.0)), Anchored(Revolute((0.0, 1.0, 0.2)), (0.3, 0.0, 0.1)), Spherical(), Planar())
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINTS)
+def test_laws(name, key):
+    check_joint(JOINTS[name], key)
+
+
+@pytest.mark.parametrize("name", JOINTS)
+def test_derivatives_are_finite_at_the_zero_configuration(name):
+    joint = jax.tree.map(jnp.asarray, JOINTS[name])
+    q, v = joint.neutral(), jnp.ones(joint.nv)
+
+    def everything(q, v):
+        pose = joint.transform(q)
+        reached = joint.integrate(q, v)
+        parts = pose.rotation, pose.translation, joint.motion_subspace(q), joint.bias(q, v), reached
+        return [*parts, joint.difference(q, q), joint.difference(q, joint.integrate(q, 0 * v))]
+
+    for order in (jax.jacfwd, jax.jacrev):
+        for derivative in jax.tree.leaves(jax.jit(order(everything, argnums=(0, 1)))(q, v)):
+            assert jnp.all(jnp.isfinite(derivative))
+
+
+def test_difference_is_the_shortest_way():
+    joint = Spherical()
+    turned = joint.integrate(joint.neutral(), jnp.array([0.0, 0.0, 1.5 * jnp.pi]))
+    assert_close(joint.difference(joint.neutral(), turned), jnp.array([0.0, 0.0, -0.5 * jnp.pi]))
+
+
+def test_quaternions_stay_normalised(key):
+    joint = Free()
+    q, _ = jax.lax.scan(lambda q, v: (joint.integrate(q, v), None), joint.neutral(), jax.random.normal(key, (50, 6)))
+    assert_close(jnp.linalg.norm(q[3:]), jnp.array(1.0), 1e-14)
+
+
+def test_random_configurations_keep_to_the_limits(key):
+    lower, upper = jnp.array([-0.5, -jnp.inf, 2.0]), jnp.array([0.5, -7.0, jnp.inf])
+    q = jax.vmap(lambda k: Planar().random(k, lower, upper))(jax.random.split(key, 200))
+    assert jnp.all((q >= lower) & (q <= upper))
+    assert jnp.all(jnp.ptp(q, axis=0) > 0.5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Revolute((0, 0, 0)), "must not be zero"),
+        (lambda: Prismatic((0, np.nan, 1)), "must be finite"),
+        (lambda: Helical((0, 1), 0.1), "3 components"),
+        (lambda: Planar((0, 0, 1), (0, 0, 2)), "along its normal"),
+        (lambda: Universal((0, 0, 1), (0, 0, -1)), "parallel"),
+        (lambda: Composite(()), "at least one"),
+    ],
+)
+def test_senseless_parameters_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+class Cam(AbstractJoint):
+    """A user's own joint: the body slides along x with the square of its angle about z."""
+
+    rise: Array = eqx.field(converter=np.asarray)
+    nq: ClassVar[int] = 1
+    nv: ClassVar[int] = 1
+
+    def transform(self, q):
+        half = jnp.concatenate([jnp.cos(q / 2), jnp.zeros_like(q), jnp.zeros_like(q), jnp.sin(q / 2)])
+        return Transform(quaternion_to_matrix(half), jnp.stack([self.rise * q[0] ** 2, 0 * q[0], 0 * q[0]]))
+
+    def motion_subspace(self, q):
+        c, s, slope = jnp.cos(q[0]), jnp.sin(q[0]), 2 * self.rise * q[0]
+        zero = jnp.zeros_like(c)
+        return jnp.stack([zero, zero, jnp.ones_like(c), slope * c, -slope * s, zero])[:, None]
+
+    def bias(self, q, v):
+        return jax.jvp(lambda x: self.motion_subspace(x)[:, 0] * v[0], (q,), (v,))[1]
+
+    def integrate(self, q, dv):
+        return q + dv
+
+    def difference(self, q0, q1):
+        return q1 - q0
+
+    def neutral(self):
+        return jnp.zeros(1)
+
+    def random(self, key, lower, upper):
+        return jax.random.uniform(key, (1,), lower.dtype, -1.0, 1.0)
+
+
+def test_own_joint_type(key):
+    check_joint(Cam(0.3), key)
+    builder = ModelBuilder()
+    for i, joint in enumerate([Cam(0.3), Revolute((1, 0, 0)), Cam(-0.1)]):
+        builder.add_body(f"b{i}", i - 1 if i else None, joint, (0.1, 0.2, 0.3), mass=1, com=(0.1, 0, 0.2), inertia=0.1)
+    model = builder.build()
+    q, v, qdd = jax.random.normal(key, (3, model.nv))
+    tau = inverse_dynamics(model, q, v, qdd)
+    assert_close(forward_dynamics(model, q, v, tau), qdd)
+    assert_close(mass_matrix(model, q) @ qdd, tau - inverse_dynamics(model, q, v, 0 * qdd))
+    assert jnp.isfinite(jax.grad(lambda m: inverse_dynamics(m, q, v, qdd).sum())(model).joints[0].rise).all()
+
+
+class Wrong(Cam):
+    """Its bias forgets a term."""
+
+    def bias(self, q, v):
+        return jnp.zeros(6)
+
+
+def test_check_joint_finds_a_broken_law(key):
+    with pytest.raises(ValueError, match="bias"):
+        check_joint(Wrong(0.3), key)
