@@ -2,6 +2,8 @@
 
 import contextlib
 import re
+import textwrap
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +28,7 @@ def import_mujoco() -> ModuleType:
 
 def describe(source: str | Path) -> str:
     """How messages call the source."""
-    return "MJCF text" if is_text(source) else str(source)
+    return "MJCF text" if is_text(source) else textwrap.shorten(str(source), 200)
 
 
 def is_text(source: str | Path) -> bool:
@@ -44,17 +46,22 @@ def compile_mjcf(source: str | Path) -> tuple[MjModel, list[str]]:
     _check_root(_read(source, what), what)
     with _messages_kept(mujoco) as messages:
         try:
-            spec = mujoco.MjSpec.from_string(source) if is_text(source) else mujoco.MjSpec.from_file(str(source))
-            # The range of muscles' lengths takes long to find, may fail, and is of no use here.
-            spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
-            model = _compile(mujoco, spec)
+            model = _compile(mujoco, source)
         except Exception as error:  # MuJoCo has exceptions of its own, derived from nothing but Exception
             message = " ".join([str(error).strip(), *messages])
             raise ValueError(f"{what}: MuJoCo cannot compile it: {message}\n{_remedy(message)}") from error
     return model, list(dict.fromkeys(messages))
 
 
-def _compile(mujoco: ModuleType, spec: Any) -> MjModel:
+def _compile(mujoco: ModuleType, source: str | Path) -> MjModel:
+    if is_text(source):
+        spec = mujoco.MjSpec.from_string(source)
+    elif Path(source).suffix == ".xml":
+        spec = mujoco.MjSpec.from_file(str(source))
+    else:  # MjSpec looks at the suffix
+        return mujoco.MjModel.from_xml_path(str(source))
+    # The range of muscles' lengths takes long to find, may fail, and is of no use here.
+    spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
     try:
         return spec.compile()
     except ValueError as error:
@@ -65,27 +72,24 @@ def _compile(mujoco: ModuleType, spec: Any) -> MjModel:
 
 
 def _leave_assets_out(mujoco: ModuleType, spec: Any) -> None:
-    """Delete everything that is read from files and has no influence on masses."""
-    inertial_geoms = {
-        geom.name or id(geom)
-        for body in spec.bodies
-        for geom in body.geoms
-        if not _inertia_is_given(mujoco, spec, body) and _has_inertia(spec, geom)
-    }
-    for element in (*spec.geoms, *spec.sites):
-        element.material = ""
-    kept = set()
-    for geom in spec.geoms:
-        if geom.type == mujoco.mjtGeom.mjGEOM_HFIELD:
-            spec.delete(geom)
-        elif geom.meshname:
-            if (geom.name or id(geom)) in inertial_geoms:
-                kept.add(geom.meshname)
-            else:
+    """Delete everything that is read from files and has no influence on masses, and what refers to it."""
+    needed = set()
+    for body in spec.bodies:
+        given = _inertia_is_given(mujoco, spec, body)
+        for geom in body.geoms:
+            geom.material = ""
+            if geom.meshname and not given and _has_inertia(spec, geom):
+                needed.add(geom.meshname)
+            elif geom.meshname or geom.type == mujoco.mjtGeom.mjGEOM_HFIELD:
                 spec.delete(geom)
-    meshes = [mesh for mesh in spec.meshes if mesh.name not in kept]
-    for asset in (*spec.skins, *spec.materials, *spec.textures, *spec.hfields, *meshes):
-        spec.delete(asset)
+    for site in spec.sites:
+        site.material = ""
+    geom_type = mujoco.mjtObj.mjOBJ_GEOM
+    sensors = [sensor for sensor in spec.sensors if geom_type in (sensor.objtype, sensor.reftype)]
+    meshes = [mesh for mesh in spec.meshes if mesh.name not in needed]
+    assets = (*spec.skins, *spec.materials, *spec.textures, *spec.hfields, *meshes)
+    for element in (*spec.pairs, *sensors, *assets):
+        spec.delete(element)
 
 
 def _inertia_is_given(mujoco: ModuleType, spec: Any, body: Any) -> bool:
@@ -107,7 +111,9 @@ def _read(source: str | Path, what: str) -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{what}: no such file. Check the path; relative ones start at {Path.cwd()}.") from error
+        raise FileNotFoundError(
+            f"{what}: no such file. Check the path; relative ones start at {Path.cwd()}."
+        ) from error
     except (OSError, ValueError) as error:
         raise ValueError(f"{what}: cannot be read ({error}). Give the path of an MJCF file.") from error
     if b"\0" in data:
@@ -122,24 +128,28 @@ def _check_root(text: str, what: str) -> None:
         raise ValueError(f"{what}: holds no XML element. Give MJCF, which starts with <mujoco>.")
     if root == "robot":
         raise ValueError(f"{what}: the root element is <robot>, which is URDF. Use load_urdf.")
-    if root not in ("mujoco", "mujocoinclude"):
+    if root != "mujoco":
         raise ValueError(f"{what}: the root element is <{root}>. Give MJCF, whose root element is <mujoco>.")
 
 
 @contextlib.contextmanager
 def _messages_kept(mujoco: ModuleType) -> Iterator[list[str]]:
-    """Keeps MuJoCo's warnings, which otherwise go to stderr and to a log file in the working directory."""
+    """Keeps MuJoCo's warnings, most of which otherwise go to stderr and to a log file in the working directory."""
     messages: list[str] = []
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: messages.append(" ".join(message.split())))
     try:
-        yield messages
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield messages
+        messages.extend(" ".join(str(warning.message).split()) for warning in caught)
     finally:
         mujoco.set_mju_user_warning(before)
 
 
 def _remedy(message: str) -> str:
     missing = _MISSING_FILE.search(message)
-    if missing:
-        return f"Put the file {missing.group(1)!r} in its place, or give the bodies that need it an <inertial>."
-    return "Correct what the message names; the elements are explained in MuJoCo's XML reference."
+    if missing is None:
+        return "Correct what the message names; MuJoCo's XML reference explains the elements."
+    otherwise = "" if "'include'" in message else ", or give the bodies that need it an <inertial>"
+    return f"Put the file {missing.group(1)!r} in its place{otherwise}."

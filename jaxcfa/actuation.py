@@ -1,0 +1,45 @@
+"""Forces of a model's actuators."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ._arguments import as_arrays
+from ._types import ConfigurationLike, Velocity, VelocityLike
+from .model import Model
+
+
+def actuator_forces(model: Model, q: ConfigurationLike, v: VelocityLike, control) -> Velocity:
+    """Joint torques of the actuators, to be used as `tau` or part of it.
+
+    Actuator by actuator, with length `l` and its rate `l' = moment v`,
+    `force = clip(gain clip(control) + bias[0] + bias[1] l + bias[2] l')`; see `Actuators` for the symbols. Then
+    `tau = moment^T force`, clipped to the `effort` of the joints' limits.
+
+    **Arguments:** `q` (nq,), `v` (nv,); `control` (nu,), in the order of `model.actuators.names`.
+
+    **Returns:** (nv,) [N m, N]. **Raises:** `ValueError` for a wrong shape.
+    """
+    q, v = as_arrays(model, q=q, v=v)
+    control = jnp.asarray(control)
+    count = len(model.actuators.names)
+    if control.shape != (count,):
+        raise ValueError(
+            f"control must have shape (nu,) = ({count},), got {control.shape}. It has one number for each of "
+            "model.actuators.names; batch with jax.vmap."
+        )
+    return _actuator_forces(model, q, v, control.astype(jnp.result_type(control, q)))
+
+
+@jax.jit
+def _actuator_forces(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], control: Float[Array, "nu"]
+) -> Velocity:
+    actuators = model.actuators
+    length = actuators.length_gradient @ q + actuators.length_offset
+    velocity = actuators.moment @ v
+    clipped = jnp.clip(control, actuators.control_lower, actuators.control_upper)
+    bias = actuators.bias[:, 0] + actuators.bias[:, 1] * length + actuators.bias[:, 2] * velocity
+    force = jnp.clip(actuators.gain * clipped + bias, actuators.force_lower, actuators.force_upper)
+    effort = model.limits.effort
+    return jnp.clip(force @ actuators.moment, -effort, effort)

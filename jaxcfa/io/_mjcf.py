@@ -1,0 +1,81 @@
+"""Models from MJCF, MuJoCo's format."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..model import Model, ModelBuilder
+from ._mjcf_attachments import read_actuators, read_keyframes
+from ._mjcf_bodies import add_bodies
+from ._mjcf_compile import compile_mjcf, describe
+from ._mjcf_dofs import is_disabled, read_dofs
+from ._mjcf_equalities import read_equalities
+from ._mjcf_layout import read_layout
+from ._mjcf_unsupported import note_unsupported
+from ._report import Report
+
+
+def load_mjcf(path_or_text: str | Path, floating_base: bool = False, *, dtype=None) -> Model:
+    """The model that an MJCF file describes, as MuJoCo's own compiler understands it.
+
+    `q` and `v` of the model are MuJoCo's `qpos` and `qvel`, coordinate by coordinate. Several joints of one body become
+    one composite joint, called after all of them with "+" between. Bodies without joints are merged into their parent
+    and stay available as frames, as do all sites (called "site:NAME" where a body has that name). `model.keyframe`
+    has the stored configurations, and the initial one as "qpos0"; `model.constraints` the active `connect`, `weld`
+    and `joint` equalities; `model.actuators` those on joints whose force is affine in the control, the position and
+    the velocity (motors, position and velocity servos, damper, general).
+
+    Geoms serve the compiler to find masses; contacts are not modelled. What else is not modelled gives one
+    `ModelWarning` that names it: tendons, actuators of other kinds, activations, fluids, gravity compensation, motion
+    capture bodies, springs and damping that are not linear, flexes, sensors, plugins. Missing files of meshes and
+    textures matter only where masses depend on them.
+
+    **Arguments:**
+
+    - `path_or_text`: path of a file, or its content.
+    - `floating_base`: give the one body that is fixed to the world and carries the mechanism a free joint
+      "root_joint", whose coordinates come first. A model in which a root body has a free joint stays as it is.
+    - `dtype`: of the arrays; JAX's default float type if absent.
+
+    **Raises:** `FileNotFoundError` for a wrong path. `ValueError` for anything that MuJoCo rejects, for values that are
+    not finite, and for `floating_base` where no single body can be the base. `ImportError` without the package
+    `mujoco`.
+    """
+    what = describe(path_or_text)
+    mj, messages = compile_mjcf(path_or_text)
+    report = Report(what)
+    for message in messages:
+        report.add(f"MuJoCo says: {message}")
+    try:
+        model = _convert(mj, floating_base, dtype, report)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error
+    report.warn()
+    return model
+
+
+def _convert(mj: Any, floating_base: bool, dtype, report: Report) -> Model:
+    layout = read_layout(mj, floating_base)
+    builder = ModelBuilder()
+    add_bodies(builder, mj, layout, read_dofs(mj, layout, report), report)
+    gravity = np.zeros(3) if is_disabled(mj, "GRAVITY") else mj.opt.gravity
+    model = builder.build(gravity=gravity, dtype=dtype)
+    model = dataclasses.replace(
+        model,
+        constraints=read_equalities(mj, layout, model, report),
+        actuators=read_actuators(mj, layout, model.dtype, report),
+        keyframes=read_keyframes(mj, layout, model.dtype),
+    )
+    note_unsupported(mj, layout, report)
+    _check_numbers(model)
+    return model
+
+
+def _check_numbers(model: Model) -> None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(model):
+        if np.any(np.isnan(leaf)):
+            name = jax.tree_util.keystr(path).lstrip(".")
+            raise ValueError(f"A value that is not a number (NaN) ended up in {name} of the model; correct the file.")

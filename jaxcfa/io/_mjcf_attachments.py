@@ -1,0 +1,130 @@
+"""Actuators and keyframes of a compiled MuJoCo model."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..model import Actuators, Keyframes
+from ._mjcf_dofs import enum_name, gear, is_disabled, joint_transmission
+from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Layout, joint_of, unique_name
+from ._report import Report
+
+MjModel = Any  # mujoco.MjModel: the package is optional
+
+
+class _Actuator(NamedTuple):
+    """One row of `Actuators`."""
+
+    moment: np.ndarray
+    length_gradient: np.ndarray
+    gain: float
+    bias: np.ndarray
+    control_range: np.ndarray
+    force_range: np.ndarray
+
+
+def read_actuators(mj: MjModel, layout: Layout, dtype: np.dtype, report: Report) -> Actuators:
+    """The actuators with an affine law that act on one joint; the others are reported."""
+    names: list[str] = []
+    rows: list[_Actuator] = []
+    taken: set[str] = set()
+    for number in range(len(mj.actuator_trntype)):
+        name = unique_name(mj.actuator(number).name or f"actuator{number}", taken)
+        obstacle = _obstacle(mj, number)
+        if obstacle is not None:
+            report.add(f"actuators {obstacle}", name)
+            continue
+        if getattr(mj, "actuator_delay", np.zeros(number + 1))[number]:
+            report.add("delay of actuators", name)
+        names.append(name)
+        rows.append(_read_actuator(mj, number))
+
+    def column(field: str, size: int) -> np.ndarray:
+        return np.array([getattr(row, field) for row in rows], dtype=dtype).reshape(len(rows), size)
+
+    control, force = column("control_range", 2), column("force_range", 2)
+    return Actuators(
+        names=tuple(names),
+        moment=jnp.asarray(layout.extended_v(column("moment", mj.nv))),
+        length_gradient=jnp.asarray(_with_zeros_for_freed(layout, column("length_gradient", mj.nq))),
+        length_offset=jnp.zeros(len(rows), dtype),
+        gain=jnp.asarray(column("gain", 1)[:, 0]),
+        bias=jnp.asarray(column("bias", 3)),
+        control_lower=jnp.asarray(control[:, 0]),
+        control_upper=jnp.asarray(control[:, 1]),
+        force_lower=jnp.asarray(force[:, 0]),
+        force_upper=jnp.asarray(force[:, 1]),
+    )
+
+
+def _with_zeros_for_freed(layout: Layout, gradient: np.ndarray) -> np.ndarray:
+    return gradient if layout.freed is None else np.pad(gradient, ((0, 0), (7, 0)))
+
+
+def _obstacle(mj: MjModel, number: int) -> str | None:
+    """Why an actuator cannot be taken over, if so."""
+    joint = joint_transmission(mj, number)
+    gain, bias = enum_name("mjtGain", mj.actuator_gaintype[number]), enum_name("mjtBias", mj.actuator_biastype[number])
+    variable_gain = gain == "AFFINE" and np.any(mj.actuator_gainprm[number, 1:3])
+    group = int(mj.actuator_group[number])
+    if is_disabled(mj, "ACTUATION") or (0 <= group <= 30 and mj.opt.disableactuator & (1 << group)):
+        return "that are disabled"
+    if joint is None:
+        return "that act on tendons, sites, bodies or slider-cranks"
+    if enum_name("mjtDyn", mj.actuator_dyntype[number]) != "NONE":
+        return "with activation dynamics (muscles, filters, integrators)"
+    if getattr(mj, "actuator_plugin", np.full(number + 1, -1))[number] >= 0:
+        return "implemented by plugins"
+    if gain not in ("FIXED", "AFFINE") or bias not in ("NONE", "AFFINE") or variable_gain:
+        return "whose force is not affine with a constant gain"
+    if joint_of(mj, joint).kind in (FREE, BALL):
+        return _obstacle_of_quaternions(mj, number, joint)
+    return None
+
+
+def _obstacle_of_quaternions(mj: MjModel, number: int, joint: int) -> str | None:
+    """Moment arms must be constant, and the length, which depends on the quaternion, must not matter."""
+    kind = joint_of(mj, joint).kind
+    in_parent = enum_name("mjtTrn", mj.actuator_trntype[number]) == "JOINTINPARENT"
+    turning = gear(mj, number)[:3] if kind == BALL else gear(mj, number)[3:]
+    if in_parent and np.any(turning):
+        return "that turn ball or free joints about axes of the parent"
+    if kind == BALL and _bias(mj, number)[1]:
+        return "that servo the angle of ball joints"
+    return None
+
+
+def _bias(mj: MjModel, number: int) -> np.ndarray:
+    affine = enum_name("mjtBias", mj.actuator_biastype[number]) == "AFFINE"
+    return mj.actuator_biasprm[number, :3] if affine else np.zeros(3)
+
+
+def _read_actuator(mj: MjModel, number: int) -> _Actuator:
+    joint = joint_of(mj, int(mj.actuator_trnid[number, 0]))
+    moment, gradient = np.zeros(mj.nv), np.zeros(mj.nq)
+    moment[joint.v] = gear(mj, number)[: joint.v.stop - joint.v.start]
+    if joint.kind in (SLIDE, HINGE):
+        gradient[joint.q] = gear(mj, number)[0]
+    first = getattr(mj, "actuator_ctrladr", None)  # one control for each actuator before MuJoCo 4
+    control = number if first is None else first[number]
+    clamped = mj.actuator_ctrllimited[control] and not is_disabled(mj, "CLAMPCTRL")
+    limited = mj.actuator_forcelimited[number]
+    unlimited = np.array([-np.inf, np.inf])
+    return _Actuator(
+        moment=moment,
+        length_gradient=gradient,
+        gain=mj.actuator_gainprm[number, 0],
+        bias=_bias(mj, number),
+        control_range=mj.actuator_ctrlrange[control] if clamped else unlimited,
+        force_range=mj.actuator_forcerange[number] if limited else unlimited,
+    )
+
+
+def read_keyframes(mj: MjModel, layout: Layout, dtype: np.dtype) -> Keyframes:
+    """The initial configuration, under the name "qpos0", and the stored ones."""
+    taken: set[str] = set()
+    names = [unique_name(name, taken) for name in ["qpos0", *(mj.key(i).name or f"key{i}" for i in range(mj.nkey))]]
+    q = layout.extended_q(mj, np.concatenate([mj.qpos0[None], mj.key_qpos]))
+    v = layout.extended_v(np.concatenate([np.zeros((1, mj.nv)), mj.key_qvel]))
+    return Keyframes(tuple(names), jnp.asarray(q, dtype), jnp.asarray(v, dtype))

@@ -1,0 +1,81 @@
+"""Parameters of the degrees of freedom of a compiled MuJoCo model."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._mjcf_compile import import_mujoco
+from ._mjcf_layout import HINGE, SLIDE, Layout, joint_of
+from ._report import Report
+
+MjModel = Any  # mujoco.MjModel: the package is optional
+
+
+class DofParameters(NamedTuple):
+    """Parameters (nv,), in MuJoCo's order, called as the arguments of `ModelBuilder.add_body`."""
+
+    armature: np.ndarray
+    damping: np.ndarray
+    friction_loss: np.ndarray
+    stiffness: np.ndarray
+    effort_limit: np.ndarray
+
+
+def read_dofs(mj: MjModel, layout: Layout, report: Report) -> DofParameters:
+    """The parameters, zero where the file switches their effect off, and with what actuators add."""
+    armature, damping = _added_by_actuators(mj)
+    friction = not is_disabled(mj, "FRICTIONLOSS", "CONSTRAINT")
+    return DofParameters(
+        armature=mj.dof_armature + armature,
+        damping=(mj.dof_damping + damping) * (not is_disabled(mj, "DAMPER", "PASSIVE")),
+        friction_loss=mj.dof_frictionloss * friction,
+        stiffness=mj.jnt_stiffness[mj.dof_jntid] * (not is_disabled(mj, "SPRING", "PASSIVE")),
+        effort_limit=_effort_limits(mj, layout, report),
+    )
+
+
+def is_disabled(mj: MjModel, *features: str) -> bool:
+    """Whether the file switches off any of the features, called as in `mujoco.mjtDisableBit`."""
+    bits = import_mujoco().mjtDisableBit.__members__  # they differ between versions
+    known = [int(bits[f"mjDSBL_{feature}"]) for feature in features if f"mjDSBL_{feature}" in bits]
+    return any(mj.opt.disableflags & bit for bit in known)
+
+
+def enum_name(enum: str, value: int) -> str:
+    """Name of a value of one of MuJoCo's enumerations, without its prefix."""
+    return getattr(import_mujoco(), enum)(int(value)).name.split("_", 1)[1]
+
+
+def joint_transmission(mj: MjModel, actuator: int) -> int | None:
+    """The joint on which an actuator acts, or `None`."""
+    acts = enum_name("mjtTrn", mj.actuator_trntype[actuator]) in ("JOINT", "JOINTINPARENT")
+    return int(mj.actuator_trnid[actuator, 0]) if acts else None
+
+
+def gear(mj: MjModel, actuator: int) -> np.ndarray:
+    """The gear (6,) of an actuator's first force."""
+    first = getattr(mj, "actuator_outadr", None)  # one force for each actuator before MuJoCo 4
+    return mj.actuator_gear[actuator if first is None else first[actuator]]
+
+
+def _added_by_actuators(mj: MjModel) -> tuple[np.ndarray, np.ndarray]:
+    armature, damping = np.zeros(mj.nv), np.zeros(mj.nv)
+    for actuator in range(len(mj.actuator_trntype)):
+        number = joint_transmission(mj, actuator)
+        if number is None or not hasattr(mj, "actuator_armature"):
+            continue
+        joint = joint_of(mj, number)
+        scale = gear(mj, actuator)[0] ** 2 if joint.kind in (SLIDE, HINGE) else 1.0
+        armature[joint.v] += scale * mj.actuator_armature[actuator]
+        damping[joint.v] += scale * mj.actuator_damping[actuator]
+    return armature, damping
+
+
+def _effort_limits(mj: MjModel, layout: Layout, report: Report) -> np.ndarray:
+    limits = np.full(mj.nv, np.inf)
+    for number in np.flatnonzero(mj.jnt_actfrclimited):
+        low, high = mj.jnt_actfrcrange[number]
+        if low != -high:
+            report.add("actuatorfrcrange that is not symmetric; the larger bound is used", layout.joints[number])
+        limits[joint_of(mj, number).v] = max(-low, high)
+    return limits

@@ -1,0 +1,89 @@
+"""Equality constraints of a compiled MuJoCo model."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..model import WORLD, AbstractConstraint, Connect, JointCoupling, Model, Weld
+from ..spatial import Transform
+from ._mjcf_bodies import rotation
+from ._mjcf_dofs import enum_name, is_disabled
+from ._mjcf_layout import HINGE, SLIDE, Layout
+from ._report import Report
+
+MjModel = Any  # mujoco.MjModel: the package is optional
+
+
+def read_equalities(mj: MjModel, layout: Layout, model: Model, report: Report) -> tuple[AbstractConstraint, ...]:
+    """The active connect, weld and joint constraints; the others are reported."""
+    readers = {"CONNECT": _connect, "WELD": _weld, "JOINT": _coupling}
+    off = is_disabled(mj, "EQUALITY", "CONSTRAINT")
+    constraints = []
+    for i in range(mj.neq):
+        name = mj.equality(i).name or f"equality{i}"
+        reader = readers.get(enum_name("mjtEq", mj.eq_type[i]))
+        if off or not mj.eq_active0[i]:
+            report.add("equality constraints that are not active", name)
+        elif reader is None:
+            report.add("equality constraints other than connect, weld and joint", name)
+        else:
+            constraint = reader(mj, layout, model, i, name)
+            if constraint is None:
+                report.add("equality constraints of joints that share their body with others", name)
+            else:
+                constraints.append(constraint)
+    return tuple(constraints)
+
+
+def _places(mj: MjModel, layout: Layout, model: Model, i: int) -> list[tuple[int, Transform]]:
+    """Body and pose of the two sites or bodies that a constraint relates."""
+    numbers = (int(mj.eq_obj1id[i]), int(mj.eq_obj2id[i]))
+    if _acts_at_sites(mj, i):
+        return [model.locate(layout.sites[number]) for number in numbers]
+    return [model.locate(layout.bodies[number] if number else WORLD) for number in numbers]
+
+
+def _connect(mj: MjModel, layout: Layout, model: Model, i: int, name: str) -> Connect:
+    (body1, pose1), (body2, pose2) = _places(mj, layout, model, i)
+    points = jnp.asarray(mj.eq_data[i, :6].reshape(2, 3) * (not _acts_at_sites(mj, i)), model.dtype)
+    return Connect(body1, body2, pose1.apply(points[0]), pose2.apply(points[1]), name)
+
+
+def _weld(mj: MjModel, layout: Layout, model: Model, i: int, name: str) -> Weld:
+    (body1, pose1), (body2, pose2) = _places(mj, layout, model, i)
+    if _acts_at_sites(mj, i):
+        return Weld(body1, body2, pose1, pose2, name)
+    data = mj.eq_data[i]  # anchor in body 2, then the same point in body 1 and the orientation of body 2 in it
+    dtype = model.dtype
+    frame1 = Transform(jnp.asarray(rotation(data[6:10]), dtype), jnp.asarray(data[3:6], dtype))
+    frame2 = Transform(jnp.eye(3, dtype=dtype), jnp.asarray(data[:3], dtype))
+    return Weld(body1, body2, pose1 @ frame1, pose2 @ frame2, name)
+
+
+def _acts_at_sites(mj: MjModel, i: int) -> bool:
+    """Whether the sites say where, instead of numbers in the frames of bodies."""
+    return enum_name("mjtObj", mj.eq_objtype[i]) == "SITE"
+
+
+def _coupling(mj: MjModel, layout: Layout, model: Model, i: int, name: str) -> JointCoupling | None:
+    dtype = model.dtype
+    numbers = (int(mj.eq_obj1id[i]), int(mj.eq_obj2id[i]))
+    if not all(_is_alone(mj, number) for number in numbers if number >= 0):
+        return None
+    joint, reference = (model.joint_index(layout.joints[number]) if number >= 0 else -1 for number in numbers)
+    offsets = [mj.qpos0[mj.jnt_qposadr[number]] if number >= 0 else 0.0 for number in numbers]
+    coefficients = np.array(mj.eq_data[i, :5])
+    return JointCoupling(
+        joint,
+        reference,
+        jnp.asarray(coefficients, dtype),
+        jnp.asarray(offsets[0], dtype),
+        jnp.asarray(offsets[1], dtype),
+        name,
+    )
+
+
+def _is_alone(mj: MjModel, number: int) -> bool:
+    """Whether a joint has one coordinate and its body no other joint."""
+    return mj.jnt_type[number] in (SLIDE, HINGE) and mj.body_jntnum[mj.jnt_bodyid[number]] == 1

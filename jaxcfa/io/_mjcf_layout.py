@@ -1,0 +1,108 @@
+"""Names and places of a compiled MuJoCo model's elements in the model made of it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+MjModel = Any  # mujoco.MjModel: the package is optional
+FREE, BALL, SLIDE, HINGE = range(4)  # mujoco.mjtJoint
+_NQ = {FREE: 7, BALL: 4, SLIDE: 1, HINGE: 1}
+_NV = {FREE: 6, BALL: 3, SLIDE: 1, HINGE: 1}
+
+
+class Joint(NamedTuple):
+    """A joint of the MuJoCo model.
+
+    **Fields:** `number` and `body` in MuJoCo; `kind`, a constant of this file; `q`, `v`: its coordinates in MuJoCo.
+    """
+
+    number: int
+    body: int
+    kind: int
+    q: slice
+    v: slice
+
+
+class Layout(NamedTuple):
+    """What the parts of the loader share.
+
+    **Fields:** `bodies`, `joints`, `sites`: unique names of MuJoCo's elements. `freed`: the body that gets a free joint
+    in addition, or `None`; its coordinates precede all others.
+    """
+
+    bodies: list[str]
+    joints: list[str]
+    sites: list[str]
+    freed: int | None
+
+    def extended_q(self, mj: MjModel, q: np.ndarray) -> np.ndarray:
+        """Configurations (..., nq) of MuJoCo with those of the freed body, where it was welded, in front."""
+        if self.freed is None:
+            return q
+        pose = np.concatenate([mj.body_pos[self.freed], mj.body_quat[self.freed]])
+        return np.concatenate([np.broadcast_to(pose, (*q.shape[:-1], 7)), q], axis=-1)
+
+    def extended_v(self, v: np.ndarray) -> np.ndarray:
+        """Velocities (..., nv) of MuJoCo, or anything dual to them, with zeros for the freed body in front."""
+        return v if self.freed is None else np.concatenate([np.zeros((*v.shape[:-1], 6)), v], axis=-1)
+
+
+def read_layout(mj: MjModel, floating_base: bool) -> Layout:
+    """Names for everything; elements without a name are called after their kind and number, or their body."""
+    bodies = _unique((mj.body(i).name or f"body{i}" for i in range(mj.nbody)), set())
+    sites = [mj.site(i).name or f"site{i}" for i in range(mj.nsite)]
+    sites = _unique((f"site:{name}" if name in bodies else name for name in sites), set(bodies))
+    given = {mj.joint(i).name for i in range(mj.njnt)}
+    joints = [mj.joint(i).name for i in range(mj.njnt)]
+    for body in range(mj.nbody):
+        own = list(joints_of(mj, body))
+        for k, joint in enumerate(own):
+            if not joints[joint.number]:
+                (name,) = _unique([f"{bodies[body]}_joint{k if len(own) > 1 else ''}"], given)
+                joints[joint.number] = name
+    return Layout(bodies, joints, sites, _body_to_free(mj, bodies) if floating_base else None)
+
+
+def joints_of(mj: MjModel, body: int) -> Iterator[Joint]:
+    """The joints of a body, from its parent outward."""
+    first = int(mj.body_jntadr[body])
+    for number in range(first, first + int(mj.body_jntnum[body])):
+        yield joint_of(mj, number)
+
+
+def joint_of(mj: MjModel, number: int) -> Joint:
+    """The joint of a number."""
+    kind, q, v = int(mj.jnt_type[number]), int(mj.jnt_qposadr[number]), int(mj.jnt_dofadr[number])
+    return Joint(number, int(mj.jnt_bodyid[number]), kind, slice(q, q + _NQ[kind]), slice(v, v + _NV[kind]))
+
+
+def unique_name(name: str, taken: set[str]) -> str:
+    """The name, with underscores as needed to differ from those taken, to which it is added."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _unique(names: Iterable[str], taken: set[str]) -> list[str]:
+    return [unique_name(name, taken) for name in names]
+
+
+def _body_to_free(mj: MjModel, names: list[str]) -> int | None:
+    """The one body that is fixed to the world and carries the mechanism; `None` if that floats already."""
+    roots = [body for body in range(1, mj.nbody) if mj.body_parentid[body] == 0]
+    moving = set(mj.body_rootid[mj.jnt_bodyid].tolist())
+    if any(joint.kind == FREE for body in roots for joint in joints_of(mj, body)):
+        return None
+    candidates = [body for body in roots if body in moving] or roots
+    if len(candidates) != 1:
+        listed = ", ".join(names[body] for body in candidates[:8]) or "none"
+        raise ValueError(f"floating_base needs exactly one body that can be the base; there are: {listed}.")
+    (base,) = candidates
+    if mj.body_jntnum[base]:
+        raise ValueError(
+            f"floating_base needs a base that is fixed to the world, but body {names[base]!r} hangs on the world by "
+            "a joint. Put a body without joints between them."
+        )
+    return base

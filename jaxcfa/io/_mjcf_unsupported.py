@@ -1,0 +1,48 @@
+"""What a compiled MuJoCo model holds and is not modelled."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ._mjcf_layout import Layout
+from ._report import Report
+
+MjModel = Any  # mujoco.MjModel: the package is optional
+
+
+def note_unsupported(mj: MjModel, layout: Layout, report: Report) -> None:
+    """Report features other than those that every file has (geoms, contacts, options of the solver, visuals)."""
+    for feature, elements in _features(mj, layout):
+        names = list(elements)
+        if names:
+            report.add(feature, names)
+    if mj.opt.density or mj.opt.viscosity:
+        report.add("forces of the surrounding fluid (density, viscosity, wind)")
+
+
+def _features(mj: MjModel, layout: Layout) -> Iterator[tuple[str, Iterable[str]]]:
+    mocap = np.flatnonzero(mj.body_mocapid >= 0)
+    # Attributes of newer versions of MuJoCo are looked up with a default.
+    joints = {
+        "springs that are not linear": "jnt_stiffnesspoly",
+        "springs that yield": "jnt_springyield",
+    }
+    damping = getattr(mj, "dof_dampingpoly", np.zeros(mj.nv))
+    yield "gravity compensation", (layout.bodies[i] for i in np.flatnonzero(mj.body_gravcomp))
+    yield "mocap bodies, which are fixed to the world instead", (layout.bodies[i] for i in mocap)
+    for feature, attribute in joints.items():
+        yield feature, (layout.joints[i] for i in _nonzero(getattr(mj, attribute, np.zeros(mj.njnt))))
+    yield "damping that is not linear", dict.fromkeys(layout.joints[mj.dof_jntid[i]] for i in _nonzero(damping))
+    yield "tendons", _names(mj.tendon, mj.ntendon, "tendon")
+    yield "flexes", (f"flex{i}" for i in range(mj.nflex))
+    yield "sensors", _names(mj.sensor, mj.nsensor, "sensor")
+    yield "plugins", _names(mj.plugin, mj.nplugin, "plugin")
+
+
+def _nonzero(values: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(np.any(values.reshape(len(values), -1), axis=1)) if len(values) else np.zeros(0, int)
+
+
+def _names(element: Any, count: int, kind: str) -> list[str]:
+    return [element(i).name or f"{kind}{i}" for i in range(count)]
