@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PyTree, Shaped
 
 from .._small import sum_of
 from ..joints import AbstractJoint, Fixed
@@ -17,7 +17,7 @@ from ._topology import Segment
 Layout = Literal["body", "q", "v"]
 
 
-def take(x: Float[Array, "n *rest"], index: np.ndarray) -> Float[Array, "..."]:
+def take(x: Shaped[Array, "n *rest"], index: np.ndarray) -> Shaped[Array, "..."]:
     """`x[index]` for a static index array, as a slice where the index is a range."""
     flat = index.reshape(-1)
     if flat.size and np.array_equal(flat, np.arange(flat[0], flat[0] + flat.size)):
@@ -70,7 +70,7 @@ class MotionSubspace(eqx.Module):
     **Fields:** `blocks`: per segment (n, 6, d). `model`: for the coordinate layout.
     """
 
-    blocks: tuple[Float[Array, "n 6 d"], ...]
+    blocks: tuple[Float[Array, "_ 6 _"], ...]
     model: Model
 
     def mv(self, v: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
@@ -96,7 +96,7 @@ def _block_mv(block: Float[Array, "n i k"], x: Float[Array, "n k"]) -> Float[Arr
     return sum_of(block[:, :, k] * x[:, k, None] for k in range(block.shape[-1]))
 
 
-def motion_subspace_blocks(model: Model, q: Float[Array, "nq"]) -> tuple[Float[Array, "n 6 d"], ...]:
+def motion_subspace_blocks(model: Model, q: Float[Array, "nq"]) -> tuple[Float[Array, "_ 6 _"], ...]:
     """The joints' motion subspaces in body axes, per segment, padded with zero columns."""
     topology = model.topology
     groups = [
