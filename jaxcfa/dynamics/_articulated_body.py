@@ -49,7 +49,7 @@ def aba(
     return solve_forward_dynamics(ABA(), model, q, v, tau, f_ext)
 
 
-def _padded_armature(model: Model) -> list[Float[Array, "n d"]]:
+def _padded_armature(model: Model) -> list[Float[Array, "_ _"]]:
     """Armature by segment; one for coordinates that a body lacks, which makes their rows of D the identity's."""
     present = split_dofs(model, jnp.ones_like(model.armature))
     return [

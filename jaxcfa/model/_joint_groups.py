@@ -119,7 +119,7 @@ def motion_subspace_blocks(model: Model, q: Float[Array, "nq"]) -> tuple[Float[A
     return tuple(block(segment) for segment in topology.segments)
 
 
-def split_dofs(model: Model, x: Float[Array, "nv *rest"]) -> list[Float[Array, "n d *rest"]]:
+def split_dofs(model: Model, x: Float[Array, "nv *rest"]) -> list[Float[Array, "_ _ *rest"]]:
     """A vector over degrees of freedom as one padded (n, d) array per segment, zero where a body has fewer than d."""
     topology = model.topology
     parts = []
@@ -133,7 +133,7 @@ def split_dofs(model: Model, x: Float[Array, "nv *rest"]) -> list[Float[Array, "
     return parts
 
 
-def join_dofs(model: Model, parts: list[Float[Array, "n d *rest"]]) -> Float[Array, "nv *rest"]:
+def join_dofs(model: Model, parts: list[Float[Array, "_ _ *rest"]]) -> Float[Array, "nv *rest"]:
     """Inverse of `split_dofs`."""
     flat = []
     for segment, part in zip(model.topology.segments, parts, strict=True):
