@@ -1,7 +1,6 @@
 """Models from MJCF, MuJoCo's format."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,15 +9,16 @@ import numpy as np
 from ..model import Model, ModelBuilder
 from ._mjcf_attachments import read_actuators, read_keyframes
 from ._mjcf_bodies import add_bodies
-from ._mjcf_compile import compile_mjcf, describe
+from ._mjcf_compile import compile_mjcf
 from ._mjcf_dofs import is_disabled, read_dofs
 from ._mjcf_equalities import read_equalities
 from ._mjcf_layout import read_layout
 from ._mjcf_unsupported import note_unsupported
 from ._report import Report
+from ._source import PathOrText, read_source
 
 
-def load_mjcf(path_or_text: str | Path, floating_base: bool = False, *, dtype=None) -> Model:
+def load_mjcf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=None, dtype=None) -> Model:
     """The model that an MJCF file describes, as MuJoCo's own compiler understands it.
 
     `q` and `v` of the model are MuJoCo's `qpos` and `qvel`, coordinate by coordinate. Several joints of one body become
@@ -38,30 +38,32 @@ def load_mjcf(path_or_text: str | Path, floating_base: bool = False, *, dtype=No
     - `path_or_text`: path of a file, or its content.
     - `floating_base`: give the one body that is fixed to the world and carries the mechanism a free joint
       "root_joint", whose coordinates come first. A model in which a root body has a free joint stays as it is.
+    - `gravity` (3,) [m/s^2]: acceleration of gravity in world axes, in place of the file's.
     - `dtype`: of the arrays; JAX's default float type if absent.
 
     **Raises:** `FileNotFoundError` for a wrong path. `ValueError` for anything that MuJoCo rejects, for values that are
     not finite, and for `floating_base` where no single body can be the base. `ImportError` without the package
     `mujoco`.
     """
-    what = describe(path_or_text)
-    mj, messages = compile_mjcf(path_or_text)
-    report = Report(what)
-    for message in messages:
-        report.add(f"MuJoCo says: {message}")
+    source = read_source(path_or_text)
+    report = Report(source.name)
     try:
-        model = _convert(mj, floating_base, dtype, report)
+        mj, messages = compile_mjcf(path_or_text, source)
+        for message in messages:
+            report.add(f"MuJoCo says: {message}")
+        model = _convert(mj, floating_base, gravity, dtype, report)
     except ValueError as error:
-        raise ValueError(f"{what}: {error}") from error
+        raise ValueError(f"{source.name}: {error}") from error
     report.warn()
     return model
 
 
-def _convert(mj: Any, floating_base: bool, dtype, report: Report) -> Model:
+def _convert(mj: Any, floating_base: bool, gravity, dtype, report: Report) -> Model:
     layout = read_layout(mj, floating_base)
     builder = ModelBuilder()
     add_bodies(builder, mj, layout, read_dofs(mj, layout, report), report)
-    gravity = np.zeros(3) if is_disabled(mj, "GRAVITY") else mj.opt.gravity
+    if gravity is None:
+        gravity = np.zeros(3) if is_disabled(mj, "GRAVITY") else mj.opt.gravity
     model = builder.build(gravity=gravity, dtype=dtype)
     model = dataclasses.replace(
         model,

@@ -1,8 +1,8 @@
 """From an MJCF file or text to a compiled MuJoCo model."""
 
 import contextlib
+import os
 import re
-import textwrap
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,55 +11,61 @@ from typing import Any
 
 import numpy as np
 
+from ._source import PathOrText, Source, optional_module, root_tag
+
 MjModel = Any  # mujoco.MjModel: the package is optional
 _MISSING_FILE = re.compile(r"Error opening file '(.*)'")
-_NOT_ELEMENTS = re.compile(r"<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>]*>", re.DOTALL)
-_ELEMENT = re.compile(r"<\s*([^\s/>]+)")
 
 
 def import_mujoco() -> ModuleType:
     """The `mujoco` package; `ImportError` with the remedy if it is not installed."""
-    try:
-        import mujoco
-    except ImportError as error:
-        raise ImportError("Reading MJCF needs the package mujoco: pip install 'jaxcfa[io]'") from error
-    return mujoco
+    return optional_module("mujoco")
 
 
-def describe(source: str | Path) -> str:
-    """How messages call the source."""
-    return "MJCF text" if is_text(source) else textwrap.shorten(str(source), 200)
-
-
-def is_text(source: str | Path) -> bool:
-    """Whether the source is a description itself, not the path of one."""
-    return isinstance(source, str) and ("<" in source or not source.strip())
-
-
-def compile_mjcf(source: str | Path) -> tuple[MjModel, list[str]]:
+def compile_mjcf(path_or_text: PathOrText, source: Source) -> tuple[MjModel, list[str]]:
     """The model that MuJoCo's own compiler makes of a file or text, and the compiler's warnings.
 
     Files of meshes, textures, skins and height fields may be missing unless masses are computed from them.
+
+    **Arguments:** `source`: what `read_source` makes of `path_or_text`.
     """
     mujoco = import_mujoco()
-    what = describe(source)
-    _check_root(_read(source, what), what)
+    _check_root(source.data)
+    text = source.data.decode("utf-8", "replace") if _is_text(path_or_text) else None
+    path = Path() if text is not None else Path(os.fsdecode(path_or_text))
     with _messages_kept(mujoco) as messages:
         try:
-            model = _compile(mujoco, source)
+            model = _compile(mujoco, text, path)
         except Exception as error:  # MuJoCo has exceptions of its own, derived from nothing but Exception
             message = " ".join([str(error).strip(), *messages])
-            raise ValueError(f"{what}: MuJoCo cannot compile it: {message}\n{_remedy(message)}") from error
+            raise ValueError(f"MuJoCo cannot compile it: {message}\n{_remedy(message)}") from error
     return model, list(dict.fromkeys(messages))
 
 
-def _compile(mujoco: ModuleType, source: str | Path) -> MjModel:
-    if is_text(source):
-        spec = mujoco.MjSpec.from_string(source)
-    elif Path(source).suffix == ".xml":
-        spec = mujoco.MjSpec.from_file(str(source))
+def _is_text(path_or_text: PathOrText) -> bool:
+    """Whether something that `read_source` has accepted is no path."""
+    if isinstance(path_or_text, str):
+        return path_or_text.lstrip("\ufeff \t\r\n").startswith("<")
+    return isinstance(path_or_text, bytes)
+
+
+def _check_root(data: bytes) -> None:
+    if b"\0" in data:
+        raise ValueError("the content is binary. Give MJCF, which is XML text in UTF-8.")
+    tag = root_tag(data)
+    if tag == "robot":
+        raise ValueError("the root element is <robot>, which is URDF. Use load_urdf or load_model.")
+    if tag != "mujoco":
+        raise ValueError(f"the root element is <{tag}>. Give MJCF, whose root element is <mujoco>.")
+
+
+def _compile(mujoco: ModuleType, text: str | None, path: Path) -> MjModel:
+    if text is not None:
+        spec = mujoco.MjSpec.from_string(text)
+    elif path.suffix == ".xml":
+        spec = mujoco.MjSpec.from_file(str(path))
     else:  # MjSpec looks at the suffix
-        return mujoco.MjModel.from_xml_path(str(source))
+        return mujoco.MjModel.from_xml_path(str(path))
     # The range of muscles' lengths takes long to find, may fail, and is of no use here.
     spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
     try:
@@ -102,34 +108,6 @@ def _has_inertia(spec: Any, geom: Any) -> bool:
     first, last = spec.compiler.inertiagrouprange
     mass = geom.density if np.isnan(geom.mass) else geom.mass
     return first <= geom.group <= last and mass > 0
-
-
-def _read(source: str | Path, what: str) -> str:
-    if is_text(source):
-        return str(source)
-    path = Path(source)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"{what}: no such file. Check the path; relative ones start at {Path.cwd()}."
-        ) from error
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{what}: cannot be read ({error}). Give the path of an MJCF file.") from error
-    if b"\0" in data:
-        raise ValueError(f"{what}: is a binary file. Give an MJCF file, which is XML text.")
-    return data.decode("utf-8", errors="replace")
-
-
-def _check_root(text: str, what: str) -> None:
-    element = _ELEMENT.search(_NOT_ELEMENTS.sub("", text))
-    root = element.group(1) if element else None
-    if root is None:
-        raise ValueError(f"{what}: holds no XML element. Give MJCF, which starts with <mujoco>.")
-    if root == "robot":
-        raise ValueError(f"{what}: the root element is <robot>, which is URDF. Use load_urdf.")
-    if root != "mujoco":
-        raise ValueError(f"{what}: the root element is <{root}>. Give MJCF, whose root element is <mujoco>.")
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ def is_disabled(mj: MjModel, *features: str) -> bool:
     return any(mj.opt.disableflags & bit for bit in known)
 
 
-def enum_name(enum: str, value: int) -> str:
+def enum_name(enum: str, value: int | np.integer) -> str:
     """Name of a value of one of MuJoCo's enumerations, without its prefix."""
     return getattr(import_mujoco(), enum)(int(value)).name.split("_", 1)[1]
 
@@ -73,9 +73,9 @@ def _added_by_actuators(mj: MjModel) -> tuple[np.ndarray, np.ndarray]:
 
 def _effort_limits(mj: MjModel, layout: Layout, report: Report) -> np.ndarray:
     limits = np.full(mj.nv, np.inf)
-    for number in np.flatnonzero(mj.jnt_actfrclimited):
+    for number in np.flatnonzero(mj.jnt_actfrclimited).tolist():
         low, high = mj.jnt_actfrcrange[number]
         if low != -high:
             report.add("actuatorfrcrange that is not symmetric; the larger bound is used", layout.joints[number])
-        limits[joint_of(mj, number).v] = max(-low, high)
+        limits[joint_of(mj, number).v] = max(abs(low), abs(high))
     return limits
