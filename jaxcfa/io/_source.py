@@ -1,0 +1,112 @@
+"""From a path or a text to the root element of an XML document."""
+
+import importlib
+import io
+import os
+import re
+import stat
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+PathOrText = str | bytes | os.PathLike
+Element = Any  # lxml.etree._Element: the package is optional
+_DECLARATION = re.compile(r"<\?xml\b[^>]*\?>")
+
+
+class Source(NamedTuple):
+    """The content of a file, or a text, and how messages call it."""
+
+    name: str
+    data: bytes
+
+
+def optional_module(name: str) -> ModuleType:
+    """A package that is needed for files only; `ImportError` with the remedy if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"Reading robot files needs the package {name}: pip install 'jaxcfa[io]'") from error
+
+
+def read_source(path_or_text: PathOrText) -> Source:
+    """The content of a file, or the text itself if it starts with `<`. Bytes are always taken for text."""
+    if isinstance(path_or_text, bytes):
+        return _not_empty(Source("XML text", path_or_text))
+    if isinstance(path_or_text, str):
+        text = path_or_text.lstrip("\ufeff \t\r\n")
+        if text.startswith("<") or not text:
+            # Decoded already, so what the declaration says about the encoding no longer holds.
+            text = _DECLARATION.sub("", text, count=1) if text.startswith("<?xml") else text
+            return _not_empty(Source("XML text", text.encode("utf-8", "surrogatepass")))
+    elif not isinstance(path_or_text, os.PathLike):
+        raise ValueError(f"A robot is given by the path of a file or by XML text, got {path_or_text!r:.200}.")
+    path = Path(os.fsdecode(path_or_text))
+    return _not_empty(Source(f"{str(path)[:500]}", _read_file(path)))
+
+
+def _read_file(path: Path) -> bytes:
+    shown = f"{str(path)!r:.200}"
+    try:
+        regular = stat.S_ISREG(path.stat().st_mode)
+        data = path.read_bytes() if regular else b""
+    except PermissionError as error:
+        raise ValueError(f"{shown} must not be read; change its permissions.") from error
+    except (OSError, ValueError) as error:  # ValueError: characters that no path can have
+        raise FileNotFoundError(
+            f"There is no file {shown}. Check the path; relative ones start at {str(Path.cwd())!r}. "
+            "(XML text instead of a path must start with '<'.)"
+        ) from error
+    if not regular:
+        raise ValueError(f"{shown} is no file that holds a robot; give the path of a URDF or MJCF file.")
+    return data
+
+
+def _not_empty(source: Source) -> Source:
+    if not source.data.strip():
+        raise ValueError(f"{source.name}: empty; a robot file starts with <robot> (URDF) or <mujoco> (MJCF).")
+    return source
+
+
+def parse_xml(data: bytes) -> Element:
+    """The root element, without comments. No entities, no network."""
+    etree = optional_module("lxml.etree")
+    options = {"resolve_entities": False, "no_network": True, "remove_comments": True, "remove_pis": True}
+    try:
+        root = etree.fromstring(data, etree.XMLParser(**options))
+    except (etree.XMLSyntaxError, LookupError, ValueError) as error:
+        root = _without_namespaces(etree, data, options)
+        if root is None:
+            raise ValueError(f"no well-formed XML: {error}. Correct the file there.") from error
+    document_type = root.getroottree().docinfo.internalDTD
+    if document_type is not None and next(document_type.iterentities(), None) is not None:
+        raise ValueError("declares XML entities, which are not read; write out what they stand for.")
+    return root
+
+
+def _without_namespaces(etree: ModuleType, data: bytes, options: dict) -> Element | None:
+    """The root element if undeclared prefixes, which many tools do not mind, are all that is wrong."""
+    parser = etree.XMLParser(recover=True, **options)
+    try:
+        root = etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, LookupError, ValueError):
+        return None
+    harmless = all(entry.domain == etree.ErrorDomains.NAMESPACE for entry in parser.error_log)
+    return root if harmless else None
+
+
+def root_tag(data: bytes) -> str:
+    """Name of the root element, without reading further."""
+    etree = optional_module("lxml.etree")
+    events = etree.iterparse(io.BytesIO(data), ("start",), resolve_entities=False, no_network=True, recover=True)
+    try:
+        _, root = next(events)
+    except (etree.XMLSyntaxError, LookupError, ValueError, StopIteration) as error:
+        raise ValueError(f"no well-formed XML: {error or 'no element'}. Correct the file there.") from error
+    return tag_of(root)
+
+
+def tag_of(element: Element) -> str:
+    """Name of an element: with its prefix, if any, but without the address of its namespace."""
+    name = element.tag.rpartition("}")[2]
+    return name if element.prefix is None else f"{element.prefix}:{name}"

@@ -1,0 +1,166 @@
+"""Checking the XML of a URDF file against what a model holds.
+
+The result is a copy with nothing else in it, in which every number is one and every required part is there, so that
+reading it cannot fail. What is left out is reported.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ._report import Report
+from ._source import Element, tag_of
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_LARGEST = 1e12  # products of a few such numbers are finite in single precision
+
+
+class _Numbers(NamedTuple):
+    """What an attribute holds: `count` numbers. Limits may be of any finite size, as 1e308 often stands for none."""
+
+    count: int = 1
+    required: bool = False
+    minimum: float = -math.inf
+    largest: float = _LARGEST
+
+
+class _Text(NamedTuple):
+    """What an attribute holds: a name."""
+
+    required: bool = True
+
+
+class _Kind(NamedTuple):
+    """What is read of an element; `ignored` parts are left out without a word."""
+
+    attributes: Mapping[str, _Numbers | _Text]
+    children: Mapping[str, "_Kind"] = MappingProxyType({})
+    required: tuple[str, ...] = ()
+    ignored: frozenset[str] = frozenset()
+
+
+_ORIGIN = _Kind({"xyz": _Numbers(3), "rpy": _Numbers(3)})
+_MASS = _Kind({"value": _Numbers(required=True, minimum=0.0)})
+_INERTIA = _Kind({name: _Numbers(required=True) for name in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")})
+_INERTIAL = _Kind({}, {"origin": _ORIGIN, "mass": _MASS, "inertia": _INERTIA}, required=("mass", "inertia"))
+_LINK = _Kind({"name": _Text()}, {"inertial": _INERTIAL}, ignored=frozenset({"visual", "collision", "material"}))
+
+_AXIS = _Kind({"xyz": _Numbers(3, required=True)})
+_POSITION_LIMIT = _Numbers(largest=math.inf)
+_RATE_LIMIT = _Numbers(minimum=0.0, largest=math.inf)
+_LIMIT = _Kind({"lower": _POSITION_LIMIT, "upper": _POSITION_LIMIT, "velocity": _RATE_LIMIT, "effort": _RATE_LIMIT})
+_DYNAMICS = _Kind({"damping": _Numbers(minimum=0.0), "friction": _Numbers(minimum=0.0)})
+_MIMIC = _Kind({"joint": _Text(), "multiplier": _Numbers(), "offset": _Numbers()})
+
+
+def _joint(children: dict[str, _Kind], *ignored: str) -> _Kind:
+    link = _Kind({"link": _Text()})
+    placed = {"parent": link, "child": link, "origin": _ORIGIN, **children}
+    return _Kind({"name": _Text(), "type": _Text()}, placed, required=("parent", "child"), ignored=frozenset(ignored))
+
+
+_ONE_DOF = _joint({"axis": _AXIS, "limit": _LIMIT, "dynamics": _DYNAMICS, "mimic": _MIMIC})
+_JOINTS = {
+    "revolute": _ONE_DOF,
+    "continuous": _ONE_DOF,
+    "prismatic": _ONE_DOF,
+    "fixed": _joint({}, "axis", "limit", "dynamics"),
+    "floating": _joint({}, "axis"),
+    "planar": _joint({"axis": _AXIS}),
+}
+
+
+def checked_robot(root: Element, report: Report) -> Element:
+    """A copy of the `<robot>` element with what a model holds, and nothing else.
+
+    **Raises:** `ValueError` that names the element and its line.
+    """
+    robot = root.makeelement("robot", name=root.get("name") or "robot")
+    for element in _elements(root):
+        tag = tag_of(element)
+        if tag.startswith("xacro:"):
+            raise ValueError(
+                f"line {element.sourceline}: <{tag}> belongs to xacro, a macro language; expand the file first "
+                "(`xacro robot.urdf.xacro > robot.urdf`)."
+            )
+        if tag in ("link", "joint"):
+            name = element.get("name")
+            owner = f"{tag} {name!r}" if name else f"<{tag}> on line {element.sourceline}"
+            kind = _LINK if tag == "link" else _joint_kind(element, owner)
+            robot.append(_copied(element, kind, owner, report))
+        elif tag != "material":
+            label = element.get("name") or element.get("reference") or f"line {element.sourceline}"
+            report.add(f"not modelled: <{tag}>", label)
+    return robot
+
+
+def _joint_kind(element: Element, owner: str) -> _Kind:
+    kind = _JOINTS.get(element.get("type"))
+    if kind is None:
+        raise ValueError(f"{owner}: unknown type {element.get('type')!r}; known are {', '.join(_JOINTS)}.")
+    return kind
+
+
+def _described(element: Element) -> str:
+    joint_type = element.get("type") if tag_of(element) == "joint" else None
+    return tag_of(element) if joint_type is None else f'{tag_of(element)} type="{joint_type}"'
+
+
+def _elements(element: Element) -> Iterator[Element]:
+    """Children that are elements, not references to entities."""
+    return (child for child in element if isinstance(child.tag, str))
+
+
+def _copied(element: Element, kind: _Kind, owner: str, report: Report) -> Element:
+    tag = tag_of(element)
+    copy = element.makeelement(tag, _attributes(element, kind, owner, report))
+    present: set[str] = set()
+    for child in _elements(element):
+        child_tag = tag_of(child)
+        if child_tag in kind.children and child_tag not in present:
+            present.add(child_tag)
+            copy.append(_copied(child, kind.children[child_tag], owner, report))
+        elif child_tag in kind.children:
+            report.add(f"repeated, of which the first counts: <{child_tag}>", owner)
+        elif child_tag not in kind.ignored:
+            report.add(f"not modelled: <{child_tag}> in <{_described(element)}>", owner)
+    for child_tag in kind.required:
+        if child_tag not in present:
+            raise ValueError(f"{owner}: <{tag}> on line {element.sourceline} needs a <{child_tag}>; add it.")
+    return copy
+
+
+def _attributes(element: Element, kind: _Kind, owner: str, report: Report) -> dict[str, str]:
+    tag = tag_of(element)
+    where = f"{owner}, line {element.sourceline}"
+    for name, content in kind.attributes.items():
+        value = element.get(name)
+        if value is None and content.required:
+            raise ValueError(f"{where}: <{tag}> needs the attribute {name!r}; add it.")
+        if isinstance(content, _Text) and not (value or "").strip():
+            raise ValueError(f"{where}: the attribute {name!r} of <{tag}> is empty; give a name.")
+        if isinstance(content, _Numbers) and value is not None:
+            problem = _problem(value, content)
+            if problem:
+                hint = " Expand the file with xacro first." if "$" in value else ""
+                raise ValueError(f"{where}: {name}={value!r:.200} of <{tag}> {problem}.{hint}")
+    unknown = [name for name in element.attrib if name not in kind.attributes]
+    for name in unknown:
+        report.add(f"not modelled: attribute {name!r} of <{tag}>", owner)
+    return {name: value for name, value in element.attrib.items() if name in kind.attributes}
+
+
+def _problem(value: str, content: _Numbers) -> str:
+    """What is wrong with the value of an attribute; empty if nothing is."""
+    words = value.split()
+    plural = "s" if content.count > 1 else ""
+    if len(words) != content.count or not all(_NUMBER.fullmatch(word) for word in words):
+        return f"must be {content.count} finite number{plural} (leave the attribute out for its default)"
+    numbers = [float(word) for word in words]
+    if not all(math.isfinite(number) and abs(number) <= content.largest for number in numbers):
+        return f"is too large; correct the value{plural}"
+    if any(number < content.minimum for number in numbers):
+        return "must not be negative; correct the value"
+    return ""
