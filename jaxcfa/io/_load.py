@@ -35,7 +35,7 @@ def load_model(path_or_text: PathOrText, floating_base: bool = False, *, gravity
             path_or_text, floating_base, gravity=STANDARD_GRAVITY if gravity is None else gravity, dtype=dtype
         )
     if tag == "mujoco":
-        path_or_text = path_or_text.decode() if isinstance(path_or_text, bytes) else path_or_text
+        path_or_text = path_or_text.decode(errors="replace") if isinstance(path_or_text, bytes) else path_or_text
         model = load_mjcf(path_or_text, floating_base, dtype=dtype)
         return model if gravity is None else dataclasses.replace(model, gravity=jnp.asarray(gravity, model.dtype))
     raise ValueError(f"{source.name}: the root element is <{tag}>; give URDF (<robot>) or MJCF (<mujoco>).")

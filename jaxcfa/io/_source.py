@@ -77,7 +77,7 @@ def parse_xml(data: bytes) -> Element:
     except (etree.XMLSyntaxError, LookupError, ValueError) as error:
         root = _without_namespaces(etree, data, options)
         if root is None:
-            raise ValueError(f"no well-formed XML: {error}. Correct the file there.") from error
+            raise _not_well_formed(error) from error
     document_type = root.getroottree().docinfo.internalDTD
     if document_type is not None and next(document_type.iterentities(), None) is not None:
         raise ValueError("declares XML entities, which are not read; write out what they stand for.")
@@ -95,6 +95,11 @@ def _without_namespaces(etree: ModuleType, data: bytes, options: dict) -> Elemen
     return root if harmless else None
 
 
+def _not_well_formed(error: Exception) -> ValueError:
+    what = getattr(error, "msg", None) or error or "there is no element"
+    return ValueError(f"no well-formed XML: {what}. Correct the file there.")
+
+
 def root_tag(data: bytes) -> str:
     """Name of the root element, without reading further."""
     etree = optional_module("lxml.etree")
@@ -102,7 +107,7 @@ def root_tag(data: bytes) -> str:
     try:
         _, root = next(events)
     except (etree.XMLSyntaxError, LookupError, ValueError, StopIteration) as error:
-        raise ValueError(f"no well-formed XML: {error or 'no element'}. Correct the file there.") from error
+        raise _not_well_formed(error) from error
     return tag_of(root)
 
 

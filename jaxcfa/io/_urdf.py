@@ -9,7 +9,7 @@ import numpy as np
 
 from ..joints import AbstractJoint, Fixed, Free, Planar, Prismatic, Revolute
 from ..model import STANDARD_GRAVITY, Model, ModelBuilder
-from ..model._inertia_checks import doubtful_inertias
+from ..model._inertia_checks import doubtful_inertias, massless_subtrees
 from ._report import Report
 from ._source import Element, PathOrText, optional_module, parse_xml, read_source, tag_of
 from ._urdf_check import checked_robot
@@ -54,6 +54,9 @@ def load_urdf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
             model = _build(links, floating_base, gravity, dtype, report)
     except ValueError as error:
         raise ValueError(f"{source.name}: {error}") from error
+    massless = massless_subtrees(model)
+    if massless:
+        report.add("carries no inertia, so that the mass matrix is singular", [f"link {name!r}" for name in massless])
     report.warn()
     return model
 
