@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..joints import AbstractJoint, Fixed
@@ -309,13 +311,18 @@ def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndar
             raise ValueError(f"The {key} of {what} must not be negative, got {result[key].tolist()}.")
     for key, default in _Q_DEFAULTS.items():
         value = values.get(key, default)
-        value = np.asarray(joint.neutral()) if value is None else value
+        value = _neutral(joint) if value is None else value
         result[key] = _as_coordinates(value, joint.nq, f"{key} of {what}")
     if np.any(result["lower"] > result["upper"]):
         raise ValueError(
             f"The lower limit of {what} exceeds the upper: {result['lower'].tolist()}, {result['upper'].tolist()}."
         )
     return result
+
+
+def _neutral(joint: AbstractJoint) -> np.ndarray:
+    # Parameters in double precision would make JAX warn where only single precision is enabled.
+    return np.asarray(jax.tree.map(jnp.asarray, joint).neutral())
 
 
 def _as_coordinates(value, size: int, what: str) -> np.ndarray:

@@ -36,6 +36,14 @@ def test_joint_types(kind, content, joint_type, nq):
     assert model.locate("base")[0] == -1
 
 
+@pytest.mark.parametrize("kind", ["revolute", "continuous", "prismatic", "planar", "floating"])
+def test_single_precision_only(kind):
+    content = "" if kind in ("planar", "floating") else LIMIT
+    with jax.enable_x64(False):
+        model = load_urdf(one_joint(content, kind), floating_base=True)  # JAX's warnings would be errors
+    assert model.dtype == jnp.float32
+
+
 def test_axis_is_x_by_default_and_of_any_length():
     assert_close(load_urdf(one_joint(LIMIT)).joints[0].axis, [[1.0, 0.0, 0.0]])
     assert_close(load_urdf(one_joint(LIMIT + '<axis xyz="0 0 -2"/>')).joints[0].axis, [[0.0, 0.0, -1.0]])
