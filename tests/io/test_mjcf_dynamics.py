@@ -1,20 +1,23 @@
 """Models read from MJCF move as in MuJoCo."""
 
 import warnings
+from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
+from jaxtyping import Array
 
 from helpers import assert_close
 from jaxcfa import dynamics
 from jaxcfa.actuation import actuator_forces
-from jaxcfa.io._mjcf import load_mjcf
-from jaxcfa.io._report import ModelWarning
+from jaxcfa.io import ModelWarning, load_mjcf
 from jaxcfa.kinematics import forward_kinematics
 from jaxcfa.model import Model
+from jaxcfa.spatial import Transform
 from mujoco_models import (
     REPRESENTATIVE,
     compiled,
@@ -35,8 +38,33 @@ def load_quietly(source, **arguments) -> Model:
         return load_mjcf(source, **arguments)
 
 
-def check_poses(model: Model, q, names, positions, rotations) -> None:
-    poses = forward_kinematics(model, q)
+class Results(NamedTuple):
+    """Everything that is compared, computed in one go: compiling is what takes time."""
+
+    poses: Transform
+    mass_matrix: Array
+    bias: Array
+    passive: Array
+    driven: Array
+    acceleration: Array
+
+
+@jax.jit
+def compute(model: Model, q, v, control) -> Results:
+    frictionless = eqx.tree_at(lambda m: m.friction_loss, model, jnp.zeros(model.nv))
+    passive = dynamics.passive_forces(frictionless, q, v)
+    driven = actuator_forces(model, q, v, control)
+    return Results(
+        forward_kinematics(model, q),
+        dynamics.mass_matrix(model, q),
+        dynamics.bias_forces(model, q, v),
+        passive,
+        driven,
+        dynamics.forward_dynamics(model, q, v, passive + driven),
+    )
+
+
+def check_poses(model: Model, poses: Transform, names, positions, rotations) -> None:
     body_positions = np.concatenate([poses.translation, np.zeros((1, 3))])  # number -1 is the world
     body_rotations = np.concatenate([poses.rotation, np.eye(3)[None]])
     for name, position, rotation in zip(names, positions, rotations, strict=True):
@@ -47,25 +75,20 @@ def check_poses(model: Model, q, names, positions, rotations) -> None:
 
 
 def check_against_mujoco(model: Model, mj: mujoco.MjModel, regular: bool = True, seed: int = 0) -> None:
-    """`mj` is without what is not modelled, and its elements have the names of the model's."""
     data = random_state(without_unmodelled(mj, model.actuators.names), seed)
-    q, v = jnp.asarray(data.qpos), jnp.asarray(data.qvel)
-    bodies = [mj.body(i).name or f"body{i}" for i in range(1, mj.nbody)]
-    check_poses(model, q, bodies, data.xpos[1:], data.xmat[1:])
-    sites = [mj.site(i).name for i in range(mj.nsite) if mj.site(i).name in model.frame_names]
-    sites = [name for name in sites if name not in bodies]
-    check_poses(model, q, sites, [data.site(n).xpos for n in sites], [data.site(n).xmat for n in sites])
-    assert_close(dynamics.mass_matrix(model, q), mass_matrix(mj, data), TOLERANCE)
-    assert_close(dynamics.bias_forces(model, q, v), data.qfrc_bias, TOLERANCE)
-    frictionless = eqx.tree_at(lambda m: m.friction_loss, model, jnp.zeros(model.nv))
-    passive = dynamics.passive_forces(frictionless, q, v)
-    assert_close(passive, data.qfrc_passive, TOLERANCE)
     kept = [i for i in range(mj.nu) if (mj.actuator(i).name or f"actuator{i}") in model.actuators.names]
-    driven = actuator_forces(model, q, v, jnp.asarray(data.ctrl[kept]))
-    assert_close(driven, data.qfrc_actuator, TOLERANCE)
-    if regular and model.nv:
-        acceleration = dynamics.forward_dynamics(model, q, v, passive + driven)
-        assert_close(acceleration, data.qacc_smooth, TOLERANCE)
+    results = compute(model, jnp.asarray(data.qpos), jnp.asarray(data.qvel), jnp.asarray(data.ctrl[kept]))
+    bodies = [mj.body(i).name or f"body{i}" for i in range(1, mj.nbody)]
+    check_poses(model, results.poses, bodies, data.xpos[1:], data.xmat[1:])
+    sites = [mj.site(i).name or f"site{i}" for i in range(mj.nsite)]
+    sites = [f"site:{name}" if name in bodies else name for name in sites]
+    check_poses(model, results.poses, sites, data.site_xpos, data.site_xmat)
+    assert_close(results.mass_matrix, mass_matrix(mj, data), TOLERANCE)
+    assert_close(results.bias, data.qfrc_bias, TOLERANCE)
+    assert_close(results.passive, data.qfrc_passive, TOLERANCE)
+    assert_close(results.driven, data.qfrc_actuator, TOLERANCE)
+    if regular:
+        assert_close(results.acceleration, data.qacc_smooth, TOLERANCE)
 
 
 @pytest.mark.parametrize("name", REPRESENTATIVE)
