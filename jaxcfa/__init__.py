@@ -1,0 +1,50 @@
+"""Differentiable rigid-body dynamics in JAX, parallel along the mechanism as well as across a batch.
+
+A robot is a `Model`: a pytree of arrays. Functions take a model and the state of one robot, `f(model, q, v, ...)`;
+batch them with `jax.vmap`, compile them with `jax.jit`, differentiate them with `jax.grad`. Results have the
+floating-point type of the inputs.
+
+Conventions: spatial vectors are `[angular; linear]`, quaternions `[w, x, y, z]`; poses, velocities, wrenches and
+Jacobians are in world axes; units are SI. `jaxcfa.convert` translates to and from Pinocchio and MuJoCo.
+"""
+
+from . import convert as convert, joints as joints, spatial as spatial
+from .configuration import (
+    difference as difference,
+    integrate as integrate,
+    neutral as neutral,
+    random_configuration as random_configuration,
+)
+from .dynamics import (
+    ABA as ABA,
+    AbstractForwardDynamics as AbstractForwardDynamics,
+    aba as aba,
+    bias_forces as bias_forces,
+    center_of_mass as center_of_mass,
+    crba as crba,
+    forward_dynamics as forward_dynamics,
+    inverse_dynamics as inverse_dynamics,
+    kinetic_energy as kinetic_energy,
+    mass_matrix as mass_matrix,
+    momentum as momentum,
+    passive_forces as passive_forces,
+    potential_energy as potential_energy,
+    rnea as rnea,
+)
+from .kinematics import (
+    body_accelerations as body_accelerations,
+    body_velocities as body_velocities,
+    forward_kinematics as forward_kinematics,
+    frame_pose as frame_pose,
+    jacobian as jacobian,
+    jacobian_dot_v as jacobian_dot_v,
+)
+from .model import (
+    Model as Model,
+    ModelBuilder as ModelBuilder,
+    chain as chain,
+    random_tree as random_tree,
+)
+from .spatial import Transform as Transform
+
+__version__ = "0.1.0"

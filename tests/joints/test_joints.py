@@ -42,7 +42,7 @@ JOINTS = {
     "anchored": Anchored(Universal((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)), (0.1, -0.2, 0.3)),
     "anchored ball": Anchored(Spherical(), (0.1, -0.2, 0.3)),
     "composite": Composite(
-        (Prismatic((1.0, 0.0, 0.0)), Anchored(Revolute((0.0, 1.0, 0.2)), (0.3, 0.0, 0.1)), Spherical(), Planar())
+        (Prismatic((1.0, 0.0, 0.0)), Anchored(Revolute((0.0, 1.0, 0.2)), (0.3, 0.0, 0.1)), Spherical())
     ),
 }
 
@@ -63,9 +63,14 @@ def test_derivatives_are_finite_at_the_zero_configuration(name):
         parts = pose.rotation, pose.translation, joint.motion_subspace(q), joint.bias(q, v), reached
         return [*parts, joint.difference(q, q), joint.difference(q, joint.integrate(q, 0 * v))]
 
-    for order in (jax.jacfwd, jax.jacrev):
-        for derivative in jax.tree.leaves(jax.jit(order(everything, argnums=(0, 1)))(q, v)):
-            assert jnp.all(jnp.isfinite(derivative))
+    @jax.jit
+    def derivatives(q, v):
+        outputs, tangents = jax.jvp(everything, (q, v), (jnp.ones_like(q), v))
+        _, transposed = jax.vjp(everything, q, v)
+        return tangents, transposed(jax.tree.map(jnp.ones_like, outputs))
+
+    for derivative in jax.tree.leaves(derivatives(q, v)):
+        assert jnp.all(jnp.isfinite(derivative))
 
 
 def test_difference_is_the_shortest_way():

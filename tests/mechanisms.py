@@ -1,0 +1,68 @@
+"""Mechanisms and states that the tests share. Cached, so that compiled functions are shared too."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jaxcfa import Model, ModelBuilder, chain, random_configuration, random_tree
+from jaxcfa.joints import Free, Revolute, Spherical
+
+NAMES = ("straight chain", "mixed tree", "forest", "humanoid-like")
+
+
+@functools.cache
+def mechanism(name: str, dtype: str = "float64") -> Model:
+    """A mechanism by name: small ones that together have every joint type, branches, roots and armature."""
+    return _MAKERS[name]().astype(dtype)
+
+
+def _humanoid_like() -> Model:
+    """A free base with four limbs: one heavy segment followed by many single joints, and a balanced tree."""
+    builder = ModelBuilder()
+    body = {"mass": 1.0, "com": (0.02, 0.0, 0.1), "inertia": (0.02, 0.03, 0.01)}
+    builder.add_body("trunk", joint=Free(), **body)
+    for limb in range(4):
+        parent = "trunk"
+        for link in range(3):
+            axis = np.eye(3)[(limb + link) % 3]
+            name = f"limb{limb}_{link}"
+            builder.add_body(name, parent, Revolute(axis), (0.1 * limb, 0.0, 0.2), armature=0.01, **body)
+            parent = name
+    builder.add_frame("hand", "limb3_2", (0.0, 0.0, 0.3))
+    return builder.build()
+
+
+_MAKERS = {
+    "straight chain": lambda: chain(6, armature=0.02),
+    "mixed tree": lambda: random_tree(8, jax.random.key(1), armature=0.05),
+    "forest": lambda: random_tree(
+        7, jax.random.key(2), [Revolute, Spherical, Free], branching=0.8, roots=3, gravity=(1.0, -2.0, 3.0)
+    ),
+    "humanoid-like": _humanoid_like,
+    "free body": lambda: random_tree(1, jax.random.key(3), [Free]),
+}
+
+
+class State(NamedTuple):
+    """A random state, acceleration and external wrenches of a model."""
+
+    q: Array
+    v: Array
+    qdd: Array
+    f_ext: Array
+
+
+def random_state(model: Model, seed: int = 0) -> State:
+    """Random values of order one, in the model's precision."""
+    keys = jax.random.split(jax.random.key(seed), 4)
+    v, qdd = (jax.random.normal(k, (model.nv,), model.dtype) for k in keys[1:3])
+    return State(random_configuration(model, keys[0]), v, qdd, jax.random.normal(keys[3], (model.nb, 6), model.dtype))
+
+
+def random_states(model: Model, n: int) -> State:
+    """A batch of random states."""
+    return jax.tree.map(lambda *x: jnp.stack(x), *(random_state(model, seed) for seed in range(n)))
