@@ -3,12 +3,12 @@
 import dataclasses
 from typing import Any
 
-import jax
 import numpy as np
 
 from ..model import Model, ModelBuilder
 from ._mjcf_attachments import read_actuators, read_keyframes
 from ._mjcf_bodies import add_bodies
+from ._mjcf_check import check_numbers
 from ._mjcf_compile import compile_mjcf
 from ._mjcf_dofs import is_disabled, read_dofs
 from ._mjcf_equalities import read_equalities
@@ -59,6 +59,7 @@ def load_mjcf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
 
 
 def _convert(mj: Any, floating_base: bool, gravity, dtype, report: Report) -> Model:
+    check_numbers(mj)
     layout = read_layout(mj, floating_base)
     builder = ModelBuilder()
     add_bodies(builder, mj, layout, read_dofs(mj, layout, report), report)
@@ -72,12 +73,4 @@ def _convert(mj: Any, floating_base: bool, gravity, dtype, report: Report) -> Mo
         keyframes=read_keyframes(mj, layout, model.dtype),
     )
     note_unsupported(mj, layout, report)
-    _check_numbers(model)
     return model
-
-
-def _check_numbers(model: Model) -> None:
-    for path, leaf in jax.tree_util.tree_leaves_with_path(model):
-        if np.any(np.isnan(leaf)):
-            name = jax.tree_util.keystr(path).lstrip(".")
-            raise ValueError(f"A value that is not a number (NaN) ended up in {name} of the model; correct the file.")

@@ -86,4 +86,4 @@ def _coupling(mj: MjModel, layout: Layout, model: Model, i: int, name: str) -> J
 
 def _is_alone(mj: MjModel, number: int) -> bool:
     """Whether a joint has one coordinate and its body no other joint."""
-    return mj.jnt_type[number] in (SLIDE, HINGE) and mj.body_jntnum[mj.jnt_bodyid[number]] == 1
+    return bool(mj.jnt_type[number] in (SLIDE, HINGE) and mj.body_jntnum[mj.jnt_bodyid[number]] == 1)

@@ -1,0 +1,400 @@
+"""What `load_mjcf` takes over, names, reports and rejects. (Motion is compared in `test_mjcf_dynamics.py`.)"""
+
+import contextlib
+import sys
+import warnings
+
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import jaxcfa
+from helpers import assert_close
+from jaxcfa.io import ModelWarning, load_mjcf
+from jaxcfa.joints import Anchored, Composite, Free, Prismatic, Revolute, Spherical
+from jaxcfa.model import Connect, JointCoupling, Weld, joint_of_body
+from mujoco_models import REPRESENTATIVE, compiled, path_of, shipped_models
+
+INERTIAL = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
+
+
+def mjcf(bodies: str, rest: str = "") -> str:
+    return f"<mujoco><worldbody>{bodies}</worldbody>{rest}</mujoco>"
+
+
+def body(name: str, joints: str, inside: str = "", **attributes: str) -> str:
+    given = " ".join(f'{key}="{value}"' for key, value in attributes.items())
+    return f'<body name="{name}" {given}>{joints}{INERTIAL}{inside}</body>'
+
+
+def notes_of(source, **arguments) -> dict[str, tuple[str, ...]]:
+    with pytest.warns(ModelWarning) as caught:
+        load_mjcf(source, **arguments)
+    (warning,) = caught
+    return warning.message.notes
+
+
+def check_structure(name: str) -> None:
+    """Coordinates, names, tree, masses and parameters equal MuJoCo's."""
+    mj = compiled(path_of(name))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        model = load_mjcf(path_of(name))
+    assert (model.nq, model.nv) == (mj.nq, mj.nv)
+    moving = np.flatnonzero(mj.body_jntnum)
+    assert model.body_names == tuple(mj.body(i).name or f"body{i}" for i in moving)
+    fixed = [i for i in range(1, mj.nbody) if not mj.body_jntnum[i]]
+    assert model.frame_names[: len(fixed)] == tuple(mj.body(i).name or f"body{i}" for i in fixed)
+    welded_to = [int(np.searchsorted(moving, b)) if b else -1 for b in mj.body_weldid[mj.body_parentid[moving]]]
+    assert model.topology.parents.tolist() == welded_to
+    joints = [mj.joint(i).name for i in range(mj.njnt)]
+    if all(joints):
+        assert "+".join(joints) == "+".join(model.joint_names)
+    masses = [mj.body_mass[mj.body_weldid == i].sum() for i in moving]
+    assert_close(model.mass, np.array(masses))
+    assert_close(model.armature, mj.dof_armature)
+    assert_close(model.damping, mj.dof_damping)
+    assert_close(model.stiffness, mj.jnt_stiffness[mj.dof_jntid])
+    assert_close(model.friction_loss, mj.dof_frictionloss)
+    assert_close(model.spring_reference, mj.qpos_spring)
+    assert_close(model.keyframe("qpos0"), mj.qpos0)
+    assert_close(model.keyframes.q[1:], mj.key_qpos)
+    limited = (mj.jnt_limited == 1) & np.isin(mj.jnt_type, (2, 3))
+    assert_close(model.limits.lower[mj.jnt_qposadr[limited]], mj.jnt_range[limited, 0])
+    assert_close(model.limits.upper[mj.jnt_qposadr[limited]], mj.jnt_range[limited, 1])
+
+
+@pytest.mark.parametrize("name", REPRESENTATIVE)
+def test_representative_models_have_mujocos_structure(name):
+    check_structure(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(shipped_models()) - set(REPRESENTATIVE)))
+def test_all_shipped_models_have_mujocos_structure(name):
+    try:
+        compiled(path_of(name))
+    except ValueError:
+        pytest.skip("MuJoCo cannot compile it; see test_mjcf_dynamics.py")
+    check_structure(name)
+
+
+def test_joint_types_and_names():
+    several = '<joint name="x" type="slide" axis="1 0 0"/><joint type="hinge" pos="0 0 1"/>'
+    text = mjcf(
+        body("free", "<freejoint/>")
+        + body("a", '<joint name="ball" type="ball"/>', body("b", several) + body("c", '<joint type="slide"/>'))
+        + f"<body><joint name='b_joint1'/>{INERTIAL}</body>"
+    )
+    model = load_mjcf(text)
+    assert model.body_names == ("free", "a", "b", "c", "body5")
+    assert model.joint_names == ("free_joint", "ball", "x+b_joint1_", "c_joint", "b_joint1")
+    kinds = [type(joint_of_body(model, i)) for i in range(model.nb)]
+    assert kinds == [Free, Spherical, Composite, Prismatic, Revolute]
+    assert isinstance(joint_of_body(model, 2).joints[1], Anchored)
+    assert model.topology.parents.tolist() == [-1, -1, 1, 1, -1]
+
+
+def test_welded_bodies_and_sites_are_frames():
+    inside = '<site name="b"/><site pos="1 0 0"/>' + body("b", "", '<site name="tip" pos="0 0 1"/>', pos="0 1 0")
+    model = load_mjcf(mjcf('<site name="origin" pos="1 2 3"/>' + body("a", "<joint/>", inside)))
+    assert model.frame_names == ("b", "origin", "site:b", "site2", "tip")
+    assert_close(model.mass, np.array([2.0]))
+    assert_close(model.com, np.array([[0, 0.5, 0]]))
+    assert model.locate("origin")[0] == -1
+    assert_close(model.locate("tip")[1].translation, np.array([0, 1, 1.0]))
+
+
+def test_a_welded_body_whose_joint_name_is_taken():
+    model = load_mjcf(mjcf(body("a", '<joint name="b_fixed"/>', body("b", ""))))
+    assert model.joint_names == ("b_fixed",)
+
+
+def test_options_that_switch_things_off():
+    joint = '<joint stiffness="1" damping="2" frictionloss="3" range="-1 1"/>'
+    flags = '<flag gravity="disable" spring="disable" damper="disable" frictionloss="disable" limit="disable"/>'
+    model = load_mjcf(mjcf(body("a", joint), f"<option>{flags}</option>"))
+    for values in (model.gravity, model.stiffness, model.damping, model.friction_loss):
+        assert not np.any(values)
+    assert_close(model.limits.upper, np.deg2rad([1.0]))
+
+
+def test_gravity_and_dtype_can_be_given():
+    text = mjcf(body("a", "<joint/>"), '<option gravity="1 2 3"/>')
+    model = load_mjcf(text, dtype=jnp.float32)
+    assert all(x.dtype == jnp.float32 for x in (model.mass, model.keyframes.q, model.actuators.gain))
+    assert_close(model.gravity, np.array([1, 2, 3.0]))
+    assert_close(load_mjcf(text, gravity=(0, 0, 1)).gravity, np.array([0, 0, 1.0]))
+
+
+def test_keyframes():
+    keys = '<keyframe><key name="bent" qpos="0.5" qvel="2"/><key/><key name="qpos0" qpos="1"/></keyframe>'
+    model = load_mjcf(mjcf(body("a", '<joint ref="90"/>'), keys))
+    assert model.keyframes.names == ("qpos0", "bent", "key1", "qpos0_")
+    assert_close(model.keyframes.q[:, 0], np.array([np.pi / 2, 0.5, np.pi / 2, 1]))
+    assert_close(model.keyframes.v[:, 0], np.array([0, 2, 0, 0.0]))
+
+
+def test_effort_limits():
+    joints = '<joint name="x" actuatorfrcrange="-2 2"/><joint name="y" type="slide" actuatorfrcrange="-2 3"/>'
+    text = mjcf(body("a", joints))
+    assert notes_of(text) == {"actuatorfrcrange that is not symmetric; the larger bound is used": ("y",)}
+    with pytest.warns(ModelWarning):
+        assert_close(load_mjcf(text).limits.effort, np.array([2.0, 3.0]))
+
+
+EQUALITIES = mjcf(
+    body(
+        "a", '<joint name="aj" ref="30"/>', body("b", "", pos="1 0 0", euler="0 0 90") + '<site name="s" pos="0 0 1"/>'
+    )
+    + body("c", '<joint name="cj" type="slide"/>', '<site name="t" pos="0 2 0" euler="90 0 0"/>')
+    + body("d", "<joint name='d1'/><joint name='d2' axis='1 0 0'/>"),
+    """<equality>
+      <connect name="points" body1="b" body2="c" anchor="0.1 0.2 0.3"/>
+      <connect name="sites" site1="s" site2="t"/>
+      <weld name="rigid" body1="b" body2="c" anchor="0.5 0.6 0.7" relpose="1 2 3 0.5 0.5 0.5 0.5"/>
+      <weld name="to_world" body1="c"/>
+      <weld name="rigid_sites" site1="s" site2="t"/>
+      <joint name="coupled" joint1="aj" joint2="cj" polycoef="0.1 2 0.3 0 0"/>
+      <joint name="held" joint1="cj" polycoef="0.4 0 0 0 0"/>
+      <joint name="shared" joint1="d1" joint2="cj"/>
+      <weld name="off" body1="a" body2="c" active="false"/>
+    </equality>""",
+)
+
+
+def test_equality_constraints():
+    with pytest.warns(ModelWarning, match=r"shared[\s\S]*off"):
+        model = load_mjcf(EQUALITIES)
+    by_name = {constraint.name: constraint for constraint in model.constraints}
+    assert list(by_name) == ["points", "sites", "rigid", "to_world", "rigid_sites", "coupled", "held"]
+    assert [type(c) for c in model.constraints] == [Connect, Connect, Weld, Weld, Weld, JointCoupling, JointCoupling]
+    coupled, held = by_name["coupled"], by_name["held"]
+    assert (coupled.joint, coupled.reference) == (model.joint_index("aj"), model.joint_index("cj"))
+    assert_close(coupled.joint_offset, np.deg2rad(30.0))
+    assert_close(coupled.coefficients, np.array([0.1, 2, 0.3, 0, 0]))
+    assert (held.joint, held.reference) == (model.joint_index("cj"), -1)
+    assert (by_name["to_world"].body1, by_name["to_world"].body2) == (model.body_index("c"), -1)
+
+
+def test_equality_constraints_are_violated_as_in_mujoco():
+    """Distances between the points and angles between the frames, at a random configuration."""
+    with pytest.warns(ModelWarning):
+        model = load_mjcf(EQUALITIES)
+    mj = compiled(EQUALITIES)
+    data = mujoco.MjData(mj)
+    data.qpos[:] = np.random.default_rng(1).normal(size=mj.nq)
+    mujoco.mj_forward(mj, data)
+    poses = jaxcfa.forward_kinematics(model, data.qpos)
+
+    def world(number: int, local):
+        return local if number < 0 else poses[number] @ local
+
+    for constraint in model.constraints:
+        rows = data.efc_pos[data.efc_id[: data.nefc] == mj.equality(constraint.name).id]
+        if isinstance(constraint, Connect):
+            points = [(constraint.body1, constraint.point1), (constraint.body2, constraint.point2)]
+            ends = [point if number < 0 else poses[number].apply(point) for number, point in points]
+            assert_close(ends[0] - ends[1], rows)
+        elif isinstance(constraint, Weld):
+            frame1, frame2 = world(constraint.body1, constraint.frame1), world(constraint.body2, constraint.frame2)
+            assert_close(frame1.translation - frame2.translation, rows[:3])
+            relative = np.asarray(frame2.rotation.T @ frame1.rotation)
+            cosine_of_half = 0.5 * np.sqrt(1 + np.trace(relative))
+            assert_close(np.linalg.norm(rows[3:]), np.sqrt(max(0.0, 1 - cosine_of_half**2)))
+        else:
+            q = data.qpos[model.q_slice(constraint.joint)][0]
+            x = 0.0 if constraint.reference < 0 else data.qpos[model.q_slice(constraint.reference)][0]
+            x = x - constraint.reference_offset
+            value = sum(c * x**k for k, c in enumerate(constraint.coefficients))
+            assert_close(q - constraint.joint_offset - value, rows[0])
+
+
+UNMODELLED = ("target", "a", "ball", "hinge", "cable", "pull", "biceps", "slow", "curved", "aim", "turn", "angle")
+
+
+def test_one_warning_names_everything_that_is_not_modelled():
+    text = f"""
+    <mujoco>
+      <option density="1"/>
+      <worldbody>
+        <body name="target" mocap="true"/>
+        <body name="a" gravcomp="1">
+          <joint name="ball" type="ball" range="0 30" limited="true"/>
+          {INERTIAL}
+          <site name="s"/>
+          <body name="b"> <joint name="hinge" damping="1 2" stiffness="1 2"/> {INERTIAL} </body>
+        </body>
+      </worldbody>
+      <tendon> <fixed name="cable"> <joint joint="hinge" coef="1"/> </fixed> </tendon>
+      <actuator>
+        <motor name="pull" tendon="cable"/>
+        <muscle name="biceps" joint="hinge" lengthrange="0 1"/>
+        <general name="slow" joint="hinge" dyntype="filter"/>
+        <general name="curved" joint="hinge" gaintype="affine" gainprm="1 2"/>
+        <position name="aim" joint="ball"/>
+        <motor name="turn" jointinparent="ball"/>
+        <motor name="good" joint="hinge"/>
+      </actuator>
+      <sensor> <jointpos name="angle" joint="hinge"/> </sensor>
+    </mujoco>"""
+    notes = notes_of(text)
+    named = {element for elements in notes.values() for element in elements}
+    assert named == set(UNMODELLED)
+    assert any("fluid" in note for note in notes)
+    with pytest.warns(ModelWarning):
+        assert load_mjcf(text).actuators.names == ("good",)
+
+
+def test_nothing_is_reported_about_what_every_file_has():
+    extras = (
+        '<asset><material name="m"/></asset><contact><exclude body1="a" body2="b"/></contact><option timestep="1"/>'
+    )
+    geoms = '<geom size="1" material="m"/>'
+    bodies = '<light/><camera/><geom type="plane" size="1 1 1"/>' + body("a", "<joint/>", geoms) + body("b", "", geoms)
+    load_mjcf(mjcf(bodies, extras))
+
+
+@pytest.mark.parametrize(
+    ("bodies", "message"),
+    [
+        (body("a", "<joint/>"), "hangs on the world by a joint"),
+        (body("a", "", body("b", "<joint/>")) + body("c", "", body("d", "<joint/>")), "exactly one body.*: a, c"),
+        ("", "exactly one body.*none"),
+    ],
+)
+def test_floating_base_needs_a_base(bodies, message):
+    with pytest.raises(ValueError, match=message):
+        load_mjcf(mjcf(bodies), floating_base=True)
+
+
+def test_floating_base_of_a_floating_model_and_beside_scenery():
+    floating = mjcf(body("a", "<freejoint/>"))
+    assert load_mjcf(floating, floating_base=True).nq == 7
+    scene = mjcf(body("table", "") + body("robot", "", body("arm", "<joint/>"), pos="1 0 0"))
+    model = load_mjcf(scene, floating_base=True)
+    assert model.body_names == ("robot", "arm")
+    assert_close(model.keyframe("qpos0"), np.array([1, 0, 0, 1, 0, 0, 0, 0.0]))
+    assert_close(model.spring_reference[7:], np.zeros(1))
+
+
+MESHES = """
+<mujoco>
+  <asset>
+    <mesh name="visual" file="missing.stl"/>
+    <texture name="t" type="2d" file="missing.png"/>
+    <material name="m" texture="t"/>
+  </asset>
+  <worldbody>
+    <geom type="mesh" mesh="visual"/>
+    <body name="a">
+      <joint/> {}
+      <geom name="g" type="mesh" mesh="visual" material="m"/>
+      <geom type="sphere" size="1" material="m"/>
+    </body>
+  </worldbody>
+  <sensor> <framepos name="f" objtype="geom" objname="g"/> </sensor>
+</mujoco>"""
+
+
+def test_missing_meshes_matter_only_for_masses(tmp_path):
+    path = tmp_path / "robot.xml"
+    path.write_text(MESHES.format(INERTIAL))
+    for source in (path, MESHES.format(INERTIAL)):
+        assert_close(load_mjcf(source).mass, np.ones(1))
+    with pytest.raises(ValueError, match=r"Put the file 'missing\.stl' in its place, or give .* an <inertial>"):
+        load_mjcf(MESHES.format(""))
+
+
+def test_includes_and_any_suffix(tmp_path):
+    (tmp_path / "part.xml").write_text(f"<mujocoinclude>{body('a', '<joint/>')}</mujocoinclude>")
+    for name in ("robot.xml", "robot.mjcf"):
+        (tmp_path / name).write_text(mjcf('<include file="part.xml"/>'))
+        assert load_mjcf(tmp_path / name).body_names == ("a",)
+    (tmp_path / "part.xml").unlink()
+    with pytest.raises(ValueError, match=r"robot\.xml.*[\s\S]*Put the file 'part\.xml'"):
+        load_mjcf(tmp_path / "robot.xml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<mujoco", "MuJoCo cannot compile it|well-formed"),
+        ("<mujoco><nonsense/></mujoco>", "nonsense"),
+        ("<robot name='r'/>", "load_urdf"),
+        ("<html/>", "root element is <html>"),
+        ("", "empty"),
+        (b"<mujoco>\0</mujoco>", "binary"),
+        (mjcf(body("a", '<joint type="screw"/>')), "screw"),
+        (mjcf(body("a", '<joint axis="0 0 0"/>')), "axis too small"),
+        (mjcf(body("a", '<joint name="j"/>') + body("b", '<joint name="j"/>')), "repeated name 'j'"),
+        (mjcf("<body name='a'><joint/></body>"), "mass and inertia"),
+        (mjcf(body("a", '<joint pos="nan 0 0"/>')), "NaN|finite"),
+        (mjcf(body("a", "<joint/>", pos="inf 0 0")), "finite"),
+        (mjcf(body("a", '<joint damping="-1"/>')), "damping of body 'a' must not be negative"),
+        (mjcf(body("a", "<joint/>"), '<option gravity="nan 0 0"/>'), "gravity"),
+    ],
+)
+def test_malformed_input(text, message):
+    with pytest.raises(ValueError, match=message):
+        load_mjcf(text)
+
+
+def test_malformed_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.xml"):
+        load_mjcf(tmp_path / "absent.xml")
+    with pytest.raises(ValueError, match="file"):
+        load_mjcf(tmp_path)
+    (tmp_path / "broken.xml").write_bytes(bytes(range(256)))
+    with pytest.raises(ValueError, match=r"broken\.xml"):
+        load_mjcf(tmp_path / "broken.xml")
+
+
+def test_loading_leaves_no_log_file_and_prints_nothing(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(ModelWarning, match="MuJoCo says: Inertia matrix is too close to singular"):
+        load_mjcf(path_of("mjx/test_data/actuator/general_dyntype.xml"))
+    with pytest.raises(ValueError, match="finite"):
+        load_mjcf(mjcf(body("a", '<joint pos="nan 0 0"/>')))
+    assert not list(tmp_path.iterdir())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_remedy_without_mujoco(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(ImportError, match=r"pip install 'jaxcfa\[io\]'"):
+        load_mjcf(mjcf(""))
+
+
+_NUMBERS = st.sampled_from(["0", "-1", "1e30", "1e-30", "nan", "inf", "", "x", "0 0 0", "1 2 3 4 5 6 7 8", "true", "a"])
+_PIECES = EQUALITIES.replace(">", ">\n").splitlines()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_only_value_errors_escape(data):
+    """Delete an element's tag, or change the value of an attribute."""
+    pieces = list(_PIECES)
+    for _ in range(data.draw(st.integers(1, 2))):
+        i = data.draw(st.integers(0, len(pieces) - 1))
+        parts = pieces[i].split('"')
+        if len(parts) < 3 or data.draw(st.integers(0, 4)) == 0:
+            del pieces[i]
+        else:
+            k = 2 * data.draw(st.integers(0, len(parts) // 2 - 1)) + 1
+            parts[k] = data.draw(_NUMBERS)
+            pieces[i] = '"'.join(parts)
+    text = "".join(pieces)
+    with warnings.catch_warnings(), contextlib.suppress(ValueError):
+        warnings.simplefilter("ignore", ModelWarning)
+        model = load_mjcf(text, floating_base=data.draw(st.booleans()))
+        assert all(np.all(np.isfinite(x)) for x in (model.mass, model.com, model.inertia, model.keyframes.q))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.one_of(st.text(), st.binary(), st.text().map(lambda text: f"<mujoco>{text}")))
+def test_junk_is_rejected(junk):
+    with pytest.raises((ValueError, FileNotFoundError)):
+        load_mjcf(junk)
