@@ -1,5 +1,8 @@
 """MJCF models that ship with the packages mujoco and mujoco-mjx, and MuJoCo's own results for them."""
 
+import contextlib
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import mujoco
@@ -26,12 +29,26 @@ def path_of(name: str) -> Path:
     return _ROOT / name
 
 
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without MuJoCo's warnings, which it writes to a file in the working directory too."""
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+
+
 def compiled(source: str | Path) -> mujoco.MjModel:
     """A model compiled from a file or text, without the range of muscles' lengths, which can fail to converge."""
     text = isinstance(source, str)
     spec = mujoco.MjSpec.from_string(source) if text else mujoco.MjSpec.from_file(str(source))
     spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
-    return spec.compile()
+    with quiet():
+        return spec.compile()
 
 
 def without_unmodelled(mj: mujoco.MjModel, actuators: tuple[str, ...]) -> mujoco.MjModel:
@@ -53,7 +70,8 @@ def random_state(mj: mujoco.MjModel, seed: int = 0) -> mujoco.MjData:
     mujoco.mj_integratePos(mj, data.qpos, generator.normal(size=mj.nv), 1.0)
     data.qvel[:] = generator.normal(size=mj.nv)
     data.ctrl[:] = generator.normal(size=mj.nu)
-    mujoco.mj_forward(mj, data)
+    with quiet():
+        mujoco.mj_forward(mj, data)
     return data
 
 

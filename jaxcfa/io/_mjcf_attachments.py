@@ -7,7 +7,7 @@ import numpy as np
 
 from ..model import Actuators, Keyframes
 from ._mjcf_dofs import enum_name, gear, is_disabled, joint_transmission
-from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Layout, joint_of, unique_name
+from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Layout, all_names, joint_of, unique_name
 from ._report import Report
 
 MjModel = Any  # mujoco.MjModel: the package is optional
@@ -28,9 +28,7 @@ def read_actuators(mj: MjModel, layout: Layout, dtype: np.dtype, report: Report)
     """The actuators with an affine law that act on one joint; the others are reported."""
     names: list[str] = []
     rows: list[_Actuator] = []
-    taken: set[str] = set()
-    for number in range(len(mj.actuator_trntype)):
-        name = unique_name(mj.actuator(number).name or f"actuator{number}", taken)
+    for number, name in enumerate(all_names(mj.actuator, len(mj.actuator_trntype), "actuator", set())):
         obstacle = _obstacle(mj, number)
         if obstacle is not None:
             report.add(f"actuators {obstacle}", name)
@@ -123,8 +121,8 @@ def _read_actuator(mj: MjModel, number: int) -> _Actuator:
 
 def read_keyframes(mj: MjModel, layout: Layout, dtype: np.dtype) -> Keyframes:
     """The initial configuration, under the name "qpos0", and the stored ones."""
-    taken: set[str] = set()
-    names = [unique_name(name, taken) for name in ["qpos0", *(mj.key(i).name or f"key{i}" for i in range(mj.nkey))]]
+    taken = {"qpos0"}
+    names = ["qpos0", *(unique_name(name, taken) for name in all_names(mj.key, mj.nkey, "key", taken))]
     q = layout.extended_q(mj, np.concatenate([mj.qpos0[None], mj.key_qpos]))
     v = layout.extended_v(np.concatenate([np.zeros((1, mj.nv)), mj.key_qvel]))
     return Keyframes(tuple(names), jnp.asarray(q, dtype), jnp.asarray(v, dtype))

@@ -59,15 +59,17 @@ def gear(mj: MjModel, actuator: int) -> np.ndarray:
 
 
 def _added_by_actuators(mj: MjModel) -> tuple[np.ndarray, np.ndarray]:
+    """Armature and damping (nv,) of actuators, seen by the joints."""
     armature, damping = np.zeros(mj.nv), np.zeros(mj.nv)
+    none = np.zeros(len(mj.actuator_trntype))  # before MuJoCo 4
     for actuator in range(len(mj.actuator_trntype)):
         number = joint_transmission(mj, actuator)
-        if number is None or not hasattr(mj, "actuator_armature"):
+        if number is None:
             continue
         joint = joint_of(mj, number)
         scale = gear(mj, actuator)[0] ** 2 if joint.kind in (SLIDE, HINGE) else 1.0
-        armature[joint.v] += scale * mj.actuator_armature[actuator]
-        damping[joint.v] += scale * mj.actuator_damping[actuator]
+        armature[joint.v] += scale * getattr(mj, "actuator_armature", none)[actuator]
+        damping[joint.v] += scale * getattr(mj, "actuator_damping", none)[actuator]
     return armature, damping
 
 

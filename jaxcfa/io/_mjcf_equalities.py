@@ -9,7 +9,7 @@ from ..model import WORLD, AbstractConstraint, Connect, JointCoupling, Model, We
 from ..spatial import Transform
 from ._mjcf_bodies import rotation
 from ._mjcf_dofs import enum_name, is_disabled
-from ._mjcf_layout import HINGE, SLIDE, Layout
+from ._mjcf_layout import HINGE, SLIDE, Layout, all_names
 from ._report import Report
 
 MjModel = Any  # mujoco.MjModel: the package is optional
@@ -20,8 +20,7 @@ def read_equalities(mj: MjModel, layout: Layout, model: Model, report: Report) -
     readers = {"CONNECT": _connect, "WELD": _weld, "JOINT": _coupling}
     off = is_disabled(mj, "EQUALITY", "CONSTRAINT")
     constraints = []
-    for i in range(mj.neq):
-        name = mj.equality(i).name or f"equality{i}"
+    for i, name in enumerate(all_names(mj.equality, mj.neq, "equality", set())):
         reader = readers.get(enum_name("mjtEq", mj.eq_type[i]))
         if off or not mj.eq_active0[i]:
             report.add("equality constraints that are not active", name)

@@ -1,6 +1,6 @@
 """Names and places of a compiled MuJoCo model's elements in the model made of it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,17 +50,16 @@ class Layout(NamedTuple):
 
 def read_layout(mj: MjModel, floating_base: bool) -> Layout:
     """Names for everything; elements without a name are called after their kind and number, or their body."""
-    bodies = _unique((mj.body(i).name or f"body{i}" for i in range(mj.nbody)), set())
-    sites = [mj.site(i).name or f"site{i}" for i in range(mj.nsite)]
-    sites = _unique((f"site:{name}" if name in bodies else name for name in sites), set(bodies))
-    given = {mj.joint(i).name for i in range(mj.njnt)}
+    bodies = all_names(mj.body, mj.nbody, "body", set())
+    sites = [mj.site(i).name for i in range(mj.nsite)]
+    sites = _filled([f"site:{name}" if name in bodies else name for name in sites], "site", set(bodies))
     joints = [mj.joint(i).name for i in range(mj.njnt)]
+    taken = set(joints)
     for body in range(mj.nbody):
         own = list(joints_of(mj, body))
         for k, joint in enumerate(own):
             if not joints[joint.number]:
-                (name,) = _unique([f"{bodies[body]}_joint{k if len(own) > 1 else ''}"], given)
-                joints[joint.number] = name
+                joints[joint.number] = unique_name(f"{bodies[body]}_joint{k if len(own) > 1 else ''}", taken)
     return Layout(bodies, joints, sites, _body_to_free(mj, bodies) if floating_base else None)
 
 
@@ -85,8 +84,14 @@ def unique_name(name: str, taken: set[str]) -> str:
     return name
 
 
-def _unique(names: Iterable[str], taken: set[str]) -> list[str]:
-    return [unique_name(name, taken) for name in names]
+def all_names(accessor: Callable[[int], Any], count: int, kind: str, taken: set[str]) -> list[str]:
+    """Names of all elements of a kind; those without one are called after the kind and their number."""
+    return _filled([accessor(i).name for i in range(count)], kind, taken)
+
+
+def _filled(names: list[str], kind: str, taken: set[str]) -> list[str]:
+    taken = taken | set(names)
+    return [name or unique_name(f"{kind}{i}", taken) for i, name in enumerate(names)]
 
 
 def _body_to_free(mj: MjModel, names: list[str]) -> int | None:

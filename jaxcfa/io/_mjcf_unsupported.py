@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ._mjcf_layout import Layout
+from ._mjcf_layout import Layout, all_names
 from ._report import Report
 
 MjModel = Any  # mujoco.MjModel: the package is optional
@@ -34,15 +34,11 @@ def _features(mj: MjModel, layout: Layout) -> Iterator[tuple[str, Iterable[str]]
     for feature, attribute in joints.items():
         yield feature, (layout.joints[i] for i in _nonzero(getattr(mj, attribute, np.zeros(mj.njnt))))
     yield "damping that is not linear", dict.fromkeys(layout.joints[mj.dof_jntid[i]] for i in _nonzero(damping))
-    yield "tendons", _names(mj.tendon, mj.ntendon, "tendon")
+    yield "tendons", all_names(mj.tendon, mj.ntendon, "tendon", set())
     yield "flexes", (f"flex{i}" for i in range(mj.nflex))
-    yield "sensors", _names(mj.sensor, mj.nsensor, "sensor")
-    yield "plugins", _names(mj.plugin, mj.nplugin, "plugin")
+    yield "sensors", all_names(mj.sensor, mj.nsensor, "sensor", set())
+    yield "plugins", (f"plugin{i}" for i in range(mj.nplugin))
 
 
 def _nonzero(values: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.any(values.reshape(len(values), -1), axis=1)) if len(values) else np.zeros(0, int)
-
-
-def _names(element: Any, count: int, kind: str) -> list[str]:
-    return [element(i).name or f"{kind}{i}" for i in range(count)]

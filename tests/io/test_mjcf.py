@@ -97,6 +97,15 @@ def test_joint_types_and_names():
     assert model.topology.parents.tolist() == [-1, -1, 1, 1, -1]
 
 
+def test_given_names_are_kept():
+    unnamed = f"<body><joint/><site/>{INERTIAL}</body>"
+    sites = '<site name="site0"/>'
+    model = load_mjcf(mjcf(unnamed + body("body1", '<joint name="body1__joint"/>', sites)))
+    assert model.body_names == ("body1_", "body1")
+    assert model.joint_names == ("body1__joint_", "body1__joint")
+    assert model.frame_names == ("site0_", "site0")
+
+
 def test_welded_bodies_and_sites_are_frames():
     inside = '<site name="b"/><site pos="1 0 0"/>' + body("b", "", '<site name="tip" pos="0 0 1"/>', pos="0 1 0")
     model = load_mjcf(mjcf('<site name="origin" pos="1 2 3"/>' + body("a", "<joint/>", inside)))

@@ -30,6 +30,8 @@ from mujoco_models import (
 
 TOLERANCE = 1e-9
 _SINGULAR = ("mjx/test_data/actuator/general_dyntype.xml",)
+# MuJoCo takes the mass matrix of free bodies for diagonal where the centre of mass is 1e-9 beside the origin.
+_ROUNDED = {"mjx/test_data/convex.xml": 1e-8}
 
 
 def load_quietly(source, **arguments) -> Model:
@@ -74,7 +76,7 @@ def check_poses(model: Model, poses: Transform, names, positions, rotations) -> 
         assert_close(turned @ np.asarray(local.rotation), rotation.reshape(3, 3), TOLERANCE)
 
 
-def check_against_mujoco(model: Model, mj: mujoco.MjModel, regular: bool = True, seed: int = 0) -> None:
+def check_against_mujoco(model: Model, mj: mujoco.MjModel, regular=True, seed=0, rtol=TOLERANCE) -> None:
     data = random_state(without_unmodelled(mj, model.actuators.names), seed)
     kept = [i for i in range(mj.nu) if (mj.actuator(i).name or f"actuator{i}") in model.actuators.names]
     results = compute(model, jnp.asarray(data.qpos), jnp.asarray(data.qvel), jnp.asarray(data.ctrl[kept]))
@@ -83,12 +85,12 @@ def check_against_mujoco(model: Model, mj: mujoco.MjModel, regular: bool = True,
     sites = [mj.site(i).name or f"site{i}" for i in range(mj.nsite)]
     sites = [f"site:{name}" if name in bodies else name for name in sites]
     check_poses(model, results.poses, sites, data.site_xpos, data.site_xmat)
-    assert_close(results.mass_matrix, mass_matrix(mj, data), TOLERANCE)
-    assert_close(results.bias, data.qfrc_bias, TOLERANCE)
+    assert_close(results.mass_matrix, mass_matrix(mj, data), rtol)
+    assert_close(results.bias, data.qfrc_bias, rtol)
     assert_close(results.passive, data.qfrc_passive, TOLERANCE)
     assert_close(results.driven, data.qfrc_actuator, TOLERANCE)
     if regular:
-        assert_close(results.acceleration, data.qacc_smooth, TOLERANCE)
+        assert_close(results.acceleration, data.qacc_smooth, rtol)
 
 
 @pytest.mark.parametrize("name", REPRESENTATIVE)
@@ -105,7 +107,8 @@ def test_all_shipped_models_move_as_in_mujoco(name):
         with pytest.raises(ValueError, match="MuJoCo cannot compile it"):
             load_mjcf(path_of(name))
         return
-    check_against_mujoco(load_quietly(path_of(name)), mj, regular=name not in _SINGULAR)
+    rtol = _ROUNDED.get(name, TOLERANCE)
+    check_against_mujoco(load_quietly(path_of(name)), mj, regular=name not in _SINGULAR, rtol=rtol)
 
 
 EVERYTHING = """
