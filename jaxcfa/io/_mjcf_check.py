@@ -10,11 +10,12 @@ _FINITE = {
     "site": ("pos", "quat"),
     "jnt": ("pos", "axis", "stiffness"),
     "dof": ("armature", "damping", "frictionloss"),
-    "actuator": ("gainprm", "biasprm"),
+    "actuator": ("gainprm", "biasprm", "gear"),
     "eq": ("data",),
     "key": ("qpos", "qvel"),
 }
-_NOT_NAN = {"jnt": ("range", "actfrcrange"), "actuator": ("gear", "ctrlrange", "forcerange")}
+_NOT_NAN = {"jnt": ("range", "actfrcrange"), "actuator": ("ctrlrange", "forcerange")}
+_LARGEST = 1e100  # so that products of a few numbers stay finite
 _ACCESSORS = {"jnt": "joint", "eq": "equality"}
 
 
@@ -22,13 +23,17 @@ def check_numbers(mj: MjModel) -> None:
     """`ValueError` naming the element and the quantity where one is infinite or not a number."""
     for kind, quantities in _FINITE.items():
         for quantity in quantities:
-            _check(mj, kind, quantity, np.isfinite)
+            _check(mj, kind, quantity, _is_finite)
     for kind, quantities in _NOT_NAN.items():
         for quantity in quantities:
             _check(mj, kind, quantity, lambda values: ~np.isnan(values))
     for name, values in {"option gravity": mj.opt.gravity, "ref": mj.qpos0, "springref": mj.qpos_spring}.items():
-        if not np.all(np.isfinite(values)):
+        if not np.all(_is_finite(values)):
             raise ValueError(f"{name}: numbers must be finite, got {values.tolist()}. Correct the file.")
+
+
+def _is_finite(values: np.ndarray) -> np.ndarray:
+    return np.abs(values) < _LARGEST
 
 
 def _check(mj: MjModel, kind: str, quantity: str, is_right: Any) -> None:
