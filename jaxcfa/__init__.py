@@ -8,7 +8,8 @@ Conventions: spatial vectors are `[angular; linear]`, quaternions `[w, x, y, z]`
 Jacobians are in world axes; units are SI. `jaxcfa.convert` translates to and from Pinocchio and MuJoCo.
 """
 
-from . import convert as convert, joints as joints, spatial as spatial
+from . import convert as convert, io as io, joints as joints, spatial as spatial, structured as structured
+from .actuation import actuator_forces as actuator_forces
 from .configuration import (
     difference as difference,
     integrate as integrate,
@@ -31,6 +32,7 @@ from .dynamics import (
     potential_energy as potential_energy,
     rnea as rnea,
 )
+from .io import load_model as load_model
 from .kinematics import (
     body_accelerations as body_accelerations,
     body_velocities as body_velocities,
