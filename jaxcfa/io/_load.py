@@ -3,8 +3,9 @@
 import dataclasses
 
 import jax.numpy as jnp
+import numpy as np
 
-from ..model import STANDARD_GRAVITY, Model
+from ..model import Model
 from ._mjcf import load_mjcf
 from ._source import PathOrText, read_source, root_tag
 from ._urdf import load_urdf
@@ -31,11 +32,17 @@ def load_model(path_or_text: PathOrText, floating_base: bool = False, *, gravity
     except ValueError as error:
         raise ValueError(f"{source.name}: {error}") from error
     if tag == "robot":
-        return load_urdf(
-            path_or_text, floating_base, gravity=STANDARD_GRAVITY if gravity is None else gravity, dtype=dtype
-        )
-    if tag == "mujoco":
-        path_or_text = path_or_text.decode(errors="replace") if isinstance(path_or_text, bytes) else path_or_text
-        model = load_mjcf(path_or_text, floating_base, dtype=dtype)
-        return model if gravity is None else dataclasses.replace(model, gravity=jnp.asarray(gravity, model.dtype))
-    raise ValueError(f"{source.name}: the root element is <{tag}>; give URDF (<robot>) or MJCF (<mujoco>).")
+        model = load_urdf(path_or_text, floating_base, dtype=dtype)
+    elif tag == "mujoco":
+        text = path_or_text.decode(errors="replace") if isinstance(path_or_text, bytes) else path_or_text
+        model = load_mjcf(text, floating_base, dtype=dtype)
+    else:
+        raise ValueError(f"{source.name}: the root element is <{tag}>; give URDF (<robot>) or MJCF (<mujoco>).")
+    return model if gravity is None else _with_gravity(model, gravity)
+
+
+def _with_gravity(model: Model, gravity) -> Model:
+    array = np.asarray(gravity, dtype=float)
+    if array.shape != (3,) or not np.all(np.isfinite(array)):
+        raise ValueError(f"The gravity must be 3 finite numbers, got {gravity!r}.")
+    return dataclasses.replace(model, gravity=jnp.asarray(array, model.dtype))

@@ -56,7 +56,10 @@ def load_urdf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
         raise ValueError(f"{source.name}: {error}") from error
     massless = massless_subtrees(model)
     if massless:
-        report.add("carries no inertia, so that the mass matrix is singular", [f"link {name!r}" for name in massless])
+        report.add(
+            "moving link that carries no inertia, so that the mass matrix is singular",
+            [f"link {name!r}" for name in massless],
+        )
     report.warn()
     return model
 

@@ -18,9 +18,9 @@ _LARGEST = 1e12  # products of a few such numbers are finite in single precision
 
 
 class _Numbers(NamedTuple):
-    """What an attribute holds: `count` numbers. Limits may be of any finite size, as 1e308 often stands for none."""
+    """What an attribute holds: `size` numbers. Limits may be of any finite size, as 1e308 often stands for none."""
 
-    count: int = 1
+    size: int = 1
     required: bool = False
     minimum: float = -math.inf
     largest: float = _LARGEST
@@ -155,9 +155,9 @@ def _attributes(element: Element, kind: _Kind, owner: str, report: Report) -> di
 def _problem(value: str, content: _Numbers) -> str:
     """What is wrong with the value of an attribute; empty if nothing is."""
     words = value.split()
-    plural = "s" if content.count > 1 else ""
-    if len(words) != content.count or not all(_NUMBER.fullmatch(word) for word in words):
-        return f"must be {content.count} finite number{plural} (leave the attribute out for its default)"
+    plural = "s" if content.size > 1 else ""
+    if len(words) != content.size or not all(_NUMBER.fullmatch(word) for word in words):
+        return f"must be {content.size} finite number{plural} (leave the attribute out for its default)"
     numbers = [float(word) for word in words]
     if not all(math.isfinite(number) and abs(number) <= content.largest for number in numbers):
         return f"is too large; correct the value{plural}"
