@@ -1,8 +1,31 @@
-"""Linear algebra with the structure of a mechanism, or of time: sweeps over trees, scans, block-banded systems.
+"""Linear algebra with the structure of a mechanism, or of time. Nothing here knows of robots.
 
-Nothing here knows of robots.
+- Trees: `TreeSchedule`, `sweep_outward` and `sweep_inward` go from the root to the leaves and back.
+- Recurrences: schedules (`Sequential`, `Associative`, `Doubling`, `Chunked`) evaluate cumulative products in any
+  semigroup; `affine_scan`, `prefix_sum` and `BlockBidiagonal` are built on them.
+- Block-tridiagonal systems: `BlockTridiagonal` with the solvers `BlockLDL`, `OddEvenElimination`, `CyclicReduction`,
+  and `Refined` around any of these.
+- Small symmetric positive definite systems: `ldl_factor`, `ldl_solve`, `spd_solve`, `spd_inverse`.
 """
 
+from ._affine_scan import affine_scan as affine_scan
+from ._block_bidiagonal import BlockBidiagonal as BlockBidiagonal
+from ._block_ldl import BlockLDL as BlockLDL
+from ._block_tridiagonal import (
+    BlockTridiagonal as BlockTridiagonal,
+    FactoredBlockTridiagonal as FactoredBlockTridiagonal,
+)
+from ._cyclic_reduction import CyclicReduction as CyclicReduction
+from ._odd_even_elimination import OddEvenElimination as OddEvenElimination
+from ._refinement import Refined as Refined
+from ._scan import (
+    AbstractSchedule as AbstractSchedule,
+    Associative as Associative,
+    Chunked as Chunked,
+    Doubling as Doubling,
+    Sequential as Sequential,
+    prefix_sum as prefix_sum,
+)
 from ._small_spd import (
     LDL as LDL,
     ldl_factor as ldl_factor,
@@ -12,3 +35,7 @@ from ._small_spd import (
 )
 from ._tree_schedule import TreeSchedule as TreeSchedule
 from ._tree_sweep import sweep_inward as sweep_inward, sweep_outward as sweep_outward
+from ._tridiagonal_solver import (
+    AbstractTridiagonalFactor as AbstractTridiagonalFactor,
+    AbstractTridiagonalSolver as AbstractTridiagonalSolver,
+)

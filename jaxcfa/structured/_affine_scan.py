@@ -1,0 +1,86 @@
+"""First-order recurrences `x_i = A_i x_{i-1} + b_i`, as scans over the composition of affine maps."""
+
+from typing import Annotated
+
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._small import transpose
+from ._arguments import as_blocks, as_columns
+from ._products import following, matmul, previous
+from ._scan import SEQUENTIAL, AbstractSchedule
+
+AffineMap = tuple[Float[Array, "k k"], Float[Array, "k m"]]
+
+
+def affine_scan(
+    a: Annotated[ArrayLike, "n k k"],
+    b: Annotated[ArrayLike, "n k"] | Annotated[ArrayLike, "n k m"],
+    schedule: AbstractSchedule = SEQUENTIAL,
+    x0: Annotated[ArrayLike, "k"] | Annotated[ArrayLike, "k m"] | None = None,
+    reverse: bool = False,
+) -> Float[Array, "n k"] | Float[Array, "n k m"]:
+    """`x_i = A_i x_{i-1} + b_i`, for all i (Blelloch 1990, sec. 1.4).
+
+    The derivatives are further recurrences with the same matrices, by the same schedule, in both modes.
+
+    **Arguments:** `a`: matrices (n, k, k); `b`: one column per step (n, k), or m of them (n, k, m); `x0`: what
+    precedes the first step (k,) or (k, m), zero by default; `reverse`: from the last to the first,
+    `x_i = A_i x_{i+1} + b_i`, with `x0` after the last.
+
+    **Returns:** x, of the shape of `b`.
+
+    **Raises:** `ValueError` for shapes that do not fit.
+    """
+    a = as_blocks("a", a)
+    columns, restore = as_columns("b", b, a)
+    if x0 is not None and len(a):
+        columns = _with_start(a, columns, x0, -1 if reverse else 0)
+    return restore(solve_recurrence(a, columns, schedule, reverse))
+
+
+def solve_recurrence(
+    a: Float[Array, "n k k"], b: Float[Array, "n k m"], schedule: AbstractSchedule, reverse: bool = False
+) -> Float[Array, "n k m"]:
+    """`affine_scan` for several columns and a start at zero, without checks."""
+    neighbour = following if reverse else previous
+
+    def residual(x):
+        return x - matmul(a, neighbour(x))
+
+    def solve(_, rhs):
+        return run(a, rhs, schedule, reverse)
+
+    def transpose_solve(_, rhs):
+        return run(transpose_recurrence(a, reverse), rhs, schedule, not reverse)
+
+    return lax.custom_linear_solve(residual, b, solve, transpose_solve)
+
+
+def run(
+    a: Float[Array, "n k k"], b: Float[Array, "n k m"], schedule: AbstractSchedule, reverse: bool = False
+) -> Float[Array, "n k m"]:
+    """`solve_recurrence` without its derivatives."""
+    return schedule.scan(compose, (a, b), reverse)[1]
+
+
+def compose(first: AffineMap, second: AffineMap) -> AffineMap:
+    """The affine map that applies `first`, then `second`."""
+    (a1, b1), (a2, b2) = first, second
+    return matmul(a2, a1), matmul(a2, b1) + b2
+
+
+def transpose_recurrence(a: Float[Array, "n k k"], reverse: bool) -> Float[Array, "n k k"]:
+    """Matrices of the transposed recurrence, which runs the other way."""
+    return transpose(previous(a) if reverse else following(a))
+
+
+def _with_start(a: Array, columns: Array, x0: ArrayLike, first: int) -> Array:
+    start = jnp.asarray(x0)
+    start = start[:, None] if start.ndim == 1 else start
+    expected = columns.shape[1:]
+    if start.shape not in (expected, (expected[0], 1)):
+        raise ValueError(f"x0 must have the shape of one step of b, {expected}, got {start.shape}.")
+    return columns.at[first].add(matmul(a[first], start.astype(columns.dtype)))

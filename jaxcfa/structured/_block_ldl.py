@@ -1,0 +1,47 @@
+"""Sequential block LDL^T."""
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from .._small import symmetrise, transpose
+from ._affine_scan import run, transpose_recurrence
+from ._products import matmul
+from ._scan import SEQUENTIAL
+from ._small_spd import LDL, ldl_factor, ldl_solve
+from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
+
+
+class BlockLDL(AbstractTridiagonalSolver):
+    """`A = (1 + K) P (1 + K)^T`, from the first block to the last: O(n) work and depth.
+
+    The least work and the smallest error of all solvers, and the fastest where blocks come one by one anyway.
+    """
+
+    def factor(self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"]) -> "BlockLDLFactor":
+        """`K_i = A_{i,i-1} P_{i-1}^-1`, `P_i = A_ii - K_i A_{i,i-1}^T`."""
+
+        def step(pivot, blocks):
+            a_ii, a_ij = blocks
+            gain = transpose(ldl_solve(pivot, transpose(a_ij)))
+            pivot = ldl_factor(symmetrise(a_ii - matmul(gain, transpose(a_ij))))
+            return pivot, (pivot, gain)
+
+        identity = jnp.eye(diagonal.shape[-1], dtype=diagonal.dtype)
+        start = LDL(identity, jnp.ones_like(identity[0]))
+        _, (pivots, gains) = lax.scan(step, start, (diagonal, lower))
+        return BlockLDLFactor(pivots, gains)
+
+
+class BlockLDLFactor(AbstractTridiagonalFactor):
+    """**Fields:** factorised pivots `P`, gains `K` (n, k, k)."""
+
+    pivots: LDL
+    gains: Float[Array, "n k k"]
+
+    def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+        y = run(-self.gains, b, SEQUENTIAL)
+        return run(transpose_recurrence(-self.gains, False), ldl_solve(self.pivots, y), SEQUENTIAL, reverse=True)
+
+
+BLOCK_LDL = BlockLDL()

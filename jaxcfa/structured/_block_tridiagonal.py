@@ -1,0 +1,95 @@
+"""Symmetric positive definite block-tridiagonal operators."""
+
+from typing import Annotated
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._small import transpose
+from ._arguments import as_blocks, as_columns
+from ._block_ldl import BLOCK_LDL
+from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, tridiagonal_product
+
+
+class BlockTridiagonal(eqx.Module):
+    """A symmetric positive definite matrix of n by n blocks, zero except on three diagonals.
+
+    **Fields:** `diagonal` blocks `A_ii` (n, k, k), each symmetric; `lower` blocks `A_{i+1,i}` (n - 1, k, k). Above the
+    diagonal are the transposes of the latter.
+    """
+
+    diagonal: Float[Array, "n k k"]
+    lower: Float[Array, "m k k"]
+
+    def __init__(self, diagonal: Annotated[ArrayLike, "n k k"], lower: Annotated[ArrayLike, "n-1 k k"]):
+        self.diagonal = as_blocks("diagonal", diagonal)
+        self.lower = as_blocks("lower", lower)
+        n, k, _ = self.diagonal.shape
+        expected = (max(n - 1, 0), k, k)
+        if self.lower.shape != expected:
+            raise ValueError(
+                f"lower must have shape (n - 1, k, k) = {expected} to go with a diagonal of shape "
+                f"{self.diagonal.shape}, got {self.lower.shape}. Leave out blocks beyond the ends."
+            )
+
+    def mv(self, x: Annotated[ArrayLike, "n k"] | Annotated[ArrayLike, "n k m"]) -> Array:
+        """`A x` for one column (n, k) or several (n, k, m)."""
+        columns, restore = as_columns("x", x, self.diagonal)
+        return restore(tridiagonal_product(self.diagonal, self._padded_lower(), columns))
+
+    def factor(self, solver: AbstractTridiagonalSolver = BLOCK_LDL) -> "FactoredBlockTridiagonal":
+        """Factorises once, for solving with right-hand sides that come one after the other."""
+        return FactoredBlockTridiagonal(self, solver)
+
+    def solve(
+        self,
+        b: Annotated[ArrayLike, "n k"] | Annotated[ArrayLike, "n k m"],
+        solver: AbstractTridiagonalSolver = BLOCK_LDL,
+    ) -> Array:
+        """`x` in `A x = b` for one column (n, k) or several (n, k, m); NaN if A is not positive definite.
+
+        The derivatives, in both modes, are one more solution each with the same factorisation:
+        `dx = A^-1 (db - dA x)`.
+        """
+        return self.factor(solver).solve(b)
+
+    def as_matrix(self) -> Float[Array, "nk nk"]:
+        """The dense matrix (n k, n k)."""
+        n, k, _ = self.diagonal.shape
+        i = jnp.arange(n)
+        dense = jnp.zeros((n, k, n, k), self.diagonal.dtype)
+        dense = dense.at[i, :, i, :].set(self.diagonal)
+        dense = dense.at[i[1:], :, i[:-1], :].set(self.lower)
+        return dense.at[i[:-1], :, i[1:], :].set(transpose(self.lower)).reshape(n * k, n * k)
+
+    def _padded_lower(self) -> Float[Array, "n k k"]:
+        return jnp.concatenate([jnp.zeros_like(self.diagonal[:1]), self.lower])
+
+
+class FactoredBlockTridiagonal(eqx.Module):
+    """A `BlockTridiagonal` matrix with its factorisation.
+
+    **Fields:** `matrix`; `factors`, `None` if there are no blocks.
+    """
+
+    matrix: BlockTridiagonal
+    factors: AbstractTridiagonalFactor | None
+
+    def __init__(self, matrix: BlockTridiagonal, solver: AbstractTridiagonalSolver = BLOCK_LDL):
+        self.matrix = matrix
+        # Derivatives come from the matrix (see `solve`), never from the course of the factorisation.
+        diagonal, lower = lax.stop_gradient((matrix.diagonal, matrix._padded_lower()))
+        self.factors = solver.factor(diagonal, lower) if diagonal.size else None
+
+    def solve(self, b: Annotated[ArrayLike, "n k"] | Annotated[ArrayLike, "n k m"]) -> Array:
+        """As `BlockTridiagonal.solve`."""
+        columns, restore = as_columns("b", b, self.matrix.diagonal)
+        factors = self.factors
+        if factors is None:
+            return restore(columns)
+        return restore(
+            lax.custom_linear_solve(self.matrix.mv, columns, lambda _, rhs: factors.solve(rhs), symmetric=True)
+        )

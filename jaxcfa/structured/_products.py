@@ -1,0 +1,26 @@
+"""Products of blocks of any size: unrolled for those of mechanisms, by the backend's library for large ones."""
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from .. import _small
+from ._small_spd import LARGEST_UNROLLED
+
+
+def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Float[Array, "*#batch n m"]:
+    """Matrix product `a b`, in full precision."""
+    if a.shape[-1] <= LARGEST_UNROLLED:
+        return _small.matmul(a, b)
+    # By default GPUs multiply float32 matrices with the precision of 10-bit mantissas.
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+
+
+def previous(x: Float[Array, "n *rest"]) -> Float[Array, "n *rest"]:
+    """`x[i - 1]`, zero for the first."""
+    return jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]])
+
+
+def following(x: Float[Array, "n *rest"]) -> Float[Array, "n *rest"]:
+    """`x[i + 1]`, zero for the last."""
+    return jnp.concatenate([x[1:], jnp.zeros_like(x[:1])])

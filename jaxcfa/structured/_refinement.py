@@ -1,0 +1,35 @@
+"""Iterative refinement."""
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, tridiagonal_product
+
+
+class Refined(AbstractTridiagonalSolver):
+    """Another solver, with `steps` of iterative refinement `x += A^-1 (b - A x)` by the same factorisation."""
+
+    solver: AbstractTridiagonalSolver
+    steps: int = eqx.field(static=True, default=1)
+
+    def __check_init__(self):
+        if self.steps < 0:
+            raise ValueError(f"The number of steps must not be negative, got steps={self.steps}.")
+
+    def factor(self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"]) -> "RefinedFactor":
+        return RefinedFactor(diagonal, lower, self.solver.factor(diagonal, lower), self.steps)
+
+
+class RefinedFactor(AbstractTridiagonalFactor):
+    """**Fields:** the matrix's blocks and its factorisation by the other solver."""
+
+    diagonal: Float[Array, "n k k"]
+    lower: Float[Array, "n k k"]
+    factors: AbstractTridiagonalFactor
+    steps: int = eqx.field(static=True)
+
+    def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+        x = self.factors.solve(b)
+        for _ in range(self.steps):
+            x = x + self.factors.solve(b - tridiagonal_product(self.diagonal, self.lower, x))
+        return x

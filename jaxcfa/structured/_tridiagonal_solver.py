@@ -1,0 +1,38 @@
+"""The interface of solvers for block-tridiagonal systems."""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from .._small import transpose
+from ._products import following, matmul, previous
+
+
+class AbstractTridiagonalFactor(eqx.Module):
+    """A factorisation of a symmetric positive definite block-tridiagonal matrix."""
+
+    @abc.abstractmethod
+    def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+        """`A^-1 b`, for m columns."""
+
+
+class AbstractTridiagonalSolver(eqx.Module):
+    """A way of factorising symmetric positive definite block-tridiagonal matrices.
+
+    Solvers are hashable and hold no arrays, so they can be static fields. No solver assumes that off-diagonal blocks
+    are invertible. Derivatives are none of their concern: `BlockTridiagonal.solve` supplies those. A new one is a
+    subclass with `factor`, for at least one block.
+    """
+
+    @abc.abstractmethod
+    def factor(self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"]) -> AbstractTridiagonalFactor:
+        """Factorises the matrix with the blocks `A_ii = diagonal[i]`, `A_{i,i-1} = lower[i]`; `lower[0]` is zero."""
+
+
+def tridiagonal_product(
+    diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], x: Float[Array, "n k m"]
+) -> Float[Array, "n k m"]:
+    """`A x`, in the notation of `AbstractTridiagonalSolver.factor`."""
+    above = following(matmul(transpose(lower), x))
+    return matmul(lower, previous(x)) + matmul(diagonal, x) + above

@@ -1,0 +1,34 @@
+"""Measures of traced programs: what must not grow with the size of the problem."""
+
+import jax
+from jax.extend.core import Jaxpr
+
+
+def equations(function, *arguments) -> int:
+    """Number of equations of the traced function, those of loop bodies counted once."""
+    return _equations(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def loop_trips(function, *arguments) -> int:
+    """Number of loop iterations that the traced function does one after the other."""
+    return _trips(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def _equations(jaxpr: Jaxpr) -> int:
+    return sum(1 + sum(_equations(inner) for inner in _inner(equation)) for equation in jaxpr.eqns)
+
+
+def _trips(jaxpr: Jaxpr) -> int:
+    total = 0
+    for equation in jaxpr.eqns:
+        inner = sum(_trips(x) for x in _inner(equation))
+        total += equation.params["length"] * max(inner, 1) if equation.primitive.name == "scan" else inner
+    return total
+
+
+def _inner(equation) -> list[Jaxpr]:
+    # Besides the solution, such an equation has functions that only its derivatives use.
+    linear_solve = equation.primitive.name == "custom_linear_solve"
+    params = equation.params["jaxprs"].solve if linear_solve else equation.params
+    leaves = jax.tree.leaves(params, is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr"))
+    return [getattr(x, "jaxpr", x) for x in leaves if hasattr(x, "eqns") or hasattr(x, "jaxpr")]

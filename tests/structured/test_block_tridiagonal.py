@@ -1,0 +1,208 @@
+"""Solvers for block-tridiagonal systems against dense linear algebra."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from helpers import assert_close, tolerance
+from jaxcfa.structured import BlockLDL, BlockTridiagonal, CyclicReduction, OddEvenElimination, Refined
+from program_size import equations, loop_trips
+
+SOLVERS = [BlockLDL(), OddEvenElimination(), CyclicReduction(2)]
+
+
+@functools.cache
+def random_system(n, k, m=2):
+    """`A = B B^T + 1` with a block-bidiagonal B, and right-hand sides."""
+    rng = np.random.default_rng(100 * n + k)
+    own, below = rng.normal(size=(2, n, k, k))
+    below[0] = 0
+    diagonal = own @ own.swapaxes(1, 2) + below @ below.swapaxes(1, 2) + np.eye(k)
+    return diagonal, below[1:] @ own[:-1].swapaxes(1, 2), rng.normal(size=(n, k, m))
+
+
+def stretched_chain(n):
+    """The constraint forces of a straight chain of n planar links: condition number about n^3."""
+    along, across = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
+    compliance = np.diag([1.0, 1.0, 12.0])
+    arm = np.array([0.0, 0.0, 0.5])
+    inner, outer = np.stack([along, across - arm]), np.stack([along, across + arm])
+    own, carried = inner @ compliance @ inner.T, outer @ compliance @ outer.T
+    diagonal = np.stack([own + (carried if i else 0) for i in range(n)])
+    return diagonal, np.broadcast_to(-inner @ compliance @ outer.T, (n - 1, 2, 2))
+
+
+def dense(diagonal, lower):
+    n, k, _ = diagonal.shape
+    matrix = np.zeros((n, k, n, k))
+    for i in range(n):
+        matrix[i, :, i] = diagonal[i]
+    for i in range(n - 1):
+        matrix[i + 1, :, i], matrix[i, :, i + 1] = lower[i], lower[i].T
+    return matrix.reshape(n * k, n * k)
+
+
+def solve_densely(diagonal, lower, b):
+    matrix = dense(*(np.asarray(x, float) for x in (diagonal, lower)))
+    return np.linalg.solve(matrix, np.reshape(b, (len(matrix), -1))).reshape(b.shape)
+
+
+def solver_function(solver):
+    return jax.jit(lambda diagonal, lower, b: BlockTridiagonal(diagonal, lower).solve(b, solver))
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+@pytest.mark.parametrize(("n", "k"), [(1, 3), (2, 3), (3, 1), (3, 3), (5, 1), (17, 1), (17, 3), (64, 1), (1000, 1)])
+def test_solve(solver, n, k):
+    system = random_system(n, k)
+    assert_close(solver_function(solver)(*system), solve_densely(*system))
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+@pytest.mark.parametrize("k", [1, 6, 10])
+def test_block_sizes_and_precisions(solver, k, dtype):
+    diagonal, lower, b = (x.astype(dtype) for x in random_system(6, k, 1))
+    x = solver_function(solver)(diagonal, lower, b[..., 0])
+    assert x.dtype == dtype
+    assert_close(x, solve_densely(diagonal, lower, b[..., 0]), rtol=tolerance(dtype))
+
+
+@pytest.mark.parametrize(
+    "solver", [CyclicReduction(levels=20), CyclicReduction(1, BlockLDL()), CyclicReduction(0)], ids=str
+)
+@pytest.mark.parametrize("n", [13, 16])
+def test_levels_of_cyclic_reduction(solver, n):
+    system = random_system(n, 1)
+    assert_close(solver_function(solver)(*system), solve_densely(*system))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_operator_matches_its_dense_matrix(n):
+    diagonal, lower, b = random_system(n, 3)
+    matrix = BlockTridiagonal(diagonal, lower)
+    np.testing.assert_array_equal(matrix.as_matrix(), dense(diagonal, lower))
+    expected = (dense(diagonal, lower) @ b.reshape(n * 3, 2)).reshape(b.shape)
+    assert_close(matrix.mv(b), expected)
+    assert_close(matrix.mv(b[..., 0]), expected[..., 0])
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_derivatives(solver):
+    diagonal, lower, b = random_system(3, 2, 1)
+
+    def solve(diagonal, lower, b):
+        symmetric = 0.5 * (diagonal + diagonal.swapaxes(1, 2))
+        return BlockTridiagonal(symmetric, lower).solve(b, solver)
+
+    check_grads(jax.jit(solve), (diagonal, lower, b), order=1, modes=["fwd", "rev"])
+
+
+def test_second_derivatives():
+    diagonal, lower, b = random_system(3, 1, 1)
+    check_grads(solver_function(OddEvenElimination()), (diagonal, lower, b), order=2, modes=["fwd", "rev"])
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_gradient_reuses_the_factorisation(solver):
+    """Forward and backward solution share one factorisation: the second costs no further eliminations."""
+    system = random_system(16, 2)
+    solve = solver_function(solver)
+    factor_only = loop_trips(lambda *blocks: BlockTridiagonal(*blocks).factor(solver).factors, *system[:2])
+    once = loop_trips(solve, *system)
+    with_gradient = loop_trips(jax.grad(lambda *x: jnp.sum(solve(*x)), argnums=(0, 1, 2)), *system)
+    assert with_gradient == factor_only + 2 * (once - factor_only)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_vmap(solver):
+    diagonal, lower, b = random_system(5, 2)
+    scale = np.array([0.5, 1.0, 2.0])[:, None, None, None]
+    solve = jax.jit(jax.vmap(solver_function(solver), in_axes=(0, 0, None)))
+    expected = np.stack([solve_densely(s * diagonal, s * lower, b) for s in scale[:, 0, 0]])
+    assert_close(solve(scale * diagonal, scale * lower, b), expected)
+    columns = jax.jit(jax.vmap(solver_function(solver), in_axes=(None, None, 2), out_axes=2))
+    assert_close(columns(diagonal, lower, b), solve_densely(diagonal, lower, b))
+
+
+def test_factor_once_and_solve_twice():
+    diagonal, lower, b = random_system(5, 2)
+    factored = BlockTridiagonal(diagonal, lower).factor(OddEvenElimination())
+    solve = jax.jit(lambda factored, b: factored.solve(b))
+    assert_close(solve(factored, b), solve_densely(diagonal, lower, b))
+    assert_close(solve(factored, -2 * b), -2 * solve_densely(diagonal, lower, b))
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, Refined(OddEvenElimination())], ids=str)
+def test_ill_conditioned_systems(solver, dtype):
+    """The error stays below the condition number times the rounding error of a few operations."""
+    n = 200
+    diagonal, lower = (x.astype(dtype) for x in stretched_chain(n))
+    b = np.random.default_rng(0).normal(size=(n, 2)).astype(dtype)
+    x = solver_function(solver)(diagonal, lower, b)
+    expected = solve_densely(diagonal, lower, b)
+    condition = np.linalg.cond(dense(diagonal, lower))
+    assert condition > 1e4
+    error = np.linalg.norm(x - expected) / np.linalg.norm(expected)
+    assert error < 10 * condition * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_rank_deficient_couplings(solver):
+    """Independent systems one after the other, and couplings of rank one."""
+    diagonal, lower, b = random_system(6, 3)
+    lower = lower.copy()
+    lower[2] = 0
+    lower[[1, 3], 1:] = 0
+    system = diagonal + 10 * np.eye(3), lower, b
+    assert_close(solver_function(solver)(*system), solve_densely(*system))
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_indefinite_matrices_give_nan(solver):
+    diagonal, lower, b = random_system(5, 1)
+    assert np.any(np.isnan(solver_function(solver)(diagonal - 2 * diagonal.max(), lower, b)))
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_nothing_to_do(solver):
+    nothing = BlockTridiagonal(np.zeros((0, 3, 3)), np.zeros((0, 3, 3)))
+    assert nothing.solve(np.zeros((0, 3)), solver).shape == (0, 3)
+    assert nothing.mv(np.zeros((0, 3))).shape == (0, 3)
+    assert nothing.as_matrix().shape == (0, 0)
+    assert BlockTridiagonal(np.zeros((4, 0, 0)), np.zeros((3, 0, 0))).solve(np.zeros((4, 0)), solver).shape == (4, 0)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_program_does_not_grow(solver):
+    def size(n):
+        return equations(solver_function(solver), *random_system(n, 2))
+
+    assert size(64) == size(1000)
+
+
+def test_depth_is_logarithmic():
+    def trips(n, solver):
+        return loop_trips(solver_function(solver), *random_system(n, 1))
+
+    rounds = [trips(n, OddEvenElimination()) for n in (1, 2, 3, 64, 65, 1000)]
+    assert rounds == [0, 2, 4, 12, 14, 20]
+    assert trips(1000, CyclicReduction()) == 14
+    assert trips(1000, BlockLDL()) == 2998
+
+
+def test_invalid_arguments():
+    diagonal, lower, b = random_system(4, 2)
+    with pytest.raises(ValueError, match=r"lower must have shape \(n - 1, k, k\) = \(3, 2, 2\)"):
+        BlockTridiagonal(diagonal, diagonal)
+    with pytest.raises(ValueError, match=r"diagonal must be square blocks.*jax\.vmap"):
+        BlockTridiagonal(diagonal[None], lower[None])
+    with pytest.raises(ValueError, match="b must have shape"):
+        BlockTridiagonal(diagonal, lower).solve(b[:-1])
+    with pytest.raises(ValueError, match="levels=-1"):
+        CyclicReduction(levels=-1)
+    with pytest.raises(ValueError, match="steps=-1"):
+        Refined(BlockLDL(), steps=-1)
