@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ._arguments import as_arrays
 from ._motion import BodyMotion, poses, sweep_motions, velocities
@@ -10,6 +10,9 @@ from ._small import cross, matvec
 from ._types import ConfigurationLike, VelocityLike
 from .model import Model, split_dofs
 from .spatial import Transform, pack, shift_motion
+
+# A traced number, so that one compiled function serves all bodies and frames.
+BodyNumber = int | Int[Array, ""]
 
 
 def forward_kinematics(model: Model, q: ConfigurationLike) -> Transform:
@@ -40,7 +43,7 @@ def frame_pose(model: Model, q: ConfigurationLike, frame_or_body: str | int) -> 
 
 
 @jax.jit
-def _frame_pose(model: Model, q: Float[Array, "nq"], body: int, placement: Transform) -> Transform:
+def _frame_pose(model: Model, q: Float[Array, "nq"], body: BodyNumber, placement: Transform) -> Transform:
     return _pose_of(poses(model, q).pose, body) @ placement
 
 
@@ -102,7 +105,7 @@ def jacobian(model: Model, q: ConfigurationLike, frame_or_body: str | int) -> Fl
 
 @jax.jit
 def _jacobian(
-    model: Model, q: Float[Array, "nq"], body: int, placement: Transform, support: Bool[Array, "nv"]
+    model: Model, q: Float[Array, "nq"], body: BodyNumber, placement: Transform, support: Bool[Array, "nv"]
 ) -> Float[Array, "6 nv"]:
     where = poses(model, q)
     point = _pose_of(where.pose, body).apply(placement.translation)
@@ -125,7 +128,7 @@ def jacobian_dot_v(model: Model, q: ConfigurationLike, v: VelocityLike, frame_or
 
 @jax.jit
 def _jacobian_dot_v(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], body: int, placement: Transform
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], body: BodyNumber, placement: Transform
 ) -> Float[Array, "6"]:
     segments = _accelerations(model, q, v, jnp.zeros_like(v))
     acceleration, rotation, angular = jax.tree.map(lambda *x: _row(jnp.concatenate(x), body), *segments)
@@ -138,12 +141,12 @@ def _supporting_dofs(model: Model, body: int) -> Bool[Array, "nv"]:
     return jnp.asarray(model.topology.supports(body)[model.topology.dof_bodies])
 
 
-def _row(x: Float[Array, "nb *rest"], body: int) -> Float[Array, "*rest"]:
+def _row(x: Float[Array, "nb *rest"], body: BodyNumber) -> Float[Array, "*rest"]:
     """`x[body]`, zero for the world."""
     return jnp.concatenate([x, jnp.zeros((1, *x.shape[1:]), x.dtype)])[body]
 
 
-def _pose_of(pose: Transform, body: int) -> Transform:
+def _pose_of(pose: Transform, body: BodyNumber) -> Transform:
     """`pose[body]`, the identity for the world."""
     world = Transform.identity(pose.translation.dtype)
     return jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]])[body], pose, world)

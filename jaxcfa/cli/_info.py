@@ -11,7 +11,7 @@ from ..model import WORLD, Model
 def show_info(console: Console, title: str, model: Model, messages: list[str]) -> None:
     """Prints joints and bodies, totals, frames and warnings."""
     console.print(f"[bold]{escape(title)}[/]: {_count(model.nb, 'moving body', 'moving bodies')}, ", end="")
-    console.print(f"nq = {model.nq}, nv = {model.nv}, total moving mass {float(np.sum(model.mass)):.6g} kg")
+    console.print(f"nq = {model.nq}, nv = {model.nv}, total moving mass {float(np.asarray(model.mass).sum()):.6g} kg")
     if model.nb:
         console.print(_joint_table(model))
         console.print(_body_table(model))

@@ -35,7 +35,7 @@ def _mean_position(model: Model, pose: Transform) -> Float[Array, "3"]:
 
 
 def _check_mass(model: Model) -> None:
-    if is_concrete(model.mass) and np.sum(model.mass) == 0:
+    if is_concrete(model.mass) and not np.any(np.asarray(model.mass)):
         raise ValueError("The model has no moving body with mass, so its centre of mass is not defined.")
 
 
