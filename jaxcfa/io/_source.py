@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 PathOrText = str | bytes | os.PathLike
 Element = Any  # lxml.etree._Element: the package is optional
-_DECLARATION = re.compile(r"<\?xml\b[^>]*\?>")
+_DECLARATION = re.compile(r"^\s*<\?xml\b[^>]*\?>")
 
 
 class Source(NamedTuple):
@@ -34,15 +34,15 @@ def read_source(path_or_text: PathOrText) -> Source:
     if isinstance(path_or_text, bytes):
         return _not_empty(Source("XML text", path_or_text))
     if isinstance(path_or_text, str):
-        text = path_or_text.lstrip("\ufeff \t\r\n")
-        if text.startswith("<") or not text:
+        text = path_or_text.lstrip("\ufeff")
+        if not text.strip() or text.lstrip().startswith("<"):
             # Decoded already, so what the declaration says about the encoding no longer holds.
-            text = _DECLARATION.sub("", text, count=1) if text.startswith("<?xml") else text
+            text = _DECLARATION.sub("", text, count=1)
             return _not_empty(Source("XML text", text.encode("utf-8", "surrogatepass")))
     elif not isinstance(path_or_text, os.PathLike):
         raise ValueError(f"A robot is given by the path of a file or by XML text, got {path_or_text!r:.200}.")
     path = Path(os.fsdecode(path_or_text))
-    return _not_empty(Source(f"{str(path)[:500]}", _read_file(path)))
+    return _not_empty(Source(str(path)[:500], _read_file(path)))
 
 
 def _read_file(path: Path) -> bytes:
