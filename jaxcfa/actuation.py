@@ -36,10 +36,15 @@ def _actuator_forces(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], control: Float[Array, "nu"]
 ) -> Velocity:
     actuators = model.actuators
-    length = actuators.length_gradient @ q + actuators.length_offset
-    velocity = actuators.moment @ v
+    length = _product(actuators.length_gradient, q) + actuators.length_offset
+    velocity = _product(actuators.moment, v)
     clipped = jnp.clip(control, actuators.control_lower, actuators.control_upper)
     bias = actuators.bias[:, 0] + actuators.bias[:, 1] * length + actuators.bias[:, 2] * velocity
     force = jnp.clip(actuators.gain * clipped + bias, actuators.force_lower, actuators.force_upper)
     effort = model.limits.effort
-    return jnp.clip(force @ actuators.moment, -effort, effort)
+    return jnp.clip(_product(actuators.moment.T, force), -effort, effort)
+
+
+def _product(matrix: Float[Array, "n m"], x: Float[Array, "m"]) -> Float[Array, "n"]:
+    """Product in full precision, which accelerators give only when asked."""
+    return jnp.matmul(matrix, x, precision=jax.lax.Precision.HIGHEST)

@@ -12,7 +12,7 @@ The conventions differ as follows.
 |                       | jaxcfa                          | MuJoCo  | Pinocchio                                  |
 |-----------------------|---------------------------------|---------|--------------------------------------------|
 | quaternions           | `[w, x, y, z]`                  | same    | `[x, y, z, w]`                             |
-| free joint, velocity  | `[linear, parent's axes; angular, body axes]` | same | `[linear; angular]`, both in body axes |
+| free joint, velocity  | linear in parent's, angular in body axes | same | linear, angular, both in body axes |
 | planar joint          | `[x, y, angle]` and its rates   | none    | `[x, y, cos, sin]`; linear velocity in body axes |
 | unlimited revolute    | angle                           | same    | `[cos, sin]`                               |
 | rows of Jacobians     | angular first                   | linear first | linear first                          |
@@ -25,9 +25,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ._types import Configuration, Velocity
+from ._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from .configuration import integrate
 from .joints import AbstractJoint, Composite, Free, Planar, Revolute, Spherical
 from .model import Model
@@ -69,7 +70,7 @@ class AbstractCoordinates:
     _layout: _Layout
     _model: Model
 
-    def q_to(self, q: Configuration) -> Float[Array, "nq_other"]:
+    def q_to(self, q: ConfigurationLike) -> Float[Array, "nq_other"]:
         """Configuration in the other package's coordinates."""
         q = self._checked(q, self._model.nq, "q")
         here, there = _columns(self._layout.q)
@@ -77,7 +78,7 @@ class AbstractCoordinates:
         result = jnp.zeros(self._layout.nq, q.dtype).at[there].set(q[here])
         return result.at[cosine].set(jnp.cos(q[angle])).at[cosine + 1].set(jnp.sin(q[angle]))
 
-    def q_from(self, q_other: Float[Array, "nq_other"]) -> Configuration:
+    def q_from(self, q_other: ArrayLike) -> Configuration:
         """Configuration from the other package's coordinates."""
         q_other = self._checked(q_other, self._layout.nq, "q_other")
         here, there = _columns(self._layout.q)
@@ -85,7 +86,7 @@ class AbstractCoordinates:
         result = jnp.zeros(self._model.nq, q_other.dtype).at[here].set(q_other[there])
         return result.at[angle].set(jnp.arctan2(q_other[cosine + 1], q_other[cosine]))
 
-    def velocity_map(self, q: Configuration) -> Float[Array, "nv nv"]:
+    def velocity_map(self, q: ConfigurationLike) -> Float[Array, "nv nv"]:
         """The orthogonal matrix `T(q)` with `v_other = T v`."""
         q = self._checked(q, self._model.nq, "q")
         here, there = _columns(self._layout.v)
@@ -98,49 +99,49 @@ class AbstractCoordinates:
         turned = _set_blocks(turned, v_start, jnp.stack([jnp.stack([c, s], -1), jnp.stack([-s, c], -1)], -2))
         return jnp.zeros_like(turned).at[there].set(turned[here])
 
-    def v_to(self, q: Configuration, v: Velocity) -> Velocity:
+    def v_to(self, q: ConfigurationLike, v: VelocityLike) -> Velocity:
         """Velocity in the other package's coordinates."""
-        return self.velocity_map(q) @ v
+        return _matmul(self.velocity_map(q), v)
 
-    def v_from(self, q: Configuration, v_other: Velocity) -> Velocity:
+    def v_from(self, q: ConfigurationLike, v_other: VelocityLike) -> Velocity:
         """Velocity from the other package's coordinates; `q` is the model's."""
-        return self.velocity_map(q).T @ v_other
+        return _matmul(self.velocity_map(q).T, v_other)
 
-    def qdd_to(self, q: Configuration, v: Velocity, qdd: Velocity) -> Velocity:
+    def qdd_to(self, q: ConfigurationLike, v: VelocityLike, qdd: VelocityLike) -> Velocity:
         """Acceleration in the other package's coordinates: `T qdd + (dT/dt) v`."""
-        return self.velocity_map(q) @ qdd + self._velocity_map_rate(q, v) @ v
+        return _matmul(self.velocity_map(q), qdd) + _matmul(self._velocity_map_rate(q, v), v)
 
-    def qdd_from(self, q: Configuration, v: Velocity, qdd_other: Velocity) -> Velocity:
+    def qdd_from(self, q: ConfigurationLike, v: VelocityLike, qdd_other: VelocityLike) -> Velocity:
         """Acceleration from the other package's coordinates; `q` and `v` are the model's."""
-        return self.velocity_map(q).T @ (qdd_other - self._velocity_map_rate(q, v) @ v)
+        return _matmul(self.velocity_map(q).T, qdd_other - _matmul(self._velocity_map_rate(q, v), v))
 
-    def tau_to(self, q: Configuration, tau: Velocity) -> Velocity:
+    def tau_to(self, q: ConfigurationLike, tau: VelocityLike) -> Velocity:
         """Joint torques in the other package's coordinates (of equal power)."""
-        return self.velocity_map(q) @ tau
+        return _matmul(self.velocity_map(q), tau)
 
-    def tau_from(self, q: Configuration, tau_other: Velocity) -> Velocity:
+    def tau_from(self, q: ConfigurationLike, tau_other: VelocityLike) -> Velocity:
         """Joint torques from the other package's coordinates; `q` is the model's."""
-        return self.velocity_map(q).T @ tau_other
+        return _matmul(self.velocity_map(q).T, tau_other)
 
-    def jacobian_to(self, q: Configuration, jacobian: Float[Array, "6 nv"]) -> Float[Array, "6 nv"]:
+    def jacobian_to(self, q: ConfigurationLike, jacobian: ArrayLike) -> Float[Array, "6 nv"]:
         """Jacobian with linear rows first, for the other package's velocities."""
-        return _swap_rows(jacobian) @ self.velocity_map(q).T
+        return _matmul(_swap_rows(jacobian), self.velocity_map(q).T)
 
-    def jacobian_from(self, q: Configuration, jacobian_other: Float[Array, "6 nv"]) -> Float[Array, "6 nv"]:
+    def jacobian_from(self, q: ConfigurationLike, jacobian_other: ArrayLike) -> Float[Array, "6 nv"]:
         """Jacobian with angular rows first, from one with linear rows first for the other package's velocities."""
-        return _swap_rows(jacobian_other) @ self.velocity_map(q)
+        return _matmul(_swap_rows(jacobian_other), self.velocity_map(q))
 
-    def mass_matrix_to(self, q: Configuration, mass_matrix: Float[Array, "nv nv"]) -> Float[Array, "nv nv"]:
+    def mass_matrix_to(self, q: ConfigurationLike, mass_matrix: ArrayLike) -> Float[Array, "nv nv"]:
         """Mass matrix for the other package's velocities."""
         t = self.velocity_map(q)
-        return t @ mass_matrix @ t.T
+        return _matmul(_matmul(t, mass_matrix), t.T)
 
-    def mass_matrix_from(self, q: Configuration, mass_matrix_other: Float[Array, "nv nv"]) -> Float[Array, "nv nv"]:
+    def mass_matrix_from(self, q: ConfigurationLike, mass_matrix_other: ArrayLike) -> Float[Array, "nv nv"]:
         """Mass matrix from the one for the other package's velocities; `q` is the model's."""
         t = self.velocity_map(q)
-        return t.T @ mass_matrix_other @ t
+        return _matmul(_matmul(t.T, mass_matrix_other), t)
 
-    def _velocity_map_rate(self, q: Configuration, v: Velocity) -> Float[Array, "nv nv"]:
+    def _velocity_map_rate(self, q: ConfigurationLike, v: VelocityLike) -> Float[Array, "nv nv"]:
         zero = jnp.zeros((), jnp.result_type(q))
         return jax.jvp(lambda t: self.velocity_map(integrate(self._model, q, v, t)), (zero,), (zero + 1,))[1]
 
@@ -169,7 +170,8 @@ class Pinocchio(AbstractCoordinates):
             self._add(joint, model.joint_names[body], model.q_slice(body).start, model.v_slice(body).start, slots)
 
     def _add(self, joint: AbstractJoint, name: str, q: int, v: int, slots: dict[str, _Slot]) -> None:
-        layout, slot, order, size = self._layout, slots[name], range(joint.nq), joint.nq
+        layout, slot, size = self._layout, slots[name], joint.nq
+        order: Sequence[int] = range(joint.nq)
         if isinstance(joint, Free):
             order = (0, 1, 2, 4, 5, 6, 3)
             layout.quaternions.append((q + 3, v))
@@ -227,10 +229,8 @@ def _elementary_joints(model: Model) -> Iterator[tuple[str, AbstractJoint, int, 
     """Name, joint and first coordinates of all joints, composite ones taken apart."""
     for body, joint in _joints(model):
         name, q, v = model.joint_names[body], model.q_slice(body).start, model.v_slice(body).start
-        composite = isinstance(joint, Composite)
-        for part_name, part in zip(
-            name.split("+") if composite else [name], joint.joints if composite else [joint], strict=True
-        ):
+        parts = zip(name.split("+"), joint.joints, strict=True) if isinstance(joint, Composite) else [(name, joint)]
+        for part_name, part in parts:
             yield part_name, part, q, v
             q, v = q + part.nq, v + part.nv
 
@@ -251,6 +251,11 @@ def _check_size(name: str, joint: AbstractJoint, expected: int, given: int) -> N
         )
 
 
+def _matmul(a: ArrayLike, b: ArrayLike) -> Array:
+    """Product in full precision, which accelerators give only when asked."""
+    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
+
+
 def _columns(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     here, there = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     return here, there
@@ -262,5 +267,6 @@ def _set_blocks(matrix: Array, start: np.ndarray, blocks: Float[Array, "n k k"])
     return matrix.at[index[:, :, None], index[:, None, :]].set(blocks)
 
 
-def _swap_rows(jacobian: Array) -> Array:
+def _swap_rows(jacobian: ArrayLike) -> Array:
+    jacobian = jnp.asarray(jacobian)
     return jnp.concatenate([jacobian[3:], jacobian[:3]])

@@ -9,8 +9,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_arrays, is_concrete
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
-from ..model import Model
-from ..model._inertia_checks import massless_subtrees
+from ..model import Model, massless_subtrees
 
 
 class AbstractForwardDynamics(eqx.Module):

@@ -9,6 +9,7 @@ from ._constraints import (
     JointCoupling as JointCoupling,
     Weld as Weld,
 )
+from ._inertia_checks import inertia_problems as inertia_problems, massless_subtrees as massless_subtrees
 from ._joint_groups import (
     MotionSubspace as MotionSubspace,
     join_dofs as join_dofs,

@@ -1,0 +1,75 @@
+"""Kinematics and dynamics of real robots, against Pinocchio."""
+
+import jax
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import jaxcfa
+from helpers import assert_close
+from jaxcfa.model import massless_subtrees
+from mechanisms import random_state
+from pinocchio_reference import pinocchio_forward_dynamics, pinocchio_quantities, quantities
+from robots import HANDFUL, robot_id, robot_paths, urdf_path
+
+pytestmark = pytest.mark.filterwarnings("ignore::jaxcfa.io.ModelWarning")
+
+
+def check(path, floating_base: bool) -> None:
+    model = jaxcfa.load_model(path, floating_base=floating_base)
+    if model.nv == 0:
+        assert jaxcfa.inverse_dynamics(model, *[np.zeros(0)] * 3).shape == (0,)
+        assert jaxcfa.forward_kinematics(model, np.zeros(0)).translation.shape == (0, 3)
+        return
+    pin_model = pin.buildModelFromUrdf(str(path), *([pin.JointModelFreeFlyer()] if floating_base else []))
+    coordinates = jaxcfa.convert.Pinocchio(model, pin_model)
+    q, v, qdd, _ = random_state(model)
+    ours, theirs = quantities(model, q, v, qdd), pinocchio_quantities(pin_model, coordinates, q, v, qdd)
+    for name, expected in theirs.items():
+        assert error(ours[name], expected) < 1e-9, name
+    tau = ours["inverse dynamics"]
+    if massless_subtrees(model):
+        with pytest.raises(ValueError, match="no inertia"):
+            jaxcfa.forward_dynamics(model, q, v, tau)
+    else:
+        forward = jax.jit(jaxcfa.forward_dynamics, compiler_options={"xla_backend_optimization_level": "0"})
+        # Where the mass matrix is badly conditioned both lose the same digits; compare what it makes of the result.
+        accelerations = forward(model, q, v, tau), pinocchio_forward_dynamics(pin_model, coordinates, q, v, tau)
+        assert error(accelerations[0], qdd) < 1e-9 or error(accelerations[1], qdd) > 1e-10
+        assert error(*(ours["mass matrix"] @ x for x in accelerations)) < 1e-9
+
+
+def error(actual, expected) -> float:
+    """Largest difference, relative to the largest magnitude; some quantities vanish but for rounding."""
+    expected = np.asarray(expected)
+    return float(np.max(np.abs(np.asarray(actual) - expected)) / max(np.max(np.abs(expected)), 1e-6))
+
+
+@pytest.mark.parametrize("floating_base", [False, True])
+@pytest.mark.parametrize("name", HANDFUL)
+def test_handful(name, floating_base):
+    check(urdf_path(name), floating_base)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("floating_base", [False, True], ids=["fixed", "floating"])
+@pytest.mark.parametrize("path", [path for path in robot_paths() if path not in map(urdf_path, HANDFUL)], ids=robot_id)
+def test_all(path, floating_base):
+    check(path, floating_base)
+
+
+def test_frames(key):
+    """Poses and Jacobians of links behind fixed joints."""
+    path = urdf_path("panda.urdf")
+    model, pin_model = jaxcfa.load_model(path), pin.buildModelFromUrdf(str(path))
+    data, q = pin_model.createData(), jaxcfa.random_configuration(model, key)
+    coordinates = jaxcfa.convert.Pinocchio(model, pin_model)
+    pin.computeJointJacobians(pin_model, data, np.asarray(coordinates.q_to(q)))
+    pin.updateFramePlacements(pin_model, data)
+    for name in model.frame_names:
+        frame = pin_model.getFrameId(name, pin.FrameType.BODY)
+        pose = jaxcfa.frame_pose(model, q, name)
+        assert_close(pose.translation, data.oMf[frame].translation, 1e-12)
+        assert_close(pose.rotation, data.oMf[frame].rotation, 1e-12)
+        expected = pin.getFrameJacobian(pin_model, data, frame, pin.LOCAL_WORLD_ALIGNED)
+        assert_close(jaxcfa.jacobian(model, q, name), coordinates.jacobian_from(q, expected), 1e-12)
