@@ -25,10 +25,11 @@ RobotFile = Annotated[Path, typer.Argument(help="URDF or MJCF file.", show_defau
 FloatingBase = Annotated[bool, typer.Option(help="Let the base move freely.")]
 
 
-def _version(shown: bool) -> None:
+def _version(shown: bool) -> bool:
     if shown:
         console.print(__version__)
         raise typer.Exit
+    return shown
 
 
 @app.callback()

@@ -48,12 +48,20 @@ def _batch_dynamics(console: Console, model: Model, batch: int, seed: int) -> No
     table = Table(f"batch of {batch}", "compile (s)", "run (us per state)")
     tau = _timed(table, "inverse dynamics", jax.vmap(lambda *x: inverse_dynamics(model, *x)), q, v, qdd)
     again = _timed(table, "forward dynamics", jax.vmap(lambda *x: forward_dynamics(model, *x)), q, v, tau)
-    _timed(table, "mass matrix", jax.vmap(lambda x: mass_matrix(model, x)), q)
+    matrices = _timed(table, "mass matrix", jax.vmap(lambda x: mass_matrix(model, x)), q)
     error = float(jnp.max(jnp.abs(again - qdd)) / jnp.max(jnp.abs(qdd)))
     if not np.isfinite(error):
         raise ValueError("Forward dynamics is not finite: some joint moves no inertia. See `jaxcfa info`.")
     console.print(table)
     console.print(f"Round trip, forward dynamics of inverse dynamics: largest relative error {error:.1e}")
+    condition = np.median(np.linalg.cond(np.asarray(matrices[:32], dtype=float)))
+    console.print(
+        f"Condition number of the mass matrix: {condition:.1e}, in {model.dtype} with {_digits(model)} digits"
+    )
+
+
+def _digits(model: Model) -> int:
+    return int(-np.log10(jnp.finfo(model.dtype).eps))
 
 
 def _timed(table: Table, name: str, function: Callable[..., Array], *arguments: Array) -> Array:
@@ -77,8 +85,8 @@ def _simulation(console: Console, name: str, model: Model, q0: Array, duration: 
         q, v, energy = jax.block_until_ready(_simulate(model, q0, steps))
     if not bool(jnp.all(jnp.isfinite(v))):
         raise ValueError("The simulated motion is not finite; the robot is too stiff for steps of 1 ms.")
-    drop = float(energy[0] - energy[-1])
-    console.print(f"Simulated {steps * _TIME_STEP:.2f} s: falls from rest, {drop:.4g} J went into friction and springs")
+    start, end = float(energy[0]), float(energy[-1])
+    console.print(f"Simulated {steps * _TIME_STEP:.2f} s of falling from rest: energy {start:.5g} J, then {end:.5g} J")
     with console.status("Plotting ..."):
         _plot(name, model, np.arange(steps) * _TIME_STEP, np.asarray(q), np.asarray(v), np.asarray(energy), output)
     console.print(f"Plot: {output}", soft_wrap=True)
@@ -88,7 +96,7 @@ def _simulation(console: Console, name: str, model: Model, q0: Array, duration: 
 def _simulate(
     model: Model, q0: Float[Array, "nq"], steps: int
 ) -> tuple[Float[Array, "t nq"], Float[Array, "t nv"], Float[Array, "t"]]:
-    """Motion from rest under gravity and passive forces, by the semi-implicit Euler method.
+    """Motion from rest under gravity and passive forces, by the leapfrog method.
 
     The slopes of the passive forces act on the new velocity, as additional armature, so that stiff joints stay stable.
     """
@@ -98,9 +106,10 @@ def _simulate(
     def step(state: tuple[Array, Array], _):
         q, v = state
         energy = kinetic_energy(model, q, v) + potential_energy(model, q)
-        passive = passive_forces(model, q, v, _FRICTION_VELOCITY)
-        v_next = v + _TIME_STEP * forward_dynamics(implicit, q, v, passive)
-        return (integrate(model, q, v_next, _TIME_STEP), v_next), (q, v, energy)
+        middle = integrate(model, q, v, _TIME_STEP / 2)
+        passive = passive_forces(model, middle, v, _FRICTION_VELOCITY)
+        v_next = v + _TIME_STEP * forward_dynamics(implicit, middle, v, passive)
+        return (integrate(model, middle, v_next, _TIME_STEP / 2), v_next), (q, v, energy)
 
     return jax.lax.scan(step, (q0, jnp.zeros(model.nv, q0.dtype)), length=steps)[1]
 
