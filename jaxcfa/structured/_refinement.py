@@ -7,7 +7,11 @@ from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalS
 
 
 class Refined(AbstractTridiagonalSolver):
-    """Another solver, with `steps` of iterative refinement `x += A^-1 (b - A x)` by the same factorisation."""
+    """Another solver, with `steps` of iterative refinement `x += A^-1 (b - A x)` by the same factorisation.
+
+    Residuals of odd-even elimination exceed those of `BlockLDL` by the condition number of the couplings that it
+    eliminates; one step removes that. It is no remedy for a matrix whose condition number exceeds the precision.
+    """
 
     solver: AbstractTridiagonalSolver
     steps: int = eqx.field(static=True, default=1)

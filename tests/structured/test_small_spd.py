@@ -9,7 +9,7 @@ from jax.test_util import check_grads
 from helpers import assert_close, tolerance
 from jaxcfa.structured import LDL, ldl_factor, ldl_solve, spd_inverse, spd_solve
 
-SIZES = [0, 1, 2, 3, 6, 8, 12]
+SIZES = [(0, (2, 3)), (1, ()), (3, (2, 3)), (6, (4,)), (12, (2,))]
 
 
 def random_spd(key, *shape, dtype=jnp.float64):
@@ -34,8 +34,7 @@ def everything(matrix, b):
     return factor, ldl_solve(factor, b), spd_solve(matrix, b[..., 0]), spd_inverse(matrix)
 
 
-@pytest.mark.parametrize("k", SIZES)
-@pytest.mark.parametrize("batch", [(), (2, 3)])
+@pytest.mark.parametrize(("k", "batch"), SIZES)
 def test_factor_and_solve(key, dtype, k, batch):
     matrix = random_spd(key, *batch, k, dtype=dtype)
     b = jax.random.normal(key, (*batch, k, 4), dtype)
@@ -48,7 +47,7 @@ def test_factor_and_solve(key, dtype, k, batch):
     assert_close(inverse @ np.asarray(b), np.asarray(x), rtol)
 
 
-@pytest.mark.parametrize("k", [1, 3, 12])
+@pytest.mark.parametrize("k", [3, 12])
 def test_transformations(key, k):
     matrix, b = random_spd(key, 4, k), jax.random.normal(key, (4, k))
     expected = np.linalg.solve(matrix, b[..., None])[..., 0]
@@ -56,7 +55,7 @@ def test_transformations(key, k):
     check_grads(jax.jit(solve_symmetrised), (matrix, b), order=1, modes=["fwd", "rev"])
 
 
-@pytest.mark.parametrize("k", [1, 3, 6, 12])
+@pytest.mark.parametrize("k", [1, 3, 12])
 def test_not_positive_definite_gives_nan(key, k):
     singular = jnp.ones((k, k)) if k > 1 else jnp.zeros((1, 1))
     stacked = jnp.stack([singular, jnp.eye(k)])
