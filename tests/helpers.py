@@ -1,15 +1,31 @@
 """Comparisons shared by the tests."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+_QUICK_OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 _TOLERANCES = {"float32": 1e-4, "float64": 1e-9}
 
 
 def tolerance(dtype) -> float:
     """Relative error allowed for dynamics of mechanisms with some tens of bodies, by precision."""
     return _TOLERANCES[jnp.dtype(dtype).name]
+
+
+@functools.cache
+def quick_options() -> dict[str, int | bool]:
+    """Options of `jax.jit` with which large programs compile twice as fast, and run slowly; none if not known to XLA.
+
+    For tests that compile much and run it once. What users run is tested with the default options.
+    """
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=_QUICK_OPTIONS)(0)
+    except jax.errors.JaxRuntimeError:
+        return {}
+    return _QUICK_OPTIONS
 
 
 def cast(tree, dtype):

@@ -7,11 +7,11 @@ import pinocchio as pin
 from jaxtyping import Array
 
 import jaxcfa
+from helpers import quick_options
 from jaxcfa import Model
 
 
-# Only correctness counts here, and most of the time goes into compiling.
-@jax.jit(compiler_options={"xla_backend_optimization_level": "0"})
+@jax.jit(compiler_options=quick_options())
 def quantities(model: Model, q: Array, v: Array, qdd: Array) -> dict[str, Array]:
     """All quantities in one program, so that a robot is compiled once. The last body stands for frames."""
     pose = jaxcfa.forward_kinematics(model, q)

@@ -6,7 +6,7 @@ import pinocchio as pin
 import pytest
 
 import jaxcfa
-from helpers import assert_close
+from helpers import assert_close, quick_options
 from jaxcfa.model import massless_subtrees
 from mechanisms import random_state
 from pinocchio_reference import pinocchio_forward_dynamics, pinocchio_quantities, quantities
@@ -32,7 +32,7 @@ def check(path, floating_base: bool) -> None:
         with pytest.raises(ValueError, match="no inertia"):
             jaxcfa.forward_dynamics(model, q, v, tau)
     else:
-        forward = jax.jit(jaxcfa.forward_dynamics, compiler_options={"xla_backend_optimization_level": "0"})
+        forward = jax.jit(jaxcfa.forward_dynamics, compiler_options=quick_options())
         # Where the mass matrix is badly conditioned both lose the same digits; compare what it makes of the result.
         accelerations = forward(model, q, v, tau), pinocchio_forward_dynamics(pin_model, coordinates, q, v, tau)
         assert error(accelerations[0], qdd) < 1e-9 or error(accelerations[1], qdd) > 1e-10

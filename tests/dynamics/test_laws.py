@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from helpers import assert_close, tolerance
+from helpers import assert_close, quick_options, tolerance
 from mechanisms import NAMES, mechanism, random_state, random_states
 
 pytestmark = pytest.mark.parametrize("name", NAMES)
@@ -123,14 +123,14 @@ def test_derivatives_of_forward_dynamics(name):
     state, direction = random_state(model), random_state(model, 7)
     weights = jnp.arange(1.0, 1.0 + model.nv)
 
-    @jax.jit
+    @jax.jit(compiler_options=quick_options())
     def along(t, q, v):
         moved = jaxcfa.integrate(model, q, direction.v, t)
         heavier = eqx.tree_at(lambda m: (m.mass, m.com), model, (model.mass * (1 + t), model.com + t))
         arguments = moved, v + t * direction.qdd, state.qdd + t, state.f_ext + t * direction.f_ext
         return jaxcfa.forward_dynamics(heavier, *arguments)
 
-    @jax.jit
+    @jax.jit(compiler_options=quick_options())
     def both_modes(q, v):
         forward = jax.jvp(lambda t: along(t, q, v), (0.0,), (1.0,))[1]
         return forward, jax.grad(lambda t: along(t, q, v) @ weights)(0.0)
