@@ -27,7 +27,7 @@ class CyclicReduction(AbstractTridiagonalSolver):
             raise ValueError(f"The number of levels must not be negative, got levels={self.levels}.")
 
     def factor(self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"]) -> "CyclicReductionFactor":
-        levels = []
+        levels: list[Level] = []
         while len(levels) < self.levels and len(diagonal) > 1:
             level, diagonal, lower = _halve(diagonal, lower)
             levels.append(level)
