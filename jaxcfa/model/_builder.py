@@ -67,6 +67,7 @@ class ModelBuilder:
         self._frames: list[_Frame] = []
         self._index: dict[str, int] = {}
         self._joint_names: set[str] = set()
+        self._frame_names: set[str] = set()
 
     def add_body(
         self,
@@ -106,9 +107,9 @@ class ModelBuilder:
         joint_name = f"{name}_joint" if joint_name is None else joint_name
         joint = Fixed() if joint is None else joint
         what = f"body {name!r}"
-        if name in self._index or joint_name in self._joint_names:
-            kind, duplicate = ("body or frame", name) if name in self._index else ("joint", joint_name)
-            raise ValueError(f"Duplicate {kind} name {duplicate!r}; names must be unique.")
+        self._check_new(name)
+        if joint_name in self._joint_names:
+            raise ValueError(f"Duplicate joint name {joint_name!r}; names must be unique.")
         if not isinstance(joint, AbstractJoint):
             raise ValueError(f"The joint of {what} must be an instance of a joint type, got {joint!r}.")
         rotation, translation = _as_pose(placement, what)
@@ -132,9 +133,13 @@ class ModelBuilder:
     def add_frame(self, name: str, body: str | int | None = None, placement=None) -> None:
         """Add a named frame at `placement` (as for `add_body`) in a body, or in the world."""
         what = f"frame {name!r}"
-        if name in self._index or any(frame.name == name for frame in self._frames):
-            raise ValueError(f"Duplicate body or frame name {name!r}; names must be unique.")
+        self._check_new(name)
         self._frames.append(_Frame(name, self._find(body, what), *_as_pose(placement, what)))
+        self._frame_names.add(name)
+
+    def _check_new(self, name: str) -> None:
+        if name in self._index or name in self._frame_names:
+            raise ValueError(f"Duplicate body or frame name {name!r}; names must be unique.")
 
     def _find(self, link: str | int | None, what: str) -> int:
         if link is None:

@@ -1,0 +1,126 @@
+"""Models as pytrees, and looking things up in them."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close
+from jaxcfa.model import Keyframes
+from mechanisms import mechanism, random_state
+
+
+def test_astype(dtype):
+    model = mechanism("mixed tree").astype(dtype)
+    assert model.dtype == dtype
+    assert all(leaf.dtype == dtype for leaf in jax.tree.leaves(model))
+    assert model.topology == mechanism("mixed tree").topology
+
+
+def test_dtype_is_the_widest():
+    model = mechanism("mixed tree", "float32")
+    wider = eqx.tree_at(lambda m: m.mass, model, model.mass.astype(jnp.float64))
+    assert wider.dtype == jnp.float64
+
+
+def test_repr_is_short():
+    expected = "Model(nb=13, nq=19, nv=18, frames=1, dtype=float64)"
+    assert repr(mechanism("humanoid-like")) == expected
+    assert repr(mechanism("humanoid-like").topology) == "Topology(nb=13, nq=19, nv=18)"
+
+
+def test_coordinates_of_joints():
+    model = mechanism("humanoid-like")
+    assert model.q_slice("trunk_joint") == slice(0, 7)
+    assert model.v_slice("trunk_joint") == slice(0, 6)
+    assert model.q_slice("limb1_0_joint") == model.q_slice(4) == slice(10, 11)
+    assert model.v_slice("limb1_0_joint") == model.v_slice(4) == slice(9, 10)
+    forest = mechanism("forest")
+    ends = [forest.q_slice(name).stop for name in forest.joint_names]
+    assert [forest.q_slice(name).start for name in forest.joint_names] == [0, *ends[:-1]]
+    assert ends[-1] == forest.nq
+
+
+def test_locate():
+    model = mechanism("humanoid-like")
+    body, pose = model.locate("hand")
+    assert (body, pose.translation.tolist()) == (12, [0.0, 0.0, 0.3])
+    for key, number in (("limb3_2", 12), (12, 12), (-1, -1)):
+        body, pose = model.locate(key)
+        assert body == number
+        assert np.array_equal(pose.as_matrix(), np.eye(4))
+    assert model.body_index("trunk") == model.joint_index("trunk_joint") == 0
+
+
+@pytest.mark.parametrize(
+    ("look_up", "message"),
+    [
+        (lambda m: m.locate("hnad"), "No frame or body named 'hnad'; did you mean 'hand'"),
+        (lambda m: m.body_index("limb3-2"), "No body named 'limb3-2'; did you mean 'limb3_2' or "),
+        (lambda m: m.q_slice("zzz"), "No joint named 'zzz'; there are: 'trunk_joint', .*, ...."),
+        (lambda m: m.v_slice("trunk"), "No joint named 'trunk'; did you mean 'trunk_joint'"),
+        (lambda m: m.locate(13), "No body number 13: the model has 13, numbered from 0"),
+        (lambda m: m.locate(-2), "No body number -2"),
+        (lambda m: m.joint_index(-1), "No joint number -1"),
+        (lambda m: m.keyframe("home"), "No keyframe named 'home'; there are none"),
+    ],
+)
+def test_unknown_names(look_up, message):
+    with pytest.raises(ValueError, match=message):
+        look_up(mechanism("humanoid-like"))
+
+
+def test_keyframes():
+    model = mechanism("straight chain")
+    frames = Keyframes(("home", "folded"), jnp.arange(12.0).reshape(2, 6), jnp.zeros((2, 6)))
+    model = dataclasses.replace(model, keyframes=frames)
+    assert model.keyframe("folded").tolist() == [6, 7, 8, 9, 10, 11]
+    with pytest.raises(ValueError, match="No keyframe named 'fold'; did you mean 'folded'"):
+        model.keyframe("fold")
+
+
+def test_compiled_once_for_equal_topologies():
+    """Values may change; only another structure is another program."""
+    traces = []
+
+    @jax.jit
+    def total_mass(model):
+        traces.append(model.nb)
+        return jnp.sum(model.mass)
+
+    model = jaxcfa.random_tree(4, jax.random.key(0))
+    heavier = eqx.tree_at(lambda m: m.mass, jaxcfa.random_tree(4, jax.random.key(0)), 2 * model.mass)
+    assert_close(total_mass(heavier), 2 * np.asarray(total_mass(model)))
+    assert traces == [4]
+    total_mass(jaxcfa.random_tree(4, jax.random.key(1)))
+    assert traces == [4, 4]
+
+
+def test_replaced_leaves_count():
+    model = mechanism("straight chain")
+    q = random_state(model).q
+    moved = eqx.tree_at(lambda m: m.placement.translation, model, 2 * model.placement.translation)
+    positions = jaxcfa.forward_kinematics(model, q).translation
+    assert_close(jaxcfa.forward_kinematics(moved, q).translation, 2 * np.asarray(positions))
+
+
+def test_batch_of_models():
+    """Placements differ, the configuration is shared."""
+    model = mechanism("straight chain")
+    q = random_state(model).q
+    factors = jnp.array([1.0, 2.0, -3.0])
+    scaled = jax.vmap(lambda s: eqx.tree_at(lambda m: m.placement.translation, model, s * model.placement.translation))
+    poses = jax.vmap(jaxcfa.forward_kinematics, (0, None))(scaled(factors), q)
+    positions = np.asarray(jaxcfa.forward_kinematics(model, q).translation)
+    assert_close(poses.translation, np.asarray(factors)[:, None, None] * positions)
+
+
+def test_spatial_inertia():
+    model = mechanism("mixed tree")
+    inertia = model.spatial_inertia
+    assert inertia.as_matrix().shape == (8, 6, 6)
+    assert_close(inertia.moment, np.asarray(model.mass)[:, None] * np.asarray(model.com), 1e-15)
