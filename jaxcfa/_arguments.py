@@ -19,7 +19,7 @@ def as_arrays(model: Model, **arguments) -> list[Array]:
     """
     arrays = [_as_array(model, name, value) for name, value in arguments.items()]
     dtype = jnp.result_type(model.dtype, *arrays)
-    return [array.astype(dtype) for array in arrays]
+    return [array if array.dtype == dtype else array.astype(dtype) for array in arrays]
 
 
 def _as_array(model: Model, name: str, value) -> Array:

@@ -12,6 +12,11 @@ from .model import Model, map_joints
 
 def neutral(model: Model) -> Configuration:
     """The zero configuration (nq,): zero angles and displacements, identity quaternions."""
+    return _neutral(model)
+
+
+@jax.jit
+def _neutral(model: Model) -> Configuration:
     zeros = jnp.zeros(model.nq, model.dtype)
     return map_joints(model, lambda joint, _: joint.neutral(), ("q", zeros), out="q").astype(model.dtype)
 
