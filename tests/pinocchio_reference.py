@@ -10,27 +10,29 @@ import jaxcfa
 from helpers import quick_options
 from jaxcfa import Model
 
+QUANTITIES = {
+    "rotations": lambda model, q, v, qdd: jaxcfa.forward_kinematics(model, q).rotation,
+    "positions": lambda model, q, v, qdd: jaxcfa.forward_kinematics(model, q).translation,
+    "velocities": lambda model, q, v, qdd: jaxcfa.body_velocities(model, q, v),
+    "accelerations": jaxcfa.body_accelerations,
+    "jacobian": lambda model, q, v, qdd: jaxcfa.jacobian(model, q, model.nb - 1),
+    "jacobian_dot_v": lambda model, q, v, qdd: jaxcfa.jacobian_dot_v(model, q, v, model.nb - 1),
+    "mass matrix": lambda model, q, v, qdd: jaxcfa.mass_matrix(model, q),
+    "bias forces": lambda model, q, v, qdd: jaxcfa.bias_forces(model, q, v),
+    "inverse dynamics": jaxcfa.inverse_dynamics,
+    "centre of mass": lambda model, q, v, qdd: jaxcfa.center_of_mass(model, q),
+    "momentum": lambda model, q, v, qdd: jaxcfa.momentum(model, q, v),
+    "kinetic energy": lambda model, q, v, qdd: jaxcfa.kinetic_energy(model, q, v),
+    "potential energy": lambda model, q, v, qdd: jaxcfa.potential_energy(model, q),
+}
+# What fails if anything that depends on the type of the base is wrong, compiled in half the time.
+ESSENTIAL = ("rotations", "positions", "mass matrix", "inverse dynamics", "centre of mass")
 
-@jax.jit(compiler_options=quick_options())
-def quantities(model: Model, q: Array, v: Array, qdd: Array) -> dict[str, Array]:
-    """All quantities in one program, so that a robot is compiled once. The last body stands for frames."""
-    pose = jaxcfa.forward_kinematics(model, q)
-    last = model.nb - 1
-    return {
-        "rotations": pose.rotation,
-        "positions": pose.translation,
-        "velocities": jaxcfa.body_velocities(model, q, v),
-        "accelerations": jaxcfa.body_accelerations(model, q, v, qdd),
-        "jacobian": jaxcfa.jacobian(model, q, last),
-        "jacobian_dot_v": jaxcfa.jacobian_dot_v(model, q, v, last),
-        "mass matrix": jaxcfa.mass_matrix(model, q),
-        "bias forces": jaxcfa.bias_forces(model, q, v),
-        "inverse dynamics": jaxcfa.inverse_dynamics(model, q, v, qdd),
-        "centre of mass": jaxcfa.center_of_mass(model, q),
-        "momentum": jaxcfa.momentum(model, q, v),
-        "kinetic energy": jaxcfa.kinetic_energy(model, q, v),
-        "potential energy": jaxcfa.potential_energy(model, q),
-    }
+
+@jax.jit(static_argnames="names", compiler_options=quick_options())
+def quantities(names: tuple[str, ...], model: Model, q: Array, v: Array, qdd: Array) -> dict[str, Array]:
+    """The named quantities by one program, so that a robot is compiled once. The last body stands for frames."""
+    return {name: QUANTITIES[name](model, q, v, qdd) for name in names}
 
 
 def pinocchio_quantities(pin_model, coordinates: jaxcfa.convert.Pinocchio, q, v, qdd) -> dict[str, np.ndarray]:
