@@ -10,7 +10,7 @@ import pytest
 from jaxtyping import Array
 from scipy.spatial.transform import Rotation
 
-from helpers import assert_close
+from helpers import assert_close, quick_options
 from jaxcfa.spatial import (
     axis_angle_to_matrix,
     matrix_to_quaternion,
@@ -85,8 +85,7 @@ def all_samples(dtype: str) -> Samples:
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)
     x = jnp.asarray((np.append(ANGLES, AT_PI)[:, None, None] * axes).reshape(-1, 3), dtype)
     d = jax.random.normal(jax.random.key(0), x.shape, x.dtype)
-    compile_fast = {"xla_backend_optimization_level": "0"}
-    run = jax.jit(jax.vmap(lambda x, d: (*series(x, d), transposed(x))), compiler_options=compile_fast)
+    run = jax.jit(jax.vmap(lambda x, d: (*series(x, d), transposed(x))), compiler_options=quick_options())
     return Samples(*jax.tree.map(np.array, (x, d, *run(x, d))))
 
 
