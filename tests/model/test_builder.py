@@ -1,5 +1,7 @@
 """Building models body by body."""
 
+import inspect
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -185,6 +187,14 @@ def test_senseless_bodies_are_refused(arguments, message):
     # A refused body leaves no trace.
     builder.add_body("b", "a", Revolute(Z))
     assert builder.build().body_names == ("a", "b")
+
+
+@pytest.mark.parametrize("joint", [Revolute, "revolute"])
+def test_joints_are_instances(joint):
+    # Without the checks of types that the tests switch on, as users have it.
+    add_body = inspect.unwrap(ModelBuilder.add_body)
+    with pytest.raises(ValueError, match="joint of body 'a' must be an instance of a joint type, got "):
+        add_body(ModelBuilder(), "a", None, joint)
 
 
 def test_senseless_frames_are_refused():
