@@ -1,0 +1,291 @@
+"""Coordinates of Pinocchio and MuJoCo, on trees with every kind of joint that has others there."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pinocchio as pin
+import pytest
+from scipy.spatial.transform import Rotation
+
+import jaxcfa
+from helpers import assert_close, quick_options
+from jaxcfa.joints import Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal
+from mechanisms import random_state
+from mujoco_models import compiled, mass_matrix
+from pinocchio_reference import pinocchio_forward_dynamics, pinocchio_quantities, quantities
+
+X, Y, Z = np.eye(3)
+
+
+class Joint(NamedTuple):
+    """A joint in both packages, by name of its parent joint."""
+
+    parent: str | None
+    ours: jaxcfa.joints.AbstractJoint
+    theirs: object
+
+
+# Depth first, as Pinocchio's mass matrix demands.
+JOINTS = {
+    "base": Joint(None, Free(), pin.JointModelFreeFlyer()),
+    "ball": Joint("base", Spherical(), pin.JointModelSpherical()),
+    "wheel": Joint("ball", Revolute(Z), pin.JointModelRUBZ()),
+    "puck": Joint("wheel", Planar(), pin.JointModelPlanar()),
+    "slide": Joint("base", Prismatic(X), pin.JointModelPX()),
+    "ship": Joint("slide", Free(), pin.JointModelFreeFlyer()),
+    "screw": Joint("ship", Helical(X, 0.3), pin.JointModelHX(0.3)),
+    "cross": Joint("screw", Universal(X, Y), pin.JointModelUniversal(X, Y)),
+    "hinge": Joint(None, Revolute(Y), pin.JointModelRY()),
+}
+# Those that depend on all others.
+COMPARED = (
+    *("positions", "accelerations", "jacobian", "mass matrix", "inverse dynamics"),
+    *("momentum", "kinetic energy", "potential energy"),
+)
+OTHER_ORDER = ("hinge", "base", "slide", "ball", "ship", "wheel", "screw", "puck", "cross")
+
+
+def bodies():
+    """Placement, mass, centre of mass and inertia for every joint."""
+    rng = np.random.default_rng(0)
+    for name in JOINTS:
+        placement = np.eye(4)
+        placement[:3, :3], placement[:3, 3] = Rotation.random(rng=rng).as_matrix(), rng.normal(size=3)
+        principal = Rotation.random(rng=rng).as_matrix()
+        inertia = principal @ np.diag(rng.uniform(1.0, 1.5, 3)) @ principal.T
+        yield name, (placement, rng.uniform(1, 2), rng.normal(size=3) / 3, inertia)
+
+
+def build(names=tuple(JOINTS)) -> jaxcfa.Model:
+    builder, parameters = jaxcfa.ModelBuilder(), dict(bodies())
+    for name in names:
+        placement, mass, com, inertia = parameters[name]
+        options = {"mass": mass, "com": com, "inertia": inertia, "joint_name": name}
+        builder.add_body(
+            f"{name}_body",
+            JOINTS[name].parent and f"{JOINTS[name].parent}_body",
+            JOINTS[name].ours,
+            placement,
+            **options,
+        )
+    return builder.build()
+
+
+def build_pinocchio(names=tuple(JOINTS)) -> pin.Model:
+    model, parameters = pin.Model(), dict(bodies())
+    for name in names:
+        placement, mass, com, inertia = parameters[name]
+        parent = model.getJointId(JOINTS[name].parent) if JOINTS[name].parent else 0
+        joint = model.addJoint(parent, JOINTS[name].theirs, pin.SE3(placement), name)
+        model.appendBodyToJoint(joint, pin.Inertia(mass, com, inertia), pin.SE3.Identity())
+    return model
+
+
+class Setting(NamedTuple):
+    model: jaxcfa.Model
+    pin_model: pin.Model
+    coordinates: jaxcfa.convert.Pinocchio
+    q: jax.Array
+    v: jax.Array
+    qdd: jax.Array
+
+
+@functools.cache
+def setting() -> Setting:
+    model, pin_model = build(), build_pinocchio()
+    q, v, qdd, _ = random_state(model)
+    return Setting(model, pin_model, jaxcfa.convert.Pinocchio(model, pin_model), q, v, qdd)
+
+
+@functools.cache
+def compared():
+    s = setting()
+    state = s.q, s.v, s.qdd
+    return quantities(COMPARED, s.model, *state), pinocchio_quantities(s.pin_model, s.coordinates, *state)
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_same_as_pinocchio(name):
+    ours, theirs = compared()
+    assert_close(ours[name], np.asarray(theirs[name]), 1e-12)
+
+
+def test_forward_dynamics_is_that_of_pinocchio():
+    s = setting()
+    forward = jax.jit(jaxcfa.forward_dynamics, compiler_options=quick_options())
+    qdd = forward(s.model, s.q, s.v, s.qdd)
+    assert_close(qdd, np.asarray(pinocchio_forward_dynamics(s.pin_model, s.coordinates, s.q, s.v, s.qdd)), 1e-10)
+
+
+def test_velocities_are_rates_of_configurations():
+    """By differences on Pinocchio's manifold."""
+    s = setting()
+    h = 1e-5
+    before, after = (np.asarray(s.coordinates.q_to(jaxcfa.integrate(s.model, s.q, s.v, t))) for t in (-h, h))
+    rate = pin.difference(s.pin_model, before, after) / (2 * h)
+    assert_close(s.coordinates.v_to(s.q, s.v), rate, 1e-8)
+
+
+def maps(coordinates):
+    """There and back for everything, compiled together."""
+
+    @jax.jit(compiler_options=quick_options())
+    def run(q, v, matrix):
+        c, jacobian = coordinates, matrix[:6]
+        return {
+            "map": c.velocity_map(q),
+            "there": (c.v_to(q, v), c.tau_to(q, v), c.jacobian_to(q, jacobian), c.mass_matrix_to(q, matrix)),
+            "q": c.q_from(c.q_to(q)),
+            "v": c.v_from(q, c.v_to(q, v)),
+            "qdd": c.qdd_from(q, v, c.qdd_to(q, v, matrix[0])),
+            "tau": c.tau_from(q, c.tau_to(q, v)),
+            "jacobian": c.jacobian_from(q, c.jacobian_to(q, jacobian)),
+            "mass matrix": c.mass_matrix_from(q, c.mass_matrix_to(q, matrix)),
+        }
+
+    return run
+
+
+def test_maps_are_undone(dtype):
+    s = setting()
+    matrix = jax.random.normal(jax.random.key(1), (s.model.nv, s.model.nv))
+    # Plain numpy arrays, as other packages have them.
+    q, v, matrix = (np.asarray(x, dtype) for x in (s.q, s.v, matrix))
+    coordinates = jaxcfa.convert.Pinocchio(s.model.astype(dtype), s.pin_model)
+    result = maps(coordinates)(q, v, matrix)
+    assert all(x.dtype == dtype for x in jax.tree.leaves(result))
+    expected = {"q": q, "v": v, "qdd": matrix[0], "tau": v, "jacobian": matrix[:6], "mass matrix": matrix}
+    rounding = 50 * float(jnp.finfo(dtype).eps)
+    for name, value in expected.items():
+        assert_close(result[name], value, rounding)
+    # Power and energy are the same in both, and the rows of Jacobians trade places.
+    assert_close(result["map"] @ result["map"].T, np.eye(s.model.nv), rounding)
+    v_there, tau_there, jacobian_there, matrix_there = result["there"]
+    assert_close(tau_there @ v_there, v @ v, rounding)
+    assert_close(jnp.roll(jacobian_there @ v_there, 3), matrix[:6] @ v, rounding)
+    assert_close(v_there @ matrix_there @ v_there, v @ matrix @ v, rounding)
+
+
+def test_angles_come_back_within_one_turn():
+    s = setting()
+    q = s.q.at[s.model.q_slice("wheel")].set(7.0)
+    again = s.coordinates.q_from(s.coordinates.q_to(q))
+    assert_close(again[s.model.q_slice("wheel")], np.array([7.0 - 2 * np.pi]), 1e-14)
+
+
+def test_joints_are_matched_by_name():
+    """A model with its bodies in another order has the same coordinates there."""
+    s = setting()
+    other = build(OTHER_ORDER)
+    assert other.joint_names == OTHER_ORDER
+    coordinates = jaxcfa.convert.Pinocchio(other, s.pin_model)
+    q, v = np.zeros(other.nq), np.zeros(other.nv)
+    for name in OTHER_ORDER:
+        q[other.q_slice(name)], v[other.v_slice(name)] = s.q[s.model.q_slice(name)], s.v[s.model.v_slice(name)]
+    assert_close(coordinates.q_to(q), np.asarray(s.coordinates.q_to(s.q)), 1e-15)
+    assert_close(coordinates.v_to(q, v), np.asarray(s.coordinates.v_to(s.q, s.v)), 1e-14)
+    assert_close(coordinates.v_from(q, coordinates.v_to(q, v)), v, 1e-14)
+
+
+def test_batches():
+    s = setting()
+    qs = jnp.stack([s.q, jaxcfa.neutral(s.model)])
+    there = jax.vmap(s.coordinates.q_to)(qs)
+    assert_close(there[0], np.asarray(s.coordinates.q_to(s.q)), 1e-15)
+    assert_close(there[1], pin.neutral(s.pin_model), 1e-15)
+
+
+def test_other_joints_are_refused():
+    names = list(JOINTS)
+    with pytest.raises(ValueError, match=r"differ: \['hinge'\] are not in the Pinocchio model, \[\] only there"):
+        jaxcfa.convert.Pinocchio(build(), build_pinocchio(names[:-1]))
+    with pytest.raises(ValueError, match=r"\[\] are not in the Pinocchio model, \['hinge'\] only there"):
+        jaxcfa.convert.Pinocchio(build(names[:-1]), build_pinocchio())
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("a", joint=Spherical(), joint_name="base")
+    with pytest.raises(ValueError, match=r"'base', a Spherical, should have 4 configuration coordinates .* but has 7"):
+        jaxcfa.convert.Pinocchio(builder.build(), build_pinocchio(names[:1]))
+
+
+def test_wrong_shapes_are_refused():
+    s = setting()
+    with pytest.raises(ValueError, match=rf"q must have shape \({s.model.nq},\), got \(3,\)"):
+        s.coordinates.q_to(np.zeros(3))
+    with pytest.raises(ValueError, match=rf"q_other must have shape \({s.pin_model.nq},\), got \(4,\)"):
+        s.coordinates.q_from(np.zeros(4))
+
+
+INERTIAL = "<inertial pos='.1 .2 .3' mass='1' diaginertia='.1 .2 .15'/>"
+BRANCHES = (
+    f"""<body name='arm' pos='1 0 0'>{INERTIAL}<joint name='swing' axis='0 1 0'/>
+          <body name='hand'>{INERTIAL}<joint name='ball' type='ball'/></body></body>""",
+    f"""<body name='leg' pos='0 1 0'>{INERTIAL}<joint name='out' type='slide' axis='0 0 1'/>
+          <joint name='turn' axis='1 0 0'/></body>""",
+)
+LOOSE = f"<body name='rock'>{INERTIAL}<freejoint name='free'/></body>"
+
+
+def mjcf(*parts: str) -> str:
+    return f"<mujoco><worldbody>{''.join(parts)}</worldbody></mujoco>"
+
+
+@pytest.fixture(scope="module")
+def mujoco_pair():
+    """A model, and MuJoCo's with the branches in another order."""
+    model = jaxcfa.load_model(mjcf(*BRANCHES, LOOSE))
+    mj_model = compiled(mjcf(LOOSE, *BRANCHES[::-1]))
+    assert model.joint_names == ("swing", "ball", "out+turn", "free")
+    return model, mj_model
+
+
+def test_mujoco_coordinates_by_name(mujoco_pair):
+    model, mj_model = mujoco_pair
+    coordinates = jaxcfa.convert.MuJoCo(model, mj_model)
+    q, *_ = random_state(model)
+    data = mujoco.MjData(mj_model)
+    data.qpos[:] = coordinates.q_to(q)
+    mujoco.mj_forward(mj_model, data)
+    zero = jnp.zeros(model.nv)
+    ours = quantities(("mass matrix", "inverse dynamics"), model, q, zero, zero)
+    theirs = coordinates.mass_matrix_from(q, mass_matrix(mj_model, data))
+    assert_close(ours["mass matrix"], np.asarray(theirs), 1e-12)
+    assert_close(coordinates.tau_to(q, ours["inverse dynamics"]), data.qfrc_bias, 1e-12)
+    assert_close(coordinates.q_from(data.qpos.copy()), np.asarray(q), 1e-15)
+    # Coordinates are permuted, and no more.
+    assert_close(sorted(coordinates.q_to(q).tolist()), sorted(q.tolist()), 1e-15)
+
+
+def test_mujoco_rows_of_jacobians(mujoco_pair):
+    model, mj_model = mujoco_pair
+    coordinates = jaxcfa.convert.MuJoCo(model, mj_model)
+    q, *_ = random_state(model)
+    data = mujoco.MjData(mj_model)
+    data.qpos[:] = coordinates.q_to(q)
+    mujoco.mj_kinematics(mj_model, data)
+    mujoco.mj_comPos(mj_model, data)
+    both = np.zeros((6, mj_model.nv))
+    mujoco.mj_jacBody(mj_model, data, both[:3], both[3:], mj_model.body("hand").id)
+    assert_close(coordinates.jacobian_to(q, jaxcfa.jacobian(model, q, "hand")), both, 1e-12)
+
+
+def test_mujoco_coordinates_of_a_model_read_from_mjcf(mujoco_pair):
+    """They are the same."""
+    model, _ = mujoco_pair
+    coordinates = jaxcfa.convert.MuJoCo(model)
+    q, v, qdd, _ = random_state(model)
+    assert np.array_equal(coordinates.q_to(q), q)
+    assert np.array_equal(coordinates.velocity_map(q), np.eye(model.nv))
+    assert np.array_equal(coordinates.qdd_to(q, v, qdd), qdd)
+
+
+def test_other_mujoco_joints_are_refused(mujoco_pair):
+    model, _ = mujoco_pair
+    with pytest.raises(ValueError, match=r"\['free'\] are not in the MuJoCo model, \[\] only there"):
+        jaxcfa.convert.MuJoCo(model, compiled(mjcf(*BRANCHES)))
+    changed = (branch.replace("type='ball'", "type='hinge'") for branch in BRANCHES)
+    with pytest.raises(ValueError, match=r"'ball', a Spherical, should have 4 configuration coordinates .* but has 1"):
+        jaxcfa.convert.MuJoCo(model, compiled(mjcf(*changed, LOOSE)))
