@@ -31,7 +31,7 @@ def inverse_dynamics(
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    return _inverse_dynamics(model, *as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext))
+    return inverse_dynamics_of_arrays(model, *as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext))
 
 
 rnea = inverse_dynamics
@@ -43,17 +43,19 @@ def bias_forces(model: Model, q: ConfigurationLike, v: VelocityLike, f_ext: Body
     **Arguments:** as for `inverse_dynamics`. **Returns:** (nv,) [N m, N].
     """
     q, v, f_ext = as_arrays(model, q=q, v=v, f_ext=f_ext)
-    return _inverse_dynamics(model, q, v, jnp.zeros_like(v), f_ext)
+    return inverse_dynamics_of_arrays(model, q, v, jnp.zeros_like(v), f_ext)
 
 
 @jax.jit
-def _inverse_dynamics(
+def inverse_dynamics_of_arrays(
     model: Model,
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     qdd: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
 ) -> Velocity:
+    """`inverse_dynamics` of arrays known to be right."""
+
     def outward(parent: Array, motion: BodyMotion, qdd: Array, inertia: Inertia, f_ext: Array):
         acceleration = motion.acceleration(parent, qdd)
         inertia = inertia.rotated(motion.rotation)

@@ -4,18 +4,22 @@ import abc
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays, is_concrete
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model, massless_subtrees
+from ._inverse import inverse_dynamics_of_arrays
 
 
 class AbstractForwardDynamics(eqx.Module):
     """An algorithm for forward dynamics, as an object whose fields are its options.
 
-    A new one is a subclass with `solve`, handed to `forward_dynamics` as `method`.
+    A new one is a subclass with `solve`, handed to `forward_dynamics` as `method`. It need not be differentiable:
+    derivatives come from those of inverse dynamics. (So there are none with respect to fields of the method.)
     """
 
     @abc.abstractmethod
@@ -53,7 +57,42 @@ def solve_forward_dynamics(
 
 @jax.jit
 def _solve(method: AbstractForwardDynamics, model: Model, *arguments: Array) -> Velocity:
-    return method.solve(model, *arguments)
+    return _accelerations(method, model, *arguments)
+
+
+@jax.custom_jvp
+def _accelerations(
+    method: AbstractForwardDynamics,
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    tau: Float[Array, "nv"],
+    f_ext: Float[Array, "nb 6"],
+) -> Velocity:
+    return method.solve(model, q, v, tau, f_ext)
+
+
+@_accelerations.defjvp
+def _accelerations_jvp(primals: tuple, tangents: tuple) -> tuple[Velocity, Velocity]:
+    """Differentiates the law of motion instead of the algorithm: `M dqdd = dtau - dID` at the qdd found.
+
+    This holds for any parameter, and needs the derivatives of inverse dynamics only. `M^-1` is the algorithm itself,
+    without bias; since M is symmetric that serves reverse mode too.
+    """
+    qdd = _accelerations(*primals)
+
+    def residual(model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> Array:
+        return tau - inverse_dynamics_of_arrays(model, q, v, qdd, f_ext)
+
+    method, model, q, v, _, f_ext = primals
+    still, at_rest, unloaded = eqx.tree_at(lambda m: m.gravity, model, replace_fn=jnp.zeros_like), 0 * v, 0 * f_ext
+    qdd_dot = lax.custom_linear_solve(
+        lambda x: inverse_dynamics_of_arrays(still, q, at_rest, x, unloaded),
+        jax.jvp(residual, primals[1:], tangents[1:])[1],
+        lambda _, b: method.solve(still, q, at_rest, b, unloaded),
+        symmetric=True,
+    )
+    return qdd, qdd_dot
 
 
 def _refuse_massless(model: Model) -> None:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._small import symmetrise
 from ..joints import AbstractJoint
 from ..spatial import Inertia, Transform
 from ._attachments import Actuators, Keyframes
@@ -106,7 +107,8 @@ class Model(eqx.Module):
     @property
     def spatial_inertia(self) -> Inertia:
         """(nb) inertias about the bodies' origins, in body axes."""
-        return Inertia.from_com(self.mass, self.com, self.inertia)
+        # Only the symmetric part counts, so that derivatives keep inertias symmetric.
+        return Inertia.from_com(self.mass, self.com, symmetrise(self.inertia))
 
     def astype(self, dtype) -> "Model":
         """The same model with all arrays in another floating-point type."""
