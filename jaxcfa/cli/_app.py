@@ -18,8 +18,6 @@ from ._demo import run_demo
 from ._info import show_info
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Rigid-body dynamics of robots with JAX.")
-console = Console()
-errors = Console(stderr=True)
 
 RobotFile = Annotated[Path, typer.Argument(help="URDF or MJCF file.", show_default=False)]
 FloatingBase = Annotated[bool, typer.Option(help="Let the base move freely.")]
@@ -27,7 +25,7 @@ FloatingBase = Annotated[bool, typer.Option(help="Let the base move freely.")]
 
 def _version(shown: bool) -> bool:
     if shown:
-        console.print(__version__)
+        Console().print(__version__)
         raise typer.Exit
     return shown
 
@@ -46,7 +44,7 @@ def info(file: RobotFile, floating_base: FloatingBase = False) -> None:
     """Show what a robot file holds: joints, bodies, masses, limits, and what is doubtful or not modelled."""
     with _explained():
         model, messages = _load(file, floating_base)
-        show_info(console, file.name, model, messages)
+        show_info(Console(), file.name, model, messages)
 
 
 @app.command()
@@ -68,6 +66,7 @@ def demo(
         jax.config.update("jax_enable_x64", precision == 64)
         file = robot or Path(str(resources.files("jaxcfa") / "data" / "arm7.urdf"))
         model, messages = _load(file, floating_base)
+        console = Console()
         for message in messages:
             console.print(f"[yellow]Warning:[/] {message}", highlight=False)
         run_demo(console, file.stem, model, batch=batch, duration=duration, output=output, seed=seed)
@@ -86,5 +85,5 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
-        errors.print(f"[red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[red]Error:[/] {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None

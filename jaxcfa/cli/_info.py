@@ -1,6 +1,7 @@
 """`jaxcfa info`: tables of what a model holds."""
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -24,27 +25,46 @@ def show_info(console: Console, title: str, model: Model, messages: list[str]) -
 
 
 def _joint_table(model: Model) -> Table:
-    table = Table(
-        "#", "joint", "type", "q", "v", "lower", "upper", "velocity", "effort", "armature", "damping", "friction"
-    )
-    kinds = _joint_types(model)
     limits = model.limits
-    for i, name in enumerate(model.joint_names):
-        q, v = model.q_slice(i), model.v_slice(i)
-        bounds = [_numbers(x) for x in (limits.lower[q], limits.upper[q], limits.velocity[v], limits.effort[v])]
-        passive = [_numbers(x[v]) for x in (model.armature, model.damping, model.friction_loss)]
-        table.add_row(str(i), escape(name), kinds[i], _range(q), _range(v), *bounds, *passive)
-    return table
+    columns: dict[str, list[str]] = {"joint": list(model.joint_names), "type": _joint_types(model)}
+    columns["q"], columns["v"] = (
+        [_range(slices(i)) for i in range(model.nb)] for slices in (model.q_slice, model.v_slice)
+    )
+    for title, values, slices in (
+        ("lower", limits.lower, model.q_slice),
+        ("upper", limits.upper, model.q_slice),
+        ("velocity", limits.velocity, model.v_slice),
+        ("effort", limits.effort, model.v_slice),
+        ("armature", model.armature, model.v_slice),
+        ("damping", model.damping, model.v_slice),
+        ("friction", model.friction_loss, model.v_slice),
+        ("stiffness", model.stiffness, model.v_slice),
+    ):
+        array = np.asarray(values)
+        columns[title] = [_numbers(array[slices(i)]) for i in range(model.nb)]
+    return _table({title: cells for title, cells in columns.items() if set(cells) - {"-", "0"}})
 
 
 def _body_table(model: Model) -> Table:
-    table = Table("#", "body", "parent", "mass (kg)", "centre of mass (m)", "principal inertias (kg m2)")
-    moments = np.linalg.eigvalsh(np.asarray(model.inertia))
-    for i, name in enumerate(model.body_names):
-        parent = int(model.topology.parents[i])
-        parent_name = "world" if parent == WORLD else model.body_names[parent]
-        mass, com = f"{float(model.mass[i]):.6g}", _numbers(model.com[i])
-        table.add_row(str(i), escape(name), escape(parent_name), mass, com, _numbers(moments[i]))
+    parents = ["world" if p == WORLD else model.body_names[p] for p in model.topology.parents]
+    return _table(
+        {
+            "body": list(model.body_names),
+            "parent": parents,
+            "mass (kg)": [f"{mass:.6g}" for mass in np.asarray(model.mass)],
+            "centre of mass (m)": [_numbers(com) for com in np.asarray(model.com)],
+            "principal inertias (kg m2)": [_numbers(x) for x in np.linalg.eigvalsh(np.asarray(model.inertia))],
+        }
+    )
+
+
+def _table(columns: dict[str, list[str]]) -> Table:
+    """A numbered table. In a narrow terminal cells are folded, so that nothing is lost."""
+    table = Table("#", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for title in columns:
+        table.add_column(title, overflow="fold")
+    for i, row in enumerate(zip(*columns.values(), strict=True)):
+        table.add_row(str(i), *map(escape, row))
     return table
 
 
