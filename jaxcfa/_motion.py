@@ -75,9 +75,13 @@ class BodyMotion(eqx.Module):
     angular: Float[Array, "*n 3"]
     bias: Float[Array, "*n 6"]
 
+    def carried(self, parent: Float[Array, "6"]) -> Float[Array, "6"]:
+        """Acceleration of the body from its parent's, at zero joint acceleration."""
+        return shift_motion(parent, self.offset) + self.bias
+
     def acceleration(self, parent: Float[Array, "6"], qdd: Float[Array, "d"]) -> Float[Array, "6"]:
         """Acceleration of the body from its parent's."""
-        return shift_motion(parent, self.offset) + self.bias + matvec(self.subspace, qdd)
+        return self.carried(parent) + matvec(self.subspace, qdd)
 
 
 def sweep_motions(

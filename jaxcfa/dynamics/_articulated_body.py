@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._motion import BodyMotion, bias_wrench, fictitious_acceleration, split_bodies, sweep_motions
-from .._small import matmul, matvec, skew, symmetrise, transpose
+from .._small import matmul, matvec, skew, sum_of, symmetrise, transpose
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model, join_dofs, split_dofs
 from ..spatial import Inertia, shift_force
@@ -73,18 +73,21 @@ def _inward(children: tuple[Array, Array], link: tuple[BodyMotion, Inertia, Arra
     return (_shift_inertia(apparent, motion.offset), shift_force(bias, motion.offset)), (gain, free)
 
 
-def _pivot_floor(articulated: Float[Array, "6 6"], subspace: Float[Array, "6 d"]) -> Float[Array, ""]:
-    """What rounding can leave of a joint's inertia that is zero, from the body's inertia in all directions."""
-    diagonal = jnp.diagonal(articulated)
-    angular, linear = jnp.sum(subspace[:3] ** 2), jnp.sum(subspace[3:] ** 2)
-    scale = (diagonal[0] + diagonal[1] + diagonal[2]) * angular + (diagonal[3] + diagonal[4] + diagonal[5]) * linear
-    return jnp.finfo(scale.dtype).eps * scale
+def _pivot_floor(articulated: Float[Array, "6 6"], subspace: Float[Array, "6 d"]) -> Float[Array, "d"]:
+    """What rounding can leave of a pivot that is zero: a few units in the last place of the terms `S^T I S` sums.
+
+    It must not be taken from the whole inertia: that of a long planar chain is huge in other directions, exactly.
+    """
+    sizes = jnp.abs(subspace)
+    terms = sizes * matmul(jnp.abs(articulated), sizes)
+    return 4 * jnp.finfo(terms.dtype).eps * sum_of(terms[i] for i in range(6))
 
 
 def _outward(parent: Float[Array, "6"], link: tuple[BodyMotion, tuple[Array, Array]]):
     motion, (gain, free) = link
-    qdd = free - matvec(gain, motion.acceleration(parent, jnp.zeros_like(free)))
-    return motion.acceleration(parent, qdd), qdd
+    carried = motion.carried(parent)
+    qdd = free - matvec(gain, carried)
+    return carried + matvec(motion.subspace, qdd), qdd
 
 
 def _shift_inertia(inertia: Float[Array, "6 6"], r: Float[Array, "3"]) -> Float[Array, "6 6"]:

@@ -25,19 +25,21 @@ class LDL(eqx.Module):
     pivots: Float[Array, "*batch k"]
 
 
-def ldl_factor(matrix: Float[Array, "*batch k k"], floor: Float[Array, "*batch"] | float = 0.0) -> LDL:
+def ldl_factor(matrix: Float[Array, "*batch k k"], floor: Float[Array, "*#batch k"] | float = 0.0) -> LDL:
     """LDL^T factorisation without pivoting, for symmetric positive definite matrices.
 
-    Pivots that are not above `floor` become NaN, so that a singular matrix cannot give a finite wrong answer.
+    Pivots that are not above their `floor`, for each or for all, become NaN, so that a singular matrix cannot give a
+    finite wrong answer.
     """
     k = matrix.shape[-1]
     if k == 0:
         return LDL(matrix, jnp.zeros(matrix.shape[:-1], matrix.dtype))
     if k > LARGEST_UNROLLED:
         return _factor_by_library(matrix, floor)
+    floor = jnp.broadcast_to(floor, matrix.shape[:-1])
     rest, columns, pivots = matrix, [], []
     for i in range(k):
-        pivots.append(_checked(rest[..., i, i], floor))
+        pivots.append(_checked(rest[..., i, i], floor[..., i]))
         columns.append(rest[..., :, i] / pivots[-1][..., None])
         if i + 1 < k:
             rest = rest - columns[-1][..., :, None] * rest[..., None, i, :]
@@ -98,7 +100,7 @@ def _back_substitute(factor: LDL, y: list[Array]) -> Array:
 def _factor_by_library(matrix: Array, floor: Array | float) -> LDL:
     cholesky = jnp.linalg.cholesky(matrix, symmetrize_input=False)
     roots = jnp.diagonal(cholesky, axis1=-2, axis2=-1)
-    return LDL(cholesky / roots[..., None, :], _checked(roots**2, jnp.asarray(floor)[..., None]))
+    return LDL(cholesky / roots[..., None, :], _checked(roots**2, floor))
 
 
 def _solve_by_library(factor: LDL, b: Array) -> Array:

@@ -48,3 +48,13 @@ def test_programs_do_not_grow_with_the_chain(name, floating_base):
         return equations(lambda q, v: FUNCTIONS[name](model, q, v), *arguments)
 
     assert size(1000) == size(10)
+
+
+def test_long_planar_chains_in_single_precision():
+    """Their inertia is huge in the directions in which they cannot move; that does not make a pivot small."""
+    model = jaxcfa.chain(1000, dtype=np.float32)
+    q = 0.05 * jnp.sin(jnp.arange(1000.0, dtype=np.float32))
+    v = jnp.zeros(1000, np.float32)
+    single = jaxcfa.forward_dynamics(model, q, v, v)
+    double = jaxcfa.forward_dynamics(model.astype(np.float64), q.astype(np.float64), *[v.astype(np.float64)] * 2)
+    assert_close(single, double, 1e-2)

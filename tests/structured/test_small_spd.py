@@ -67,7 +67,7 @@ def test_not_positive_definite_gives_nan(key, k):
 @pytest.mark.parametrize("k", [2, 12])
 def test_pivots_below_the_floor_give_nan(k):
     matrix = jnp.stack([jnp.eye(k), jnp.eye(k).at[1, 1].set(1e-3)])
-    factor = jax.jit(ldl_factor)(matrix, jnp.full(2, 1e-2))
+    factor = jax.jit(ldl_factor)(matrix, jnp.full((2, k), 1e-2))
     assert_close(factor.pivots[0], jnp.ones(k))
     assert jnp.isnan(factor.pivots[1, 1])
     assert jnp.all(jnp.isfinite(jax.jit(spd_solve)(matrix, jnp.ones((2, k)))))
