@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..structured._tree_schedule import TreeSchedule, subtree_sizes
+from ..structured._tree_schedule import TreeSchedule
+from ..structured._tree_tables import subtree_sizes
 
 WORLD = -1
 _MAX_SEGMENTS = 3
@@ -155,10 +156,7 @@ class Topology:
     @functools.cached_property
     def depths(self) -> np.ndarray:
         """(nb,): number of joints between each body and the world."""
-        depths = [0] * self.nb
-        for body, parent in enumerate(self.parents.tolist()):
-            depths[body] = 1 if parent < 0 else depths[parent] + 1
-        return np.array(depths, dtype=np.int64)
+        return self.schedule.depths
 
     @functools.cached_property
     def intervals(self) -> tuple[np.ndarray, np.ndarray]:

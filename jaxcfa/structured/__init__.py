@@ -1,8 +1,9 @@
 """Linear algebra with the structure of a mechanism, or of time. Nothing here knows of robots.
 
 - Trees: `TreeSchedule`, `sweep_outward` and `sweep_inward` go from the root to the leaves and back.
-- Recurrences: schedules (`Sequential`, `Associative`, `Doubling`, `Chunked`) evaluate cumulative products in any
-  semigroup; `affine_scan`, `prefix_sum` and `BlockBidiagonal` are built on them.
+- Recurrences: schedules (`Sequential`, `Associative`, `Doubling`, `Chunked`, and for trees `Levels`, `AncestorMask`)
+  evaluate cumulative products in any semigroup, along sequences and trees; `affine_scan`, `prefix_sum` and
+  `BlockBidiagonal` are built on them.
 - Block-tridiagonal systems: `BlockTridiagonal` with the solvers `BlockLDL`, `OddEvenElimination`, `CyclicReduction`,
   and `Refined` around any of these.
 - Small symmetric positive definite systems: `ldl_factor`, `ldl_solve`, `spd_solve`, `spd_inverse`.
@@ -33,6 +34,7 @@ from ._small_spd import (
     spd_inverse as spd_inverse,
     spd_solve as spd_solve,
 )
+from ._tree_only import AncestorMask as AncestorMask, Levels as Levels
 from ._tree_schedule import TreeSchedule as TreeSchedule
 from ._tree_sweep import sweep_inward as sweep_inward, sweep_outward as sweep_outward
 from ._tridiagonal_solver import (

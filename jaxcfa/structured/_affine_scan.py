@@ -10,9 +10,7 @@ from jaxtyping import Array, Float
 from .._small import transpose
 from ._arguments import as_blocks, as_columns
 from ._products import following, matmul, previous
-from ._scan import SEQUENTIAL, AbstractSchedule
-
-AffineMap = tuple[Float[Array, "k k"], Float[Array, "k m"]]
+from ._scan import SEQUENTIAL, AbstractSchedule, compose_affine
 
 
 def affine_scan(
@@ -63,13 +61,7 @@ def run(
     a: Float[Array, "n k k"], b: Float[Array, "n k m"], schedule: AbstractSchedule, reverse: bool = False
 ) -> Float[Array, "n k m"]:
     """`solve_recurrence` without its derivatives."""
-    return schedule.scan(compose, (a, b), reverse)[1]
-
-
-def compose(first: AffineMap, second: AffineMap) -> AffineMap:
-    """The affine map that applies `first`, then `second`."""
-    (a1, b1), (a2, b2) = first, second
-    return matmul(a2, a1), matmul(a2, b1) + b2
+    return schedule.scan(compose_affine, (a, b), reverse)[1]
 
 
 def transpose_recurrence(a: Float[Array, "n k k"], reverse: bool) -> Float[Array, "n k k"]:

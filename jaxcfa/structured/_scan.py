@@ -1,4 +1,4 @@
-"""Cumulative products in any semigroup, by schedules from sequential to logarithmic depth."""
+"""Schedules: cumulative products along sequences and trees, from sequential to logarithmic depth."""
 
 import abc
 from collections.abc import Callable
@@ -9,7 +9,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PyTree
+
+from .._small import transpose
+from ._products import following, matmul
+from ._tree_scan import doubling_inward, doubling_outward, doubling_sum, select
+from ._tree_schedule import TreeSchedule
+from ._tree_sweep import sweep_inward, sweep_outward
 
 Element = TypeVar("Element")
 Combine = Callable[[Element, Element], Element]
@@ -18,7 +24,9 @@ Combine = Callable[[Element, Element], Element]
 class AbstractSchedule(eqx.Module):
     """An order of evaluation for `y[0] = x[0], y[i] = combine(y[i-1], x[i])` with an associative `combine`.
 
-    Schedules are hashable and hold no arrays, so they can be static fields. A new one is a subclass with `prefix`.
+    On a tree y[i-1] is replaced by y at the parent of i. Schedules are hashable and hold no arrays, so they can be
+    static fields. A new one is a subclass with `prefix`, which serves sequences, and the four methods for trees;
+    `AbstractParallelSchedule` has these already.
     """
 
     def scan(self, combine: Combine, elements: Element, reverse: bool = False) -> Element:
@@ -41,6 +49,22 @@ class AbstractSchedule(eqx.Module):
     def prefix(self, combine: Combine, elements: Element) -> Element:
         """The cumulative products, from the first to the last of at least one element."""
 
+    @abc.abstractmethod
+    def outward(self, tree: TreeSchedule, combine: Combine, elements: Element) -> Element:
+        """`y[i] = combine(y[parent of i], x[i])`, and `y[i] = x[i]` at roots."""
+
+    @abc.abstractmethod
+    def ancestor_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
+        """Sums over each node and its ancestors."""
+
+    @abc.abstractmethod
+    def subtree_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
+        """Sums over each node and all that it carries: the transpose of `ancestor_sum`."""
+
+    @abc.abstractmethod
+    def inward(self, tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+        """`y[i] = x[i] + sum of A[c]^T y[c]` over the children c of i: the transpose of an affine recurrence."""
+
 
 class Sequential(AbstractSchedule):
     """One after the other by `lax.scan`: O(n) work and depth. The fastest on CPUs, and for large batches."""
@@ -54,19 +78,66 @@ class Sequential(AbstractSchedule):
         _, rest = lax.scan(step, first, jax.tree.map(lambda x: x[1:], elements))
         return jax.tree.map(lambda x, y: jnp.concatenate([x[None], y]), first, rest)
 
+    def outward(self, tree: TreeSchedule, combine: Combine, elements: Element) -> Element:
+        def step(parent, x):
+            is_root, element = x
+            value = jax.tree.map(lambda a, b: jnp.where(is_root, a, b), element, combine(parent, element))
+            return value, value
 
-class Associative(AbstractSchedule):
+        if tree.is_chain:
+            return self.scan(combine, elements)
+        base = jax.tree.map(lambda x: jnp.zeros_like(x[0]), elements)
+        return sweep_outward(tree, step, base, [(jnp.asarray(tree.parents < 0), elements)])[0]
+
+    def ancestor_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
+        return self.outward(tree, add, x)
+
+    def subtree_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
+        def step(children, x):
+            total = add(children, x)
+            return total, total
+
+        return sweep_inward(tree, step, jax.tree.map(lambda x: jnp.zeros_like(x[0]), x), [x])[0]
+
+    def inward(self, tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+        def step(children, x):
+            a, own = x
+            total = children + own
+            return matmul(transpose(a), total), total
+
+        return sweep_inward(tree, step, jnp.zeros_like(x[0]), [(a, x)])[0]
+
+
+class AbstractParallelSchedule(AbstractSchedule):
+    """Schedules that serve chains, and do pointer doubling on trees that branch."""
+
+    def outward(self, tree: TreeSchedule, combine: Combine, elements: Element) -> Element:
+        return self.scan(combine, elements) if tree.is_chain else doubling_outward(tree, combine, elements)
+
+    def ancestor_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
+        return self.outward(tree, add, x)
+
+    def subtree_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
+        return prefix_sum(x, self, reverse=True) if tree.is_chain else doubling_sum(tree, x)
+
+    def inward(self, tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+        if not tree.is_chain:
+            return doubling_inward(tree, a, x)
+        return self.scan(compose_affine, (transpose(following(a)), x), reverse=True)[1]
+
+
+class Associative(AbstractParallelSchedule):
     """`lax.associative_scan`: O(n) work, O(log n) depth, but a program that grows with log n and compiles slowly."""
 
     def prefix(self, combine: Combine, elements: Element) -> Element:
         return lax.associative_scan(jax.vmap(combine), elements)
 
 
-class Doubling(AbstractSchedule):
-    """Rounds in which element i takes in element i - 2^j (Hillis & Steele 1986).
+class Doubling(AbstractParallelSchedule):
+    """Rounds in which element i takes in element i - 2^j (Hillis & Steele 1986), on trees its 2^j-th ancestor.
 
-    O(n log n) work and O(log n) depth. All rounds have the same shapes, so they are one loop body: the program does
-    not grow with n.
+    O(n log n) work and O(log n) depth, on trees the logarithm of the depth. All rounds have the same shapes, so they
+    are one loop body: the program does not grow with n.
     """
 
     def prefix(self, combine: Combine, elements: Element) -> Element:
@@ -84,7 +155,7 @@ SEQUENTIAL = Sequential()
 DOUBLING = Doubling()
 
 
-class Chunked(AbstractSchedule):
+class Chunked(AbstractParallelSchedule):
     """Sequential inside chunks of `size` elements, all chunks at once, and by the schedule `across` between them.
 
     O(n) work and O(size + log(n / size)) depth: for long chains where n exceeds what the hardware does at once.
@@ -112,7 +183,20 @@ class Chunked(AbstractSchedule):
 
 def prefix_sum(x: PyTree[ArrayLike], schedule: AbstractSchedule = DOUBLING, reverse: bool = False) -> PyTree[Array]:
     """Cumulative sums along the leading axis, `y[i] = x[0] + ... + x[i]`; from the end if `reverse`."""
-    return schedule.scan(lambda a, b: jax.tree.map(jnp.add, a, b), x, reverse)
+    return schedule.scan(add, x, reverse)
+
+
+def add(a: Element, b: Element) -> Element:
+    """The sum of two pytrees."""
+    return jax.tree.map(jnp.add, a, b)
+
+
+def compose_affine(
+    first: tuple[Float[Array, "k k"], Float[Array, "k m"]], second: tuple[Float[Array, "k k"], Float[Array, "k m"]]
+) -> tuple[Float[Array, "k k"], Float[Array, "k m"]]:
+    """The affine map `x -> A x + b` that applies `first`, then `second`, both given as (A, b)."""
+    (a1, b1), (a2, b2) = first, second
+    return matmul(a2, a1), matmul(a2, b1) + b2
 
 
 def doubling_rounds(n: int) -> int:
@@ -126,11 +210,6 @@ def common_length(elements: PyTree[Array]) -> int:
     if len(lengths) != 1:
         raise ValueError(f"The elements of a scan must have one leading axis in common, got lengths {sorted(lengths)}.")
     return lengths.pop()
-
-
-def select(condition: Array, a: Element, b: Element) -> Element:
-    """Per leading index, `a` where the condition holds and `b` elsewhere."""
-    return jax.tree.map(lambda x, y: jnp.where(condition.reshape(-1, *[1] * (x.ndim - 1)), x, y), a, b)
 
 
 def _flip(elements: Element) -> Element:

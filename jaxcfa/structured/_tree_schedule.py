@@ -1,8 +1,11 @@
-"""Order of visit and storage of a depth-first sweep over a tree, computed once on the host."""
+"""Trees, and in which orders to visit them; computed once on the host."""
 
 import functools
 
 import numpy as np
+
+from . import _tree_tables
+from ._tree_tables import HeavyPaths, Levels, children_lists, subtree_sizes
 
 _MAX_REGISTERS_IN_GIVEN_ORDER = 6
 
@@ -37,23 +40,35 @@ class TreeSchedule:
         """Position in the order of visit of every node; `None` if equal to the node's number."""
         return None if self.order is None else np.argsort(self.order)
 
+    @functools.cached_property
+    def is_chain(self) -> bool:
+        """Whether every node hangs on the one before it, and the first on the base."""
+        return bool(np.array_equal(self.parents, np.arange(-1, len(self.parents) - 1)))
 
-def children_lists(parents: np.ndarray) -> list[list[int]]:
-    """Children of every node; those of the base come last, at index -1."""
-    children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
-    for node, parent in enumerate(parents.tolist()):
-        children[parent].append(node)
-    return children
+    @functools.cached_property
+    def depths(self) -> np.ndarray:
+        """(n,): number of nodes between each node and the base, itself included."""
+        return _tree_tables.node_depths(self.parents)
 
+    @functools.cached_property
+    def ancestors(self) -> np.ndarray:
+        """(rounds, n): ancestors at distance 1, 2, 4, ... up to the depth of the tree; -1 beyond the roots."""
+        return _tree_tables.doubling_ancestors(self.parents)
 
-def subtree_sizes(parents: np.ndarray) -> np.ndarray:
-    """Number of nodes in the subtree of each node, itself included."""
-    sizes = [1] * len(parents)
-    for node in range(len(parents) - 1, -1, -1):
-        parent = int(parents[node])
-        if parent >= 0:
-            sizes[parent] += sizes[node]
-    return np.array(sizes, dtype=np.int64)
+    @functools.cached_property
+    def ancestor_mask(self) -> np.ndarray:
+        """(n, n): whether the column's node is the row's or one of its ancestors."""
+        return _tree_tables.ancestor_mask(self.parents)
+
+    @functools.cached_property
+    def levels(self) -> Levels:
+        """The nodes by depth."""
+        return _tree_tables.levels(self.parents)
+
+    @functools.cached_property
+    def heavy_paths(self) -> HeavyPaths:
+        """The nodes by heavy path."""
+        return _tree_tables.heavy_paths(self.parents)
 
 
 def heavy_last_order(parents: np.ndarray) -> np.ndarray:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from helpers import assert_close
-from jaxcfa.structured._tree_schedule import TreeSchedule, children_lists, heavy_last_order, subtree_sizes
+from jaxcfa.structured._tree_schedule import TreeSchedule, heavy_last_order
 from jaxcfa.structured._tree_sweep import sweep_inward, sweep_outward
+from jaxcfa.structured._tree_tables import children_lists, subtree_sizes
 from program_size import equations
 
 

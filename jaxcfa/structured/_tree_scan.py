@@ -1,0 +1,91 @@
+"""Recurrences over trees without a loop over nodes: by pointer doubling, and level by level.
+
+Outward: `y[i] = combine(y[parent[i]], x[i])`, with `y[i] = x[i]` at roots. Inward, its transpose for affine maps:
+`y[i] = x[i] + sum over children c of A[c]^T y[c]`.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, PyTree
+
+from .._small import transpose
+from ._products import matmul
+from ._tree_schedule import TreeSchedule
+
+Element = TypeVar("Element")
+
+
+def doubling_outward(tree: TreeSchedule, combine: Callable[[Element, Element], Element], elements: Element) -> Element:
+    """Rounds in which every node takes in its ancestor at distance 1, 2, 4, ... (Wyllie 1979), in one loop body."""
+
+    def one_round(reached: Element, ancestor: Array) -> tuple[Element, None]:
+        before = jax.tree.map(lambda x: x[ancestor], reached)
+        return select(ancestor >= 0, jax.vmap(combine)(before, reached), reached), None
+
+    return lax.scan(one_round, elements, jnp.asarray(tree.ancestors))[0]
+
+
+def doubling_sum(tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
+    """Sums over subtrees: the same rounds transposed, every node gives to its ancestors.
+
+    The order of the rounds does not matter: with Q the map to the parents, they multiply by `1 + Q^(2^j)`.
+    """
+
+    def one_round(total: PyTree[Array], ancestor: Array) -> tuple[PyTree[Array], None]:
+        given = select(ancestor >= 0, total, jax.tree.map(jnp.zeros_like, total))
+        return jax.tree.map(lambda y, g: y.at[ancestor].add(g), total, given), None
+
+    return lax.scan(one_round, x, jnp.asarray(tree.ancestors))[0]
+
+
+def doubling_inward(tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+    """The inward recurrence: `doubling_sum` with the products of the maps on the way."""
+
+    def one_round(state: tuple[Array, Array], ancestor: Array) -> tuple[tuple[Array, Array], None]:
+        way, total = state
+        way = jnp.where(ancestor[:, None, None] >= 0, way, 0)
+        total = total.at[ancestor].add(matmul(transpose(way), total))
+        return (matmul(way, way[ancestor]), total), None
+
+    return lax.scan(one_round, (a, x), jnp.asarray(tree.ancestors))[0][1]
+
+
+def levels_outward(tree: TreeSchedule, combine: Callable[[Element, Element], Element], elements: Element) -> Element:
+    """Level by level from the roots."""
+    nodes, parent_slots, places = tree.levels
+
+    def one_level(above: Element, x: tuple[Array, Array, Array]) -> tuple[Element, Element]:
+        own, parent_slot, is_root = x
+        element = jax.tree.map(lambda x: x[own], elements)
+        parent = jax.tree.map(lambda x: x[parent_slot], above)
+        reached = select(is_root, element, jax.vmap(combine)(parent, element))
+        return reached, reached
+
+    start = jax.tree.map(lambda x: x[jnp.maximum(nodes[0], 0)], elements)
+    is_root = jnp.zeros(nodes.shape, bool).at[0].set(True)
+    _, reached = lax.scan(one_level, start, (jnp.asarray(nodes), jnp.asarray(parent_slots), is_root))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[places], reached)
+
+
+def levels_inward(tree: TreeSchedule, message: Callable[[Array, Element], Element], x: Element) -> Element:
+    """Level by level from the leaves: `y[i] = x[i] + sum of message(c, y[c])` for the children, by their numbers c."""
+    nodes, parent_slots, places = tree.levels
+
+    def one_level(received: Element, row: tuple[Array, Array]) -> tuple[Element, Element]:
+        own, parent_slot = row
+        total = jax.tree.map(lambda r, x: r + x[own], received, x)
+        given = message(own, select(own >= 0, total, jax.tree.map(jnp.zeros_like, total)))
+        return jax.tree.map(lambda g: jnp.zeros_like(g).at[parent_slot].add(g), given), total
+
+    zero = jax.tree.map(lambda x: jnp.zeros((nodes.shape[1], *x.shape[1:]), x.dtype), x)
+    _, totals = lax.scan(one_level, zero, (jnp.asarray(nodes), jnp.asarray(parent_slots)), reverse=True)
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[places], totals)
+
+
+def select(condition: Bool[Array, "n"], a: Element, b: Element) -> Element:
+    """Per leading index, `a` where the condition holds and `b` elsewhere."""
+    return jax.tree.map(lambda x, y: jnp.where(condition.reshape(-1, *[1] * (x.ndim - 1)), x, y), a, b)
