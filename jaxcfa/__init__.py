@@ -9,6 +9,7 @@ Jacobians are in world axes; units are SI. `jaxcfa.convert` translates to and fr
 """
 
 from . import convert as convert, io as io, joints as joints, spatial as spatial, structured as structured
+from ._defaults import default_schedule as default_schedule
 from .actuation import actuator_forces as actuator_forces
 from .configuration import (
     difference as difference,
@@ -18,13 +19,17 @@ from .configuration import (
 )
 from .dynamics import (
     ABA as ABA,
+    CFA as CFA,
+    JSI as JSI,
     AbstractForwardDynamics as AbstractForwardDynamics,
     aba as aba,
     bias_forces as bias_forces,
     center_of_mass as center_of_mass,
     crba as crba,
+    default_method as default_method,
     forward_dynamics as forward_dynamics,
     inverse_dynamics as inverse_dynamics,
+    joint_reactions as joint_reactions,
     kinetic_energy as kinetic_energy,
     mass_matrix as mass_matrix,
     momentum as momentum,

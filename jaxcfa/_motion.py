@@ -105,7 +105,7 @@ def sweep_motions(
 
     def step(parent: tuple, x: tuple):
         (rotation, angular, value), (joint, data) = parent, x
-        motion = _advance(rotation, angular, *joint)
+        motion = advance(rotation, angular, *joint)
         value, output = visit(value, motion, *data)
         return (motion.rotation, motion.angular, value), output
 
@@ -115,7 +115,7 @@ def sweep_motions(
     return sweep_outward(model.topology.schedule, step, start, data)
 
 
-def _advance(
+def advance(
     rotation: Float[Array, "3 3"],
     angular: Float[Array, "3"],
     local: Transform,

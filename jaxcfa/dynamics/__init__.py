@@ -1,14 +1,17 @@
 """Dynamics of trees: inverse and forward dynamics, mass matrix, energy and momentum."""
 
 from ._articulated_body import ABA as ABA, aba as aba
+from ._constraint_force import CFA as CFA
 from ._energy import (
     center_of_mass as center_of_mass,
     kinetic_energy as kinetic_energy,
     momentum as momentum,
     potential_energy as potential_energy,
 )
-from ._forward import forward_dynamics as forward_dynamics
+from ._forward import default_method as default_method, forward_dynamics as forward_dynamics
 from ._inverse import bias_forces as bias_forces, inverse_dynamics as inverse_dynamics, rnea as rnea
+from ._joint_space_inertia import JSI as JSI
 from ._mass_matrix import crba as crba, mass_matrix as mass_matrix
 from ._method import AbstractForwardDynamics as AbstractForwardDynamics
 from ._passive import passive_forces as passive_forces
+from ._reactions import joint_reactions as joint_reactions

@@ -1,16 +1,22 @@
 """Forward dynamics by the articulated-body algorithm."""
 
+from typing import Literal
+
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._motion import BodyMotion, bias_wrench, fictitious_acceleration, split_bodies, sweep_motions
-from .._small import matmul, matvec, skew, sum_of, symmetrise, transpose
+from .._small import matvec, transpose
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model, join_dofs, split_dofs
 from ..spatial import Inertia, shift_force
-from ..structured._small_spd import ldl_factor, ldl_solve
+from ..structured import AbstractSchedule, Doubling, Sequential, ldl_solve
 from ..structured._tree_sweep import sweep_inward, sweep_outward
+from ._articulated_body_scan import hybrid_aba, scan_aba
+from ._joint_elimination import eliminate_joint, shift_inertia
 from ._method import AbstractForwardDynamics, solve_forward_dynamics
+from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees
 
 
 class ABA(AbstractForwardDynamics):
@@ -22,7 +28,17 @@ class ABA(AbstractForwardDynamics):
         I^a = I^A - U D^-1 U^T,    p^a = p^A + I^a bias + U D^-1 (tau - S^T p^A)
 
     shifted to its origin. Here everything is in world axes about the bodies' origins.
+
+    **Fields:** `schedule`: "sequential"; "hybrid", where only the inertias are found one after the other and all else
+    by scans (Yang, Wu & Pan 2016); "scan", where these are found by a scan too, in logarithmic depth. The last needs
+    every joint to move some inertia of its own body, or armature.
     """
+
+    schedule: Literal["sequential", "hybrid", "scan"] = eqx.field(static=True, default="sequential")
+
+    def __check_init__(self):
+        if self.schedule not in _SCHEDULES:
+            raise ValueError(f"schedule must be one of {', '.join(map(repr, _SCHEDULES))}, got {self.schedule!r}.")
 
     def solve(
         self,
@@ -32,14 +48,15 @@ class ABA(AbstractForwardDynamics):
         tau: Float[Array, "nv"],
         f_ext: Float[Array, "nb 6"],
     ) -> Velocity:
-        schedule = model.topology.schedule
-        links = sweep_motions(model, q, v, lambda _, motion: (None, motion))
-        bodies = split_bodies(model, model.spatial_inertia), split_bodies(model, f_ext)
-        joints = _padded_armature(model), split_dofs(model, tau)
-        zero = jnp.zeros((6, 6), q.dtype), jnp.zeros(6, q.dtype)
-        gains = sweep_inward(schedule, _inward, zero, list(zip(links, *bodies, *joints, strict=True)))
-        base = fictitious_acceleration(model).astype(q.dtype)
-        return join_dofs(model, sweep_outward(schedule, _outward, base, list(zip(links, gains, strict=True))))
+        return _SCHEDULES[self.schedule](model, q, v, tau, f_ext)
+
+    def inverse_schedule(self) -> AbstractSchedule:
+        return Sequential() if self.schedule == "sequential" else Doubling()
+
+    def refuse(self, model: Model) -> None:
+        refuse_massless_subtrees(model)
+        if self.schedule == "scan":
+            refuse_joints_without_inertia(model)
 
 
 def aba(
@@ -47,6 +64,20 @@ def aba(
 ) -> Velocity:
     """`forward_dynamics` by the articulated-body algorithm."""
     return solve_forward_dynamics(ABA(), model, q, v, tau, f_ext)
+
+
+def _sequential(model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> Velocity:
+    schedule = model.topology.schedule
+    links = sweep_motions(model, q, v, lambda _, motion: (None, motion))
+    bodies = split_bodies(model, model.spatial_inertia), split_bodies(model, f_ext)
+    joints = _padded_armature(model), split_dofs(model, tau)
+    zero = jnp.zeros((6, 6), q.dtype), jnp.zeros(6, q.dtype)
+    gains = sweep_inward(schedule, _inward, zero, list(zip(links, *bodies, *joints, strict=True)))
+    base = fictitious_acceleration(model).astype(q.dtype)
+    return join_dofs(model, sweep_outward(schedule, _outward, base, list(zip(links, gains, strict=True))))
+
+
+_SCHEDULES = {"sequential": _sequential, "hybrid": hybrid_aba, "scan": scan_aba}
 
 
 def _padded_armature(model: Model) -> list[Float[Array, "_ _"]]:
@@ -60,27 +91,12 @@ def _padded_armature(model: Model) -> list[Float[Array, "_ _"]]:
 def _inward(children: tuple[Array, Array], link: tuple[BodyMotion, Inertia, Array, Array, Array]):
     motion, inertia, f_ext, armature, tau = link
     inertia = inertia.rotated(motion.rotation)
-    articulated = children[0] + inertia.as_matrix()
+    joint = eliminate_joint(children[0] + inertia.as_matrix(), motion.subspace, armature)
     bias = children[1] + bias_wrench(inertia, motion.angular, f_ext)
-    subspace = motion.subspace
-    u = matmul(articulated, subspace)
-    d = matmul(transpose(subspace), u) + jnp.diag(armature)
-    factor = ldl_factor(d, _pivot_floor(articulated, subspace))
-    gain = ldl_solve(factor, transpose(u))
-    free = ldl_solve(factor, (tau - matvec(transpose(subspace), bias))[:, None])[:, 0]
-    apparent = articulated - matmul(u, gain)
-    bias = bias + matvec(apparent, motion.bias) + matvec(u, free)
-    return (_shift_inertia(apparent, motion.offset), shift_force(bias, motion.offset)), (gain, free)
-
-
-def _pivot_floor(articulated: Float[Array, "6 6"], subspace: Float[Array, "6 d"]) -> Float[Array, "d"]:
-    """What rounding can leave of a pivot that is zero: a few units in the last place of the terms `S^T I S` sums.
-
-    It must not be taken from the whole inertia: that of a long planar chain is huge in other directions, exactly.
-    """
-    sizes = jnp.abs(subspace)
-    terms = sizes * matmul(jnp.abs(articulated), sizes)
-    return 4 * jnp.finfo(terms.dtype).eps * sum_of(terms[i] for i in range(6))
+    free = ldl_solve(joint.pivot, tau - matvec(transpose(motion.subspace), bias))
+    bias = bias + matvec(joint.apparent, motion.bias) + matvec(joint.force, free)
+    message = shift_inertia(joint.apparent, motion.offset), shift_force(bias, motion.offset)
+    return message, (joint.gain, free)
 
 
 def _outward(parent: Float[Array, "6"], link: tuple[BodyMotion, tuple[Array, Array]]):
@@ -88,14 +104,3 @@ def _outward(parent: Float[Array, "6"], link: tuple[BodyMotion, tuple[Array, Arr
     carried = motion.carried(parent)
     qdd = free - matvec(gain, carried)
     return carried + matvec(motion.subspace, qdd), qdd
-
-
-def _shift_inertia(inertia: Float[Array, "6 6"], r: Float[Array, "3"]) -> Float[Array, "6 6"]:
-    """Inertia about the parent's origin: `X^T I X` with `X = [[1, 0], [-[r]x, 1]]`, made symmetric again.
-
-    Without the last step float32 errors grow a thousandfold on a chain of a thousand links.
-    """
-    lever = skew(r)
-    rows = jnp.concatenate([inertia[:3] + matmul(lever, inertia[3:]), inertia[3:]])
-    shifted = jnp.concatenate([rows[:, :3] - matmul(rows[:, 3:], lever), rows[:, 3:]], axis=1)
-    return symmetrise(shifted)

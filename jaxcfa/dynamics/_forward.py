@@ -1,9 +1,12 @@
 """Forward dynamics by any algorithm."""
 
+from .._arguments import is_concrete
+from .._defaults import prefers_parallel
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
 from ._articulated_body import ABA
 from ._method import AbstractForwardDynamics, solve_forward_dynamics
+from ._suitability import joints_without_inertia
 
 
 def forward_dynamics(
@@ -17,12 +20,23 @@ def forward_dynamics(
     """Joint accelerations under joint torques: `qdd = M(q)^-1 (tau - bias(q, v))`.
 
     **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s]; `tau` (nv,) [N m, N]; `f_ext` (nb, 6): external wrench
-    `[moment; force]` on each body, world axes, at the body's origin [N m, N]. `method`: the algorithm, `ABA()` by
-    default.
+    `[moment; force]` on each body, world axes, at the body's origin [N m, N]. `method`: the algorithm: `ABA()`,
+    `CFA()`, `JSI()`, with their options, or your own. By default the fastest that is known for the backend and the
+    depth of the mechanism; see `default_method`.
 
     **Returns:** `qdd` (nv,) [rad/s^2, m/s^2]. Armature is included; `passive_forces` are to be added to `tau`.
 
     **Raises:** `ValueError` for a wrong shape, and where the mass matrix is singular: a moving body without inertia
     and all that it carries. Under `jit` and `vmap` a singularity that depends on traced values gives NaN instead.
     """
-    return solve_forward_dynamics(ABA() if method is None else method, model, q, v, tau, f_ext)
+    return solve_forward_dynamics(default_method(model) if method is None else method, model, q, v, tau, f_ext)
+
+
+def default_method(model: Model) -> AbstractForwardDynamics:
+    """The algorithm that `forward_dynamics` uses if none is given: the table is in `jaxcfa/_defaults.py`.
+
+    `ABA()` on CPUs and for shallow mechanisms, else `ABA(schedule="scan")` if the model allows it.
+    """
+    if not prefers_parallel(model) or (is_concrete(model) and joints_without_inertia(model)):
+        return ABA()
+    return ABA(schedule="scan")

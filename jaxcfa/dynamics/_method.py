@@ -11,15 +11,18 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_arrays, is_concrete
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
-from ..model import Model, massless_subtrees
-from ._inverse import inverse_dynamics_of_arrays
+from ..model import Model
+from ..structured import AbstractSchedule, Sequential
+from ._inverse import inverse_dynamics_of_arrays, joint_wrenches_of_arrays
+from ._suitability import refuse_massless_subtrees
 
 
 class AbstractForwardDynamics(eqx.Module):
     """An algorithm for forward dynamics, as an object whose fields are its options.
 
     A new one is a subclass with `solve`, handed to `forward_dynamics` as `method`. It need not be differentiable:
-    derivatives come from those of inverse dynamics. (So there are none with respect to fields of the method.)
+    derivatives come from those of inverse dynamics. (So there are none with respect to fields of the method.) The
+    other methods have defaults, which may be replaced.
     """
 
     @abc.abstractmethod
@@ -33,6 +36,26 @@ class AbstractForwardDynamics(eqx.Module):
     ) -> Velocity:
         """Joint accelerations (nv,); not finite where the mass matrix is singular."""
 
+    def solve_with_wrenches(
+        self,
+        model: Model,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"],
+        tau: Float[Array, "nv"],
+        f_ext: Float[Array, "nb 6"],
+    ) -> tuple[Velocity, Float[Array, "nb 6"]]:
+        """Joint accelerations, and the wrenches that joints transmit: by default those of inverse dynamics."""
+        qdd = self.solve(model, q, v, tau, f_ext)
+        return qdd, joint_wrenches_of_arrays(model, q, v, qdd, f_ext, self.inverse_schedule())
+
+    def inverse_schedule(self) -> AbstractSchedule:
+        """How inverse dynamics is done for derivatives: one as parallel as the algorithm."""
+        return Sequential()
+
+    def refuse(self, model: Model) -> None:
+        """Raises `ValueError` for a concrete model that the algorithm cannot serve in any configuration."""
+        refuse_massless_subtrees(model)
+
 
 def solve_forward_dynamics(
     method: AbstractForwardDynamics,
@@ -43,21 +66,44 @@ def solve_forward_dynamics(
     f_ext: BodyForcesLike | None,
 ) -> Velocity:
     """`method.solve` with checked arguments, and an explanation where the mass matrix is singular."""
+    return _explained(_solve, method, model, q, v, tau, f_ext)
+
+
+def solve_joint_reactions(
+    method: AbstractForwardDynamics,
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    tau: VelocityLike,
+    f_ext: BodyForcesLike | None,
+) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    """The same of `method.solve_with_wrenches`."""
+    return _explained(_solve_with_wrenches, method, model, q, v, tau, f_ext)
+
+
+def _explained(function, method: AbstractForwardDynamics, model: Model, q, v, tau, f_ext):
     if not isinstance(method, AbstractForwardDynamics):
         raise ValueError(f"method must be an algorithm for forward dynamics, such as ABA(), got {method!r}.")
     arguments = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
     if is_concrete(model) and not is_concrete(arguments):
         # Results cannot be looked at while tracing, but the model usually can.
-        _refuse_massless(model)
-    qdd = _solve(method, model, *arguments)
-    if is_concrete(qdd) and not np.all(np.isfinite(qdd)):
-        _explain(model, arguments)
-    return qdd
+        method.refuse(model)
+    result = function(method, model, *arguments)
+    if is_concrete(result) and not _finite(result):
+        _explain(method, model, arguments)
+    return result
 
 
 @jax.jit
 def _solve(method: AbstractForwardDynamics, model: Model, *arguments: Array) -> Velocity:
     return _accelerations(method, model, *arguments)
+
+
+@jax.jit
+def _solve_with_wrenches(
+    method: AbstractForwardDynamics, model: Model, *arguments: Array
+) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    return _accelerations_and_wrenches(method, model, *arguments)
 
 
 @jax.custom_jvp
@@ -80,14 +126,15 @@ def _accelerations_jvp(primals: tuple, tangents: tuple) -> tuple[Velocity, Veloc
     without bias; since M is symmetric that serves reverse mode too.
     """
     qdd = _accelerations(*primals)
+    method, model, q, v, _, f_ext = primals
+    schedule = method.inverse_schedule()
 
     def residual(model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> Array:
-        return tau - inverse_dynamics_of_arrays(model, q, v, qdd, f_ext)
+        return tau - inverse_dynamics_of_arrays(model, q, v, qdd, f_ext, schedule)
 
-    method, model, q, v, _, f_ext = primals
     still, at_rest, unloaded = eqx.tree_at(lambda m: m.gravity, model, replace_fn=jnp.zeros_like), 0 * v, 0 * f_ext
     qdd_dot = lax.custom_linear_solve(
-        lambda x: inverse_dynamics_of_arrays(still, q, at_rest, x, unloaded),
+        lambda x: inverse_dynamics_of_arrays(still, q, at_rest, x, unloaded, schedule),
         jax.jvp(residual, primals[1:], tangents[1:])[1],
         lambda _, b: method.solve(still, q, at_rest, b, unloaded),
         symmetric=True,
@@ -95,20 +142,50 @@ def _accelerations_jvp(primals: tuple, tangents: tuple) -> tuple[Velocity, Veloc
     return qdd, qdd_dot
 
 
-def _refuse_massless(model: Model) -> None:
-    bodies = massless_subtrees(model)
-    if bodies:
-        raise ValueError(
-            f"Forward dynamics needs an invertible mass matrix, but body {', '.join(map(repr, bodies))} "
-            "and all that it carries have no inertia. Give them some, give their joints armature, or fix them."
-        )
+@jax.custom_jvp
+def _accelerations_and_wrenches(
+    method: AbstractForwardDynamics,
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    tau: Float[Array, "nv"],
+    f_ext: Float[Array, "nb 6"],
+) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    return method.solve_with_wrenches(model, q, v, tau, f_ext)
 
 
-def _explain(model: Model, arguments: list[Array]) -> None:
+@_accelerations_and_wrenches.defjvp
+def _accelerations_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
+    """The wrenches are those of inverse dynamics at the accelerations found, and so are their derivatives."""
+    result = _accelerations_and_wrenches(*primals)
+    method, model, q, v, _, f_ext = primals
+    _, model_dot, q_dot, v_dot, _, f_ext_dot = tangents
+    qdd, qdd_dot = jax.jvp(lambda *x: _accelerations(method, *x), primals[1:], tangents[1:])
+    _, wrenches_dot = jax.jvp(
+        lambda *x: joint_wrenches_of_arrays(*x, method.inverse_schedule()),
+        (model, q, v, qdd, f_ext),
+        (model_dot, q_dot, v_dot, qdd_dot, f_ext_dot),
+    )
+    return result, (qdd_dot, wrenches_dot)
+
+
+def _finite(*trees) -> bool:
+    return all(np.all(np.isfinite(x)) for x in jax.tree.leaves(trees))
+
+
+def _explain(method: AbstractForwardDynamics, model: Model, arguments: list[Array]) -> None:
     """Raises if a result that is not finite comes from finite arguments."""
-    if not all(np.all(np.isfinite(x)) for x in (*arguments, *jax.tree.leaves((model.mass, model.com, model.inertia)))):
+    if not _finite(arguments, model.mass, model.com, model.inertia):
         return
-    _refuse_massless(model)
+    method.refuse(model)
+    # Here because that algorithm is built on this interface.
+    from ._articulated_body import ABA
+
+    if not isinstance(method, ABA) and _finite(_solve(ABA(), model, *arguments)):
+        raise ValueError(
+            f"{type(method).__name__} lost all digits at this configuration: its system of equations is too badly "
+            f"conditioned for {arguments[0].dtype}, as for long planar chains. Use ABA(), or float64."
+        )
     raise ValueError(
         "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "
         "no inertia. Give the bodies it carries inertia about its axis, or the joint armature."

@@ -16,7 +16,10 @@ from ._joint_groups import (
     joint_of_body as joint_of_body,
     map_joints as map_joints,
     motion_subspace_blocks as motion_subspace_blocks,
+    pad_dofs as pad_dofs,
+    padded_motion_subspace as padded_motion_subspace,
     split_dofs as split_dofs,
+    unpad_dofs as unpad_dofs,
 )
 from ._mechanisms import chain as chain, random_tree as random_tree
 from ._model import Limits as Limits, Model as Model

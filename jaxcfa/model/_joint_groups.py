@@ -142,6 +142,32 @@ def join_dofs(model: Model, parts: list[Float[Array, "_ _ *rest"]]) -> Float[Arr
     return jnp.concatenate(flat)
 
 
+def pad_dofs(model: Model, x: Float[Array, "nv *rest"], missing: float = 0.0) -> Float[Array, "nb d *rest"]:
+    """A vector over degrees of freedom as one array, with `missing` where a body has fewer than d."""
+    index, present = _dof_index(model, _all_bodies(model))
+    if present.all():
+        return take(x, index)
+    mask = present.reshape(*present.shape, *(1,) * (x.ndim - 1))
+    return jnp.where(mask, x[np.where(present, index, 0)], missing)
+
+
+def unpad_dofs(model: Model, x: Float[Array, "nb d *rest"]) -> Float[Array, "nv *rest"]:
+    """Inverse of `pad_dofs`."""
+    _, present = _dof_index(model, _all_bodies(model))
+    return take(x.reshape(-1, *x.shape[2:]), np.flatnonzero(present.reshape(-1)))
+
+
+def padded_motion_subspace(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nb 6 d"]:
+    """`motion_subspace_blocks` as one array."""
+    d = _all_bodies(model).d
+    blocks = motion_subspace_blocks(model, q)
+    return jnp.concatenate([jnp.pad(block, ((0, 0), (0, 0), (0, d - block.shape[-1]))) for block in blocks])
+
+
+def _all_bodies(model: Model) -> Segment:
+    return Segment(0, model.nb, int(model.topology.nvs.max(initial=1)))
+
+
 def _dof_index(model: Model, segment: Segment) -> tuple[np.ndarray, np.ndarray]:
     """(n, d) coordinate numbers of a segment's bodies, and which of them exist."""
     bodies = slice(segment.start, segment.stop)

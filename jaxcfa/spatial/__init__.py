@@ -1,6 +1,6 @@
 """Six-dimensional algebra: rotations, transforms, spatial vectors and inertias. Knows nothing of robots."""
 
-from ._inertia import Inertia as Inertia, steiner as steiner
+from ._inertia import Inertia as Inertia, inverse_inertia as inverse_inertia, steiner as steiner
 from ._rotation import (
     axis_angle_to_matrix as axis_angle_to_matrix,
     matrix_to_quaternion as matrix_to_quaternion,
@@ -25,5 +25,6 @@ from ._vectors import (
     rotate as rotate,
     rotate_columns as rotate_columns,
     shift_force as shift_force,
+    shift_force_columns as shift_force_columns,
     shift_motion as shift_motion,
 )

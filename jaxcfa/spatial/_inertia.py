@@ -63,3 +63,18 @@ class Inertia(eqx.Module):
 def steiner(r: Float[Array, "*#batch 3"], h: Float[Array, "*#batch 3"]) -> Float[Array, "*batch 3 3"]:
     """`-[r]x [h]x = (r . h) 1 - h r^T`: with `h = m r` the parallel-axis term of a mass `m` at `r`."""
     return dot(r, h)[..., None, None] * jnp.eye(3, dtype=r.dtype) - outer(h, r)
+
+
+def inverse_inertia(
+    mass: Float[Array, "*batch"], com: Float[Array, "*batch 3"], compliance: Float[Array, "*batch 3 3"]
+) -> Float[Array, "*batch 6 6"]:
+    """Inverse of the spatial inertia about a reference point: the acceleration that a wrench gives.
+
+    `[[K, -K [c]x], [[c]x K, 1/m - [c]x K [c]x]]` with `c` the centre of mass and `K`, `compliance`, the inverse of the
+    rotational inertia about it. Unlike inverting the matrix this loses no digits if `c` is far away.
+    """
+    lever = skew(com)
+    upper = -matmul(compliance, lever)
+    lower = (1 / mass)[..., None, None] * jnp.eye(3, dtype=mass.dtype) + matmul(lever, upper)
+    top = jnp.concatenate([compliance, upper], axis=-1)
+    return jnp.concatenate([top, jnp.concatenate([transpose(upper), lower], axis=-1)], axis=-2)

@@ -48,6 +48,12 @@ def shift_force(f: SpatialVector, r: Point) -> Float[Array, "*batch 6"]:
     return pack(f[..., :3] + cross(r, f[..., 3:]), f[..., 3:])
 
 
+def shift_force_columns(f: Float[Array, "*#batch 6 d"], r: Point) -> Float[Array, "*batch 6 d"]:
+    """`shift_force` for the columns of a 6 x d matrix."""
+    force = f[..., 3:, :]
+    return jnp.concatenate([f[..., :3, :] + matmul(skew(r), force), force], axis=-2)
+
+
 def motion_cross(v: SpatialVector, m: SpatialVector) -> Float[Array, "*batch 6"]:
     """`v x m = [w x m_w; v x m_w + w x m_v]` for motion vectors (Featherstone, RBDA Eq. 2.31)."""
     vw, vv, mw, mv = v[..., :3], v[..., 3:], m[..., :3], m[..., 3:]

@@ -6,6 +6,8 @@
   `BlockBidiagonal` are built on them.
 - Block-tridiagonal systems: `BlockTridiagonal` with the solvers `BlockLDL`, `OddEvenElimination`, `CyclicReduction`,
   and `Refined` around any of these.
+- Systems on the edges of a tree: `EdgeSystem` with the solvers `ChainsAndNodes`, `LeafToRoot`, `Dense`.
+- Riccati recursions: `TwoPort` and their `star_product`, for any schedule.
 - Small symmetric positive definite systems: `ldl_factor`, `ldl_solve`, `spd_solve`, `spd_inverse`.
 """
 
@@ -16,7 +18,10 @@ from ._block_tridiagonal import (
     BlockTridiagonal as BlockTridiagonal,
     FactoredBlockTridiagonal as FactoredBlockTridiagonal,
 )
+from ._chains_and_nodes import ChainsAndNodes as ChainsAndNodes
 from ._cyclic_reduction import CyclicReduction as CyclicReduction
+from ._edge_system import AbstractEdgeSolver as AbstractEdgeSolver, Dense as Dense, EdgeSystem as EdgeSystem
+from ._leaf_to_root import LeafToRoot as LeafToRoot
 from ._odd_even_elimination import OddEvenElimination as OddEvenElimination
 from ._refinement import Refined as Refined
 from ._scan import (
@@ -41,3 +46,4 @@ from ._tridiagonal_solver import (
     AbstractTridiagonalFactor as AbstractTridiagonalFactor,
     AbstractTridiagonalSolver as AbstractTridiagonalSolver,
 )
+from ._two_port import TwoPort as TwoPort, star_product as star_product

@@ -9,11 +9,12 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
 from .._small import transpose
-from ._products import matmul
+from ._products import following, matmul
 from ._tree_schedule import TreeSchedule
 
 Element = TypeVar("Element")
@@ -84,6 +85,29 @@ def levels_inward(tree: TreeSchedule, message: Callable[[Array, Element], Elemen
     zero = jax.tree.map(lambda x: jnp.zeros((nodes.shape[1], *x.shape[1:]), x.dtype), x)
     _, totals = lax.scan(one_level, zero, (jnp.asarray(nodes), jnp.asarray(parent_slots)), reverse=True)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[places], totals)
+
+
+def from_parents(tree: TreeSchedule, x: Element, base: Element) -> Element:
+    """`x[parent[i]]`, and `base` for roots."""
+
+    def one(x: Array, base: Array) -> Array:
+        if tree.is_chain:
+            return jnp.concatenate([jnp.broadcast_to(base, x.shape[1:])[None], x[:-1]])
+        extended = jnp.concatenate([x, jnp.broadcast_to(base, x.shape[1:])[None]])
+        return extended[np.where(tree.parents < 0, len(x), tree.parents)]
+
+    return jax.tree.map(one, x, base)
+
+
+def sum_of_children(tree: TreeSchedule, x: Element) -> Element:
+    """The sum of `x[c]` over the children c of every node."""
+
+    def one(x: Array) -> Array:
+        if tree.is_chain:
+            return following(x)
+        return jnp.zeros((len(x) + 1, *x.shape[1:]), x.dtype).at[tree.parents].add(x)[:-1]
+
+    return jax.tree.map(one, x)
 
 
 def select(condition: Bool[Array, "n"], a: Element, b: Element) -> Element:

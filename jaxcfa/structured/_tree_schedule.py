@@ -5,6 +5,7 @@ import functools
 import numpy as np
 
 from . import _tree_tables
+from ._chain_partition import ChainPartition, partition
 from ._tree_tables import HeavyPaths, Levels, children_lists, subtree_sizes
 
 _MAX_REGISTERS_IN_GIVEN_ORDER = 6
@@ -69,6 +70,11 @@ class TreeSchedule:
     def heavy_paths(self) -> HeavyPaths:
         """The nodes by heavy path."""
         return _tree_tables.heavy_paths(self.parents)
+
+    @functools.cached_property
+    def chain_partition(self) -> ChainPartition:
+        """The edges cut into chains and what is between them."""
+        return partition(self.parents)
 
 
 def heavy_last_order(parents: np.ndarray) -> np.ndarray:

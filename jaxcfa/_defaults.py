@@ -1,0 +1,39 @@
+"""What is chosen where the user does not choose: the one place for it.
+
+| | schedule | forward dynamics |
+|---|---|---|
+| CPU | `Sequential()` | `ABA()` |
+| GPU and TPU, up to 32 bodies deep | `Sequential()` | `ABA()` |
+| GPU and TPU, deeper | `Doubling()` | `ABA(schedule="scan")` if every joint moves inertia of its own body |
+
+On CPUs a loop over the bodies is fastest at every length that was measured, alone and in batches: it does the least
+work. Accelerators need as many bodies side by side as possible, and their time for one state is that of the steps
+that follow one another, of which logarithmic schedules have fewer from some tens of bodies on. Large batches fill them
+anyway; then choose `ABA()`. The rule does not see the batch, because functions are for one state.
+"""
+
+import jax
+
+from .model import Model
+from .structured import AbstractSchedule, Doubling, Sequential
+
+_DEPTH = 32
+
+
+def default_schedule(model: Model) -> AbstractSchedule:
+    """The schedule of kinematics and inverse dynamics where none is given; see the table in this module."""
+    return Doubling() if prefers_parallel(model) else Sequential()
+
+
+def choose_schedule(model: Model, schedule: AbstractSchedule | None) -> AbstractSchedule:
+    """The given schedule, or the default. **Raises:** `ValueError` for anything else."""
+    if schedule is None:
+        return default_schedule(model)
+    if not isinstance(schedule, AbstractSchedule):
+        raise ValueError(f"schedule must be one of jaxcfa.structured, such as Doubling(), got {schedule!r}.")
+    return schedule
+
+
+def prefers_parallel(model: Model) -> bool:
+    """Whether fewer steps count for more than less work."""
+    return jax.default_backend() != "cpu" and int(model.topology.schedule.depths.max(initial=0)) > _DEPTH

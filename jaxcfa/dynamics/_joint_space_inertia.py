@@ -1,0 +1,61 @@
+"""Forward dynamics by the mass matrix."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._motion_scan import scan_motions, scan_velocities, scan_wrenches
+from .._small import matvec, transpose
+from .._types import Velocity
+from ..model import Model, pad_dofs, unpad_dofs
+from ..structured import AbstractSchedule, Doubling, ldl_factor, ldl_solve
+from ._inverse import inverse_dynamics_of_arrays
+from ._method import AbstractForwardDynamics
+
+
+class JSI(AbstractForwardDynamics):
+    """Joint-space inertia algorithm (JSIIA in Yang, Wu & Pan 2016): O(n^2) work for the mass matrix, then O(n^3).
+
+    Columns of the mass matrix are inverse dynamics of unit accelerations, at rest and without gravity: cumulative sums,
+    for all columns at once. It is factorised by Cholesky's method. For mechanisms of some tens of bodies, where one
+    library call on a small matrix costs less than many steps.
+
+    **Fields:** `schedule`: of the cumulative sums.
+    """
+
+    schedule: AbstractSchedule = Doubling()
+
+    def solve(
+        self,
+        model: Model,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"],
+        tau: Float[Array, "nv"],
+        f_ext: Float[Array, "nb 6"],
+    ) -> Velocity:
+        if not model.nv:
+            return tau
+        bias = inverse_dynamics_of_arrays(model, q, v, jnp.zeros_like(v), f_ext, self.schedule)
+        matrix = self.mass_matrix(model, q)
+        # Unit diagonal, so that the test for zero pivots does not depend on units.
+        scale = 1 / jnp.sqrt(jnp.diagonal(matrix))
+        floor = 4 * model.nv * float(jnp.finfo(matrix.dtype).eps)
+        factor = ldl_factor(matrix * scale[:, None] * scale, floor)
+        return ldl_solve(factor, scale * (tau - bias)) * scale
+
+    def mass_matrix(self, model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
+        """Joint-space mass matrix, armature included, by cumulative sums."""
+        motion = scan_motions(model, q, jnp.zeros(model.nv, q.dtype), self.schedule)
+        inertia = model.spatial_inertia.rotated(motion.rotation)
+
+        def column(qdd: Array) -> Array:
+            relative = matvec(motion.subspace, pad_dofs(model, qdd))
+            acceleration = scan_velocities(model, motion.offset, relative, self.schedule)
+            total = scan_wrenches(model, motion.offset, inertia.mv(acceleration), self.schedule)
+            return unpad_dofs(model, matvec(transpose(motion.subspace), total))
+
+        columns = jax.vmap(column)(jnp.eye(model.nv, dtype=q.dtype))
+        return 0.5 * (columns + columns.T) + jnp.diag(model.armature)
+
+    def inverse_schedule(self) -> AbstractSchedule:
+        return self.schedule

@@ -1,0 +1,32 @@
+"""Wrenches that joints transmit."""
+
+from jaxtyping import Array, Float
+
+from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
+from ..model import Model
+from ._forward import default_method
+from ._method import AbstractForwardDynamics, solve_joint_reactions
+
+
+def joint_reactions(
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    tau: VelocityLike,
+    f_ext: BodyForcesLike | None = None,
+    method: AbstractForwardDynamics | None = None,
+) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    """Forward dynamics with the wrench that each joint transmits: what its bearings and motors have to bear.
+
+    These are the true ones (inverse dynamics' wrenches at the accelerations found), with gravity, velocities and
+    external wrenches: `S^T F = tau - armature * qdd` along the joint, the reaction across it.
+
+    **Arguments:** as for `forward_dynamics`. `CFA()` has the wrenches as its unknowns; other methods add one pass of
+    inverse dynamics.
+
+    **Returns:** `qdd` (nv,) [rad/s^2, m/s^2]; (nb, 6) wrenches `[moment; force]` that joint i applies to body i, world
+    axes, at the origin of body i [N m, N]. The parent receives the opposite.
+
+    **Raises:** as `forward_dynamics`.
+    """
+    return solve_joint_reactions(default_method(model) if method is None else method, model, q, v, tau, f_ext)

@@ -1,0 +1,67 @@
+"""Refusing models that an algorithm cannot serve, with the names of the bodies and the remedy. On the host."""
+
+import jax
+import numpy as np
+
+from ..configuration import neutral
+from ..model import Model, massless_subtrees, pad_dofs, padded_motion_subspace
+
+
+def refuse_massless_subtrees(model: Model) -> None:
+    """Raises `ValueError` if the mass matrix is singular everywhere."""
+    bodies = massless_subtrees(model)
+    if bodies:
+        raise ValueError(
+            f"Forward dynamics needs an invertible mass matrix, but body {_names(bodies)} "
+            "and all that it carries have no inertia. Give them some, give their joints armature, or fix them."
+        )
+
+
+def refuse_bodies_without_inertia(model: Model) -> None:
+    """Raises `ValueError` if the inertia of some body by itself is singular."""
+    mass, inertia = np.asarray(model.mass), np.asarray(model.inertia)
+    if not (np.all(np.isfinite(mass)) and np.all(np.isfinite(inertia))):
+        return
+    moments = np.linalg.eigvalsh(inertia)
+    regular = (mass > 0) & (moments[:, 0] > np.finfo(inertia.dtype).eps * moments[:, -1])
+    bodies = [model.body_names[body] for body in np.flatnonzero(~regular)]
+    if bodies:
+        raise ValueError(
+            f"The constraint force algorithm needs every body to have mass and a positive definite inertia by itself, "
+            f"which body {_names(bodies)} lacks. Use ABA(), which does not need it, put such bodies on side branches "
+            "and fold these in (CFA(side_branches=...)), or merge them with their neighbours."
+        )
+
+
+def refuse_joints_without_inertia(model: Model) -> None:
+    """Raises `ValueError` if some joint moves no inertia of its own body, at the neutral configuration."""
+    bodies = joints_without_inertia(model)
+    if bodies:
+        raise ValueError(
+            f'ABA(schedule="scan") needs every joint to move some inertia of its own body, which that of body '
+            f'{_names(bodies)} does not. Use ABA() or ABA(schedule="hybrid"), which do not need it, give the joint '
+            "armature, or merge the body with a neighbour."
+        )
+
+
+def joints_without_inertia(model: Model) -> list[str]:
+    """Names of bodies that give their joint no inertia at the neutral configuration, nor does a side branch on them."""
+    with jax.ensure_compile_time_eval():
+        subspace = np.asarray(padded_motion_subspace(model, neutral(model)))
+        inertia = np.asarray(model.spatial_inertia.as_matrix())
+        armature = np.asarray(pad_dofs(model, model.armature, missing=1.0))
+    moved = np.swapaxes(subspace, -1, -2) @ inertia @ subspace + armature[:, None] * np.eye(armature.shape[-1])
+    terms = np.einsum("nik,nij,njk->nk", *map(np.abs, (subspace, inertia, subspace))) + armature
+    scale = np.sqrt(np.where(terms > 0, terms, 1.0))
+    if not np.all(np.isfinite(moved)):
+        return []
+    smallest = np.linalg.eigvalsh(moved / scale[:, :, None] / scale[:, None, :])[:, 0]
+    children = np.bincount(model.topology.parents + 1, minlength=model.nb + 1)[1:]
+    idle = (smallest <= 4 * np.finfo(inertia.dtype).eps) & (children <= 1)
+    return [model.body_names[body] for body in np.flatnonzero(idle)]
+
+
+def _names(bodies: list[str], most: int = 5) -> str:
+    """Quoted names; the first few of many."""
+    named = ", ".join(map(repr, bodies[:most]))
+    return named if len(bodies) <= most else f"{named} and {len(bodies) - most} more"
