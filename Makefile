@@ -10,7 +10,7 @@ USABLE = import sys, venv, ensurepip; assert (3, 11) <= sys.version_info[:2] <= 
 
 # Tests in parallel: a number, or auto for one process per core, at most four (each may take 3 GB while compiling).
 JOBS ?= auto
-# Further arguments of pytest, e.g. make test ARGS="tests/test_package.py -x"
+# Further arguments of pytest, e.g. make test ARGS="tests/test_package.py -x", or of the benchmarks
 ARGS ?=
 # Arguments of the demo, e.g. make demo ROBOT=my_robot.urdf
 ROBOT ?=
@@ -38,7 +38,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test test-fast lint format types lock clean distclean
+.PHONY: help demo test test-fast bench lint format types lock clean distclean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1@\2/p' Makefile | while IFS=@ read -r target text; do \
@@ -52,6 +52,9 @@ test: .venv/.installed  ## All tests
 
 test-fast: .venv/.installed  ## The tests that are not marked as slow
 	$(PYTEST) -m "not slow" $(ARGS)
+
+bench: .venv/.installed  ## Benchmarks into output/bench/: all, or e.g. ARGS="chain batch --dtype float32", ARGS=--smoke
+	$(BIN)/python -m benchmarks $(ARGS)
 
 lint: .venv/.installed  ## Lint, and check the format
 	$(BIN)/ruff check .
