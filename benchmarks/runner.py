@@ -98,18 +98,25 @@ class Runner:
             costs.append((case.size, sum(map(sum, record.preparation.values())), run))
 
     def _expected_too_slow(self, case: Case, name: str) -> str | None:
-        """A reason to leave a contestant out, if the power law through its last two sizes exceeds the cap."""
+        """A reason to leave a contestant out, if the power laws through its last two sizes exceed the cap."""
         costs = self._costs.get((case.quantity, name), [])
         if not costs or case.size is None:
             return None
-        size, preparation, run = costs[-1]
-        exponent = 1.0
-        if len(costs) > 1:
-            exponent = max(0.0, math.log(run / costs[-2][2]) / math.log(size / costs[-2][0]))
-        expected = preparation + run * (case.size / size) ** exponent
+        expected = _extrapolated([(size, seconds) for size, seconds, _ in costs], case.size, default=0.0)
+        expected += _extrapolated([(size, seconds) for size, _, seconds in costs], case.size, default=1.0)
         if expected <= self._settings.cap:
             return None
         return f"dropped: {expected:.0f} s expected for compiling and one run, {self._settings.cap:g} s allowed"
+
+
+def _extrapolated(points: list[tuple[int, float]], size: int, default: float) -> float:
+    """The power law through the last two points, or with the default exponent through the only one; never falling."""
+    last_size, last = points[-1]
+    exponent = default
+    if len(points) > 1:
+        before_size, before = points[-2]
+        exponent = max(0.0, math.log(max(last, 1e-9) / max(before, 1e-9)) / math.log(last_size / before_size))
+    return last * (size / last_size) ** exponent
 
 
 def _timed(run: Callable[[], object], number: int = 1) -> tuple[object, float]:
