@@ -6,7 +6,16 @@ import jax
 import jax.scipy.linalg as linalg
 
 import jaxcfa
-from jaxcfa import AbstractForwardDynamics, Model
+from jaxcfa import ABA, CFA, JSI, AbstractForwardDynamics, Model
+from jaxcfa.structured import (
+    AbstractSchedule,
+    CyclicReduction,
+    Dense,
+    Doubling,
+    LeafToRoot,
+    OddEvenElimination,
+    Sequential,
+)
 
 # Functions of (model, q, v, tau) -> qdd, or (model, q, v, qdd) -> tau, for one state.
 Function = Callable[[Model, jax.Array, jax.Array, jax.Array], jax.Array]
@@ -23,11 +32,24 @@ def mass_matrix_cholesky(model: Model, q: jax.Array, v: jax.Array, tau: jax.Arra
     return linalg.cho_solve(factor, tau - jaxcfa.bias_forces(model, q, v))
 
 
+def inverse_by(schedule: AbstractSchedule) -> Function:
+    """`inverse_dynamics` by one schedule."""
+    return lambda model, q, v, qdd: jaxcfa.inverse_dynamics(model, q, v, qdd, schedule=schedule)
+
+
 # The first of each is what others are compared with.
 FORWARD: dict[str, Function] = {
-    "ABA": by(jaxcfa.ABA()),
+    "ABA": by(ABA()),
+    "ABA hybrid": by(ABA(schedule="hybrid")),
+    "ABA scan": by(ABA(schedule="scan")),
+    "CFA OEE": by(CFA(OddEvenElimination())),
+    "CFA cyclic reduction": by(CFA(CyclicReduction())),
+    "CFA leaf to root": by(CFA(LeafToRoot())),
+    "CFA dense": by(CFA(Dense())),
+    "JSI": by(JSI()),
     "mass matrix": mass_matrix_cholesky,
 }
 INVERSE: dict[str, Function] = {
-    "RNEA": jaxcfa.inverse_dynamics,
+    "RNEA": inverse_by(Sequential()),
+    "RNEA scan": inverse_by(Doubling()),
 }
