@@ -20,5 +20,5 @@ def cases(settings: Settings) -> list[Case]:
     return [
         Case(f"{n} links", str(batch), batch, partial(contestants, n, batch))
         for n in settings.sizes(LINKS, (3,))
-        for batch in settings.sizes(BATCHES, (2, 4))
+        for batch in settings.sizes(BATCHES, (4,))
     ]
