@@ -42,12 +42,12 @@ def scan_velocities(
 def scan_accelerations(
     model: Model,
     motion: BodyMotion,
-    qdd: Float[Array, "nv"],
+    qdd: Float[Array, "nb d"],
     base: Float[Array, "6"],
     schedule: AbstractSchedule,
 ) -> Float[Array, "nb 6"]:
     """Accelerations of all bodies, with that of the world, which does not turn, given."""
-    relative = motion.bias + matvec(motion.subspace, pad_dofs(model, qdd))
+    relative = motion.bias + matvec(motion.subspace, qdd)
     return scan_velocities(model, motion.offset, relative, schedule) + base
 
 

@@ -78,6 +78,7 @@ def _felt_by_parents(tree: TreeSchedule, own: Float[Array, "nb 6 6"], links: Lin
     """Articulated inertias of all bodies as felt by their parents, across their joints and at the parents' origins."""
     paths = tree.heavy_paths
     parents = jnp.asarray(tree.parents)
+    along_paths = Doubling(longest=paths.longest)
     # A path's last slot comes first in the scan, and starts it anew.
     restarts = jnp.roll(jnp.asarray(paths.heads), -1, axis=1)
 
@@ -85,7 +86,7 @@ def _felt_by_parents(tree: TreeSchedule, own: Float[Array, "nb 6 6"], links: Lin
         nodes, heads, restart = x
         motion, armature = jax.tree.map(lambda x: x[nodes], (links.motion, links.armature))
         ports = jax.vmap(_two_port)(loads[nodes], motion, armature)
-        _, series = DOUBLING.scan(_connect, (restart, ports), reverse=True)
+        _, series = along_paths.scan(_connect, (restart, ports), reverse=True)
         # Heads hand their load on; what does not exist goes to a place that nothing reads.
         nowhere = len(own)
         target = jnp.where(heads & (nodes >= 0) & (parents[nodes] >= 0), parents[nodes], nowhere)
@@ -112,27 +113,59 @@ def _two_port(inertia: Float[Array, "6 6"], motion: BodyMotion, armature: Float[
     return TwoPort(_shift_columns(transfer, motion.offset), compliance, shift_inertia(joint.apparent, motion.offset))
 
 
+class _State(eqx.Module):
+    """What the equations of motion of all bodies tie together, and what is given on their right-hand sides.
+
+    **Fields:** accelerations of the `bodies`, `wrench` that joints transmit, accelerations `joints`. As a residual: of
+    `A = X A_parent + S qdd`, `F - sum of X^T F_child = I A` and `S^T F + J qdd = 0`.
+    """
+
+    bodies: Float[Array, "nb 6"]
+    wrench: Float[Array, "nb 6"]
+    joints: Float[Array, "nb d"]
+
+
 def _accelerations(
     model: Model, links: Links, joints: JointElimination, tau: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
 ) -> Velocity:
+    """Joint accelerations from the articulated inertias, with one step of iterative refinement.
+
+    That makes up for digits that products of two-ports lose where a joint moves little inertia of its own body. Its
+    residuals are those of the equations of single bodies, so they do not suffer from the length of the mechanism.
+    """
+    motion, tree = links.motion, model.topology.schedule
+    base = fictitious_acceleration(model).astype(tau.dtype)
+    given = _State(motion.bias, bias_wrench(links.inertia, motion.angular, f_ext), pad_dofs(model, tau))
+
+    def refine(_, x: _State) -> _State:
+        parent = shift_motion(from_parents(tree, x.bodies, base), motion.offset)
+        children = sum_of_children(tree, shift_force(x.wrench, motion.offset))
+        armature = pad_dofs(model, model.armature)
+        residual = _State(
+            given.bodies + parent + matvec(motion.subspace, x.joints) - x.bodies,
+            given.wrench + links.inertia.mv(x.bodies) - (x.wrench - children),
+            given.joints - matvec(transpose(motion.subspace), x.wrench) - armature * x.joints,
+        )
+        return jax.tree.map(jnp.add, x, _solve(tree, links, joints, residual))
+
+    nothing = jax.tree.map(jnp.zeros_like, given)
+    return unpad_dofs(model, lax.fori_loop(0, 2, refine, nothing).joints)
+
+
+def _solve(tree: TreeSchedule, links: Links, joints: JointElimination, given: _State) -> _State:
     """The articulated-body algorithm from the inertias on: two affine recurrences, inwards and outwards."""
-    tree, motion = model.topology.schedule, links.motion
-    subspace, torque = motion.subspace, pad_dofs(model, tau)
-    identity = jnp.eye(6, dtype=tau.dtype)
+    motion, subspace = links.motion, links.motion.subspace
+    identity = jnp.eye(6, dtype=given.bodies.dtype)
     free_motion = _shift_columns(identity - matmul(subspace, joints.gain), motion.offset)
     # What a joint passes to the parent besides (1 - U D^-1 S^T) p.
-    passed = matvec(joints.apparent, motion.bias) + matvec(transpose(joints.gain), torque)
-    own = bias_wrench(links.inertia, motion.angular, f_ext)
-    own = own + sum_of_children(tree, shift_force(passed, motion.offset))
+    passed = matvec(joints.apparent, given.bodies) + matvec(transpose(joints.gain), given.joints)
+    own = given.wrench + sum_of_children(tree, shift_force(passed, motion.offset))
     bias = DOUBLING.inward(tree, free_motion, own[..., None])[..., 0]
-    free = ldl_solve(joints.pivot, torque - matvec(transpose(subspace), bias))
-    drift = motion.bias + matvec(subspace, free - matvec(joints.gain, motion.bias))
-    base = fictitious_acceleration(model).astype(tau.dtype)
-    is_root = jnp.asarray(tree.parents < 0)[:, None]
-    drift = drift + jnp.where(is_root, matvec(free_motion, base), 0)
-    acceleration = DOUBLING.outward(tree, compose_affine, (free_motion, drift[..., None]))[1][..., 0]
-    carried = shift_motion(from_parents(tree, acceleration, base), motion.offset) + motion.bias
-    return unpad_dofs(model, free - matvec(joints.gain, carried))
+    free = ldl_solve(joints.pivot, given.joints - matvec(transpose(subspace), bias))
+    drift = given.bodies + matvec(subspace, free - matvec(joints.gain, given.bodies))
+    bodies = DOUBLING.outward(tree, compose_affine, (free_motion, drift[..., None]))[1][..., 0]
+    carried = shift_motion(from_parents(tree, bodies, jnp.zeros(6, bodies.dtype)), motion.offset) + given.bodies
+    return _State(bodies, matvec(joints.articulated, bodies) + bias, free - matvec(joints.gain, carried))
 
 
 def _shift_columns(matrix: Float[Array, "*n 6 6"], r: Float[Array, "*n 3"]) -> Float[Array, "*n 6 6"]:

@@ -35,8 +35,9 @@ def forward_dynamics(
 def default_method(model: Model) -> AbstractForwardDynamics:
     """The algorithm that `forward_dynamics` uses if none is given: the table is in `jaxcfa/_defaults.py`.
 
-    `ABA()` on CPUs and for shallow mechanisms, else `ABA(schedule="scan")` if the model allows it.
+    `ABA()` on CPUs and for shallow mechanisms, else `ABA(schedule="scan")` if the model allows it, and `ABA()` if it
+    does not or cannot be looked at because it is traced.
     """
-    if not prefers_parallel(model) or (is_concrete(model) and joints_without_inertia(model)):
-        return ABA()
-    return ABA(schedule="scan")
+    if prefers_parallel(model) and is_concrete(model) and not joints_without_inertia(model):
+        return ABA(schedule="scan")
+    return ABA()

@@ -10,7 +10,7 @@ from .._motion import BodyMotion, bias_wrench, fictitious_acceleration, split_bo
 from .._motion_scan import scan_accelerations, scan_motions, scan_wrenches
 from .._small import matvec, transpose
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
-from ..model import Model, join_dofs, split_dofs, unpad_dofs
+from ..model import Model, join_dofs, pad_dofs, split_dofs, unpad_dofs
 from ..spatial import Inertia, shift_force
 from ..structured import AbstractSchedule, Sequential
 from ..structured._tree_sweep import sweep_inward
@@ -94,7 +94,7 @@ def _by_sweeps_or_scans(model: Model, q: Array, v: Array, qdd: Array, f_ext: Arr
         return _by_sweeps(model, q, v, qdd, f_ext)
     motion = scan_motions(model, q, v, schedule)
     base = fictitious_acceleration(model).astype(q.dtype)
-    acceleration = scan_accelerations(model, motion, qdd, base, schedule)
+    acceleration = scan_accelerations(model, motion, pad_dofs(model, qdd), base, schedule)
     inertia = model.spatial_inertia.rotated(motion.rotation)
     wrench = inertia.mv(acceleration) + bias_wrench(inertia, motion.angular, f_ext)
     total = scan_wrenches(model, motion.offset, wrench, schedule)

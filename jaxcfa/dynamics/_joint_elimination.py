@@ -11,9 +11,11 @@ from ..structured import LDL, ldl_factor, ldl_solve
 class JointElimination(eqx.Module):
     """A joint on a body of articulated inertia `I^A`, for one body.
 
-    **Fields:** factorised `pivot` D; `force` U; `gain` `D^-1 U^T`; `apparent` inertia, felt across the joint.
+    **Fields:** `articulated` inertia; factorised `pivot` D; `force` U; `gain` `D^-1 U^T`; `apparent` inertia, felt
+    across the joint.
     """
 
+    articulated: Float[Array, "6 6"]
     pivot: LDL
     force: Float[Array, "6 d"]
     gain: Float[Array, "d 6"]
@@ -27,7 +29,7 @@ def eliminate_joint(
     force = matmul(articulated, subspace)
     pivot = ldl_factor(matmul(transpose(subspace), force) + jnp.diag(armature), _floor(articulated, subspace))
     gain = ldl_solve(pivot, transpose(force))
-    return JointElimination(pivot, force, gain, articulated - matmul(force, gain))
+    return JointElimination(articulated, pivot, force, gain, articulated - matmul(force, gain))
 
 
 def _floor(articulated: Float[Array, "6 6"], subspace: Float[Array, "6 d"]) -> Float[Array, "d"]:

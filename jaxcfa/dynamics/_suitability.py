@@ -17,14 +17,14 @@ def refuse_massless_subtrees(model: Model) -> None:
         )
 
 
-def refuse_bodies_without_inertia(model: Model) -> None:
-    """Raises `ValueError` if the inertia of some body by itself is singular."""
+def refuse_bodies_without_inertia(model: Model, which: np.ndarray) -> None:
+    """Raises `ValueError` if the inertia of some of these bodies by itself is singular."""
     mass, inertia = np.asarray(model.mass), np.asarray(model.inertia)
     if not (np.all(np.isfinite(mass)) and np.all(np.isfinite(inertia))):
         return
     moments = np.linalg.eigvalsh(inertia)
     regular = (mass > 0) & (moments[:, 0] > np.finfo(inertia.dtype).eps * moments[:, -1])
-    bodies = [model.body_names[body] for body in np.flatnonzero(~regular)]
+    bodies = [model.body_names[body] for body in np.flatnonzero(which & ~regular)]
     if bodies:
         raise ValueError(
             f"The constraint force algorithm needs every body to have mass and a positive definite inertia by itself, "

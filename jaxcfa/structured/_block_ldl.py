@@ -8,7 +8,7 @@ from .._small import symmetrise, transpose
 from ._affine_scan import run, transpose_recurrence
 from ._products import matmul
 from ._scan import SEQUENTIAL
-from ._small_spd import LDL, ldl_factor, ldl_solve
+from ._small_spd import LDL, STRICT, PivotRule, ldl_solve
 from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
 
 
@@ -18,19 +18,21 @@ class BlockLDL(AbstractTridiagonalSolver):
     The least work and the smallest error of all solvers, and the fastest where blocks come one by one anyway.
     """
 
-    def factor(self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"]) -> "BlockLDLFactor":
+    def factor(
+        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
+    ) -> "BlockLDLFactor":
         """`K_i = A_{i,i-1} P_{i-1}^-1`, `P_i = A_ii - K_i A_{i,i-1}^T`."""
 
         def step(pivot, blocks):
             a_ii, a_ij = blocks
             gain = transpose(ldl_solve(pivot, transpose(a_ij)))
-            pivot = ldl_factor(symmetrise(a_ii - matmul(gain, transpose(a_ij))))
+            pivot = pivots.factor(symmetrise(a_ii - matmul(gain, transpose(a_ij))))
             return pivot, (pivot, gain)
 
         identity = jnp.eye(diagonal.shape[-1], dtype=diagonal.dtype)
         start = LDL(identity, jnp.ones_like(identity[0]))
-        _, (pivots, gains) = lax.scan(step, start, (diagonal, lower))
-        return BlockLDLFactor(pivots, gains)
+        _, (factors, gains) = lax.scan(step, start, (diagonal, lower))
+        return BlockLDLFactor(factors, gains)
 
 
 class BlockLDLFactor(AbstractTridiagonalFactor):

@@ -1,13 +1,14 @@
 """Cutting a tree into chains that meet at nodes, on the host."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from ._tree_tables import children_lists
 
 
-class ChainPartition(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ChainPartition:
     """Edges that hang on a node with several children are *separators*; all others form chains, coupled only by them.
 
     A chain touches the separator above its first edge, if that hangs on a separator's node, and all separators that
@@ -33,6 +34,10 @@ class ChainPartition(NamedTuple):
     upper: np.ndarray
     coupled: np.ndarray
 
+    def upper_or(self, nowhere: int) -> np.ndarray:
+        """`above`, with another number where there is none."""
+        return np.where(self.above >= 0, self.above, nowhere)
+
 
 def partition(parents: np.ndarray) -> ChainPartition:
     """Cuts a tree given by its nodes' parents."""
@@ -57,7 +62,7 @@ def partition(parents: np.ndarray) -> ChainPartition:
         first[:-1],
         first[1:] - 1,
         above,
-        max(lengths, default=0),
+        int(max(lengths, default=0)),
         hung_on,
         np.array(upper, dtype=np.int64),
         np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2),

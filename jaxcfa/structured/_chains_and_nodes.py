@@ -1,16 +1,17 @@
 """Systems on the edges of a tree: its chains in parallel, then a dense system for the nodes where they meet."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from .._small import transpose
-from ._block_tridiagonal import BlockTridiagonal
 from ._chain_partition import ChainPartition
-from ._edge_system import AbstractEdgeSolver, EdgeSystem, congruence, solve_dense
+from ._edge_system import AbstractEdgeFactor, AbstractEdgeSolver, EdgeSystem, cholesky_solve, congruence
 from ._odd_even_elimination import OddEvenElimination
 from ._products import matmul
-from ._tridiagonal_solver import AbstractTridiagonalSolver
+from ._small_spd import STRICT, PivotRule
+from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
 
 
 class ChainsAndNodes(AbstractEdgeSolver):
@@ -23,80 +24,101 @@ class ChainsAndNodes(AbstractEdgeSolver):
 
     chains: AbstractTridiagonalSolver = OddEvenElimination()
 
-    def solve(self, system: EdgeSystem, b: Float[Array, "n m r"]) -> Float[Array, "n m r"]:
+    def factor(self, system: EdgeSystem, pivots: PivotRule = STRICT) -> "ChainsFactor | ChainsAndNodesFactor":
         parts = system.tree.chain_partition
-        if not len(system.own):
-            return b
-        matrix = _chain_matrix(system, parts)
-        if not len(parts.separators):
-            x = matrix.solve(b[parts.interior], self.chains)
-            return jnp.zeros_like(x).at[parts.interior].set(x)
-        below_top, last = _ends(system, parts)
-        sides = jnp.concatenate([below_top, last, b[parts.interior]], axis=-1)
-        m, k = system.own.shape[-1], system.own.shape[-2]
-        solved = matrix.solve(sides, self.chains)
-        top, bottom, rest = solved[..., :m], solved[..., m : m + k], solved[..., m + k :]
-        return _join(system, parts, b, (below_top, last), (top, bottom, rest))
+        pull = matmul(transpose(system.own), system.compliance)  # G^T M^-1
+        chains = ChainsFactor(parts, _factor_chains(self.chains, pivots, system, pull))
+        return _factor_nodes(system, pull, chains) if len(parts.separators) else chains
 
 
-def _chain_matrix(system: EdgeSystem, parts: ChainPartition) -> BlockTridiagonal:
-    upper = -matmul(
-        matmul(transpose(system.own), system.compliance)[parts.interior[:-1]], system.carried[parts.interior[1:]]
-    )
-    lower = jnp.where(parts.continues[1:, None, None], transpose(upper), 0)
-    return BlockTridiagonal(system.diagonal()[parts.interior], lower)
+class ChainsFactor(AbstractEdgeFactor):
+    """**Fields:** the partition of the tree, and the factorised matrix of all its chains."""
+
+    parts: ChainPartition = eqx.field(static=True)
+    chains: AbstractTridiagonalFactor
+
+    def solve(self, b: Float[Array, "n m r"]) -> Float[Array, "n m r"]:
+        """Without separators, or with none of them loaded."""
+        return jnp.zeros_like(b).at[self.parts.interior].set(self.chains.solve(b[self.parts.interior]))
 
 
-def _ends(system: EdgeSystem, parts: ChainPartition) -> tuple[Float[Array, "i m m"], Float[Array, "i m k"]]:
-    """What couples chains to separators, at their ends and zero elsewhere: to the one above, and to all below.
+class ChainsAndNodesFactor(AbstractEdgeFactor):
+    """A system whose chains are eliminated.
 
-    The coupling to a separator c below is the second times `B_c`.
+    **Fields:** `inner`, the chains. For every chain: `above`, what couples its first edge to the separator above;
+    `below`, what couples its last edge to `B y` of the separators below, and nothing else; `top` and `bottom`, the
+    solutions of the chains (i) for these as right-hand sides. `carried`, B of the separators; `nodes`, Cholesky factor
+    of their matrix.
     """
-    pull = matmul(transpose(system.own), system.compliance)  # G^T M^-1
-    n, m, k = pull.shape
-    hanging = np.flatnonzero(parts.above >= 0)
-    first = parts.first[hanging]
-    edges, nodes = parts.interior[first], parts.separators[parts.above[hanging]]
-    to_above = -transpose(matmul(pull[nodes], system.carried[edges]))
-    size = len(parts.interior)
-    below_top = jnp.zeros((size, m, m), pull.dtype).at[first].set(to_above)
-    last = jnp.zeros((size, m, k), pull.dtype).at[parts.last].set(-pull[parts.interior[parts.last]])
-    return below_top, last
+
+    inner: ChainsFactor
+    above: Float[Array, "c m m"]
+    below: Float[Array, "c m k"]
+    top: Float[Array, "i m m"]
+    bottom: Float[Array, "i m k"]
+    carried: Float[Array, "s k m"]
+    nodes: Float[Array, "sm sm"]
+
+    def solve(self, b: Float[Array, "n m r"]) -> Float[Array, "n m r"]:
+        parts = self.inner.parts
+        inside = self.inner.chains.solve(b[parts.interior])
+        last_nodes = parts.interior[parts.last]
+
+        # What the chains, left to themselves, do to the separators: below them and above.
+        push = jnp.zeros((len(b), self.below.shape[-1], b.shape[-1]), b.dtype)
+        push = push.at[last_nodes].set(matmul(transpose(self.below), inside[parts.last]))
+        side = b[parts.separators] - matmul(transpose(self.carried), push[parts.parent])
+        pushed_up = matmul(transpose(self.above), inside[parts.first])
+        side = side.at[parts.upper_or(len(side))].add(-pushed_up, mode="drop")
+        x = cholesky_solve(self.nodes, side.reshape(-1, side.shape[-1])).reshape(side.shape)
+
+        pulled_up = jnp.where(parts.above[:, None, None] >= 0, x[parts.above], 0)
+        pulled = jnp.zeros_like(push).at[parts.parent].add(matmul(self.carried, x))[last_nodes]
+        inside = inside - matmul(self.top, pulled_up[parts.chain]) - matmul(self.bottom, pulled[parts.chain])
+        return jnp.zeros_like(b).at[parts.interior].set(inside).at[parts.separators].set(x)
 
 
-def _join(system: EdgeSystem, parts: ChainPartition, b: Array, ends: tuple[Array, Array], solved: tuple) -> Array:
-    """Solves for the separators, and puts their effect into the chains."""
-    below_top, last = (x[place] for x, place in zip(ends, (parts.first, parts.last), strict=True))
-    top, bottom, rest = solved
-    pull = matmul(transpose(system.own), system.compliance)
-    last_nodes = parts.interior[parts.last]
+def _factor_chains(
+    solver: AbstractTridiagonalSolver, pivots: PivotRule, system: EdgeSystem, pull: Float[Array, "n m k"]
+) -> AbstractTridiagonalFactor:
+    parts = system.tree.chain_partition
+    before = np.roll(parts.interior, 1)
+    lower = -transpose(matmul(pull[before], system.carried[parts.interior]))
+    lower = jnp.where(parts.continues[:, None, None], lower, 0)
+    return solver.within(parts.longest).factor(system.diagonal()[parts.interior], lower, pivots)
+
+
+def _factor_nodes(system: EdgeSystem, pull: Float[Array, "n m k"], inner: ChainsFactor) -> ChainsAndNodesFactor:
+    parts = inner.parts
+    m, k = pull.shape[1:]
+    first_edges, last_nodes = parts.interior[parts.first], parts.interior[parts.last]
+    above = -transpose(matmul(pull[parts.separators[parts.above]], system.carried[first_edges]))
+    above = jnp.where(parts.above[:, None, None] >= 0, above, 0)
+    below = -pull[last_nodes]
+    ends = jnp.zeros((len(parts.interior), m, m + k), pull.dtype)
+    ends = ends.at[parts.first, :, :m].set(above).at[parts.last, :, m:].set(below)
+    solved = inner.chains.solve(ends)
+    top, bottom = solved[..., :m], solved[..., m:]
+
     # The compliance of a node as its children feel it, and how they feel the separator above.
-    felt = system.compliance.at[last_nodes].add(-matmul(transpose(last), bottom[parts.last]))
-    passed = (-pull).at[last_nodes].set(-matmul(transpose(below_top), bottom[parts.first]))
-    push = jnp.zeros((len(b), system.own.shape[-2], b.shape[-1]), b.dtype)
-    push = push.at[last_nodes].set(matmul(transpose(last), rest[parts.last]))
-
-    separators, parent = parts.separators, parts.parent
-    own, carried = system.own[separators], system.carried[separators]
-    diagonal = congruence(system.compliance[separators], own) + system.extra[separators]
-    side = b[separators] - matmul(transpose(carried), push[parent])
-    hanging = np.flatnonzero(parts.above >= 0)
-    above = parts.above[hanging]
-    coupling = transpose(below_top[hanging])
-    diagonal = diagonal.at[above].add(-matmul(coupling, top[parts.first[hanging]]))
-    side = side.at[above].add(-matmul(coupling, rest[parts.first[hanging]]))
-
-    matrix = _node_matrix(parts, diagonal, carried, felt[parent], passed[parent])
-    x = solve_dense(matrix, side.reshape(-1, side.shape[-1])).reshape(side.shape)
-
-    at_top = jnp.where(parts.above[:, None, None] >= 0, x[parts.above], 0)
-    pulled = jnp.zeros_like(push).at[parent].add(matmul(carried, x))[last_nodes]
-    inside = rest - matmul(top, at_top[parts.chain]) - matmul(bottom, pulled[parts.chain])
-    return jnp.zeros_like(b).at[parts.interior].set(inside).at[separators].set(x)
+    felt = system.compliance.at[last_nodes].add(-matmul(transpose(below), bottom[parts.last]))
+    passed = (-pull).at[last_nodes].set(-matmul(transpose(above), bottom[parts.first]))
+    diagonal = congruence(system.compliance, system.own)[parts.separators] + system.extra[parts.separators]
+    eliminated = matmul(transpose(above), top[parts.first])
+    diagonal = diagonal.at[parts.upper_or(len(diagonal))].add(-eliminated, mode="drop")
+    carried = system.carried[parts.separators]
+    matrix = _node_matrix(parts, diagonal, carried, felt[parts.parent], passed[parts.parent])
+    return ChainsAndNodesFactor(inner, above, below, top, bottom, carried, jnp.linalg.cholesky(matrix))
 
 
-def _node_matrix(parts: ChainPartition, diagonal: Array, carried: Array, felt: Array, passed: Array) -> Array:
-    """The dense matrix of the separators (s m, s m)."""
+def _node_matrix(
+    parts: ChainPartition,
+    diagonal: Float[Array, "s m m"],
+    carried: Float[Array, "s k m"],
+    felt: Float[Array, "s k k"],
+    passed: Float[Array, "s m k"],
+) -> Float[Array, "sm sm"]:
+    """The dense matrix of the separators."""
     s, m, _ = diagonal.shape
     place = np.arange(s)
     row, column = parts.coupled.T

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from .._small import symmetrise, transpose
 from ._odd_even_elimination import OddEvenElimination
 from ._products import following, matmul, previous
-from ._small_spd import LDL, ldl_factor, ldl_solve
+from ._small_spd import LDL, STRICT, PivotRule, ldl_solve
 from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
 
 
@@ -19,19 +19,24 @@ class CyclicReduction(AbstractTridiagonalSolver):
     any large n, in O(log n) depth; with `rest=BlockLDL()` the work is least, O(n).
     """
 
-    levels: int = eqx.field(static=True, default=3)
+    levels: int = eqx.field(static=True, default=2)
     rest: AbstractTridiagonalSolver = OddEvenElimination()
 
     def __check_init__(self):
         if self.levels < 0:
             raise ValueError(f"The number of levels must not be negative, got levels={self.levels}.")
 
-    def factor(self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"]) -> "CyclicReductionFactor":
+    def within(self, longest: int) -> "CyclicReduction":
+        return CyclicReduction(self.levels, self.rest.within(-(-longest // 2**self.levels)))
+
+    def factor(
+        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
+    ) -> "CyclicReductionFactor":
         levels: list[Level] = []
         while len(levels) < self.levels and len(diagonal) > 1:
-            level, diagonal, lower = _halve(diagonal, lower)
+            level, diagonal, lower = _halve(diagonal, lower, pivots)
             levels.append(level)
-        return CyclicReductionFactor(levels, self.rest.factor(diagonal, lower))
+        return CyclicReductionFactor(levels, self.rest.factor(diagonal, lower, pivots))
 
 
 class Level(eqx.Module):
@@ -62,12 +67,12 @@ class CyclicReductionFactor(AbstractTridiagonalFactor):
         return x
 
 
-def _halve(diagonal: Array, lower: Array) -> tuple[Level, Array, Array]:
+def _halve(diagonal: Array, lower: Array, rule: PivotRule) -> tuple[Level, Array, Array]:
     """One level, and the blocks of the system that remains."""
     k = diagonal.shape[-1]
     even, odd = _split(diagonal, jnp.eye(k, dtype=diagonal.dtype))
     even_lower, odd_lower = _split(lower)
-    pivots = ldl_factor(odd)
+    pivots = rule.factor(odd)
     gains = ldl_solve(pivots, jnp.concatenate([odd_lower, transpose(following(even_lower))], axis=-1))
     before, after = gains[..., :k], gains[..., k:]
     even = even - matmul(transpose(odd_lower), before) - matmul(even_lower, previous(after))

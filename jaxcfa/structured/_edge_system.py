@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from .._small import transpose
 from ._products import matmul
+from ._small_spd import STRICT, PivotRule
 from ._tree_scan import from_parents, sum_of_children
 from ._tree_schedule import TreeSchedule
 
@@ -52,28 +53,50 @@ class EdgeSystem(eqx.Module):
         at_parent = from_parents(self.tree, self.compliance, jnp.zeros((), self.compliance.dtype))
         return congruence(self.compliance, self.own) + congruence(at_parent, self.carried) + self.extra
 
+    def with_unit_diagonal(self) -> tuple["EdgeSystem", Float[Array, "n m"]]:
+        """The system for unknowns `z` in `y = scale z`, such that the diagonal of A is one; and `scale`."""
+        scale = 1 / jnp.sqrt(jnp.diagonal(self.diagonal(), axis1=-2, axis2=-1))
+        own, carried = self.own * scale[:, None, :], self.carried * scale[:, None, :]
+        extra = self.extra * scale[:, None, :] * scale[:, :, None]
+        return EdgeSystem(self.tree, own, carried, self.mass, self.compliance, extra), scale
 
-class AbstractEdgeSolver(eqx.Module):
-    """A way of solving an `EdgeSystem`. Solvers are hashable and hold no arrays. A new one is a subclass with `solve`."""
+
+class AbstractEdgeFactor(eqx.Module):
+    """A factorised `EdgeSystem`."""
 
     @abc.abstractmethod
-    def solve(self, system: EdgeSystem, b: Float[Array, "n m r"]) -> Float[Array, "n m r"]:
-        """`A^-1 b`, for r columns; NaN if A is not positive definite."""
+    def solve(self, b: Float[Array, "n m r"]) -> Float[Array, "n m r"]:
+        """`A^-1 b`, for r columns."""
+
+
+class AbstractEdgeSolver(eqx.Module):
+    """A way of solving an `EdgeSystem`. Solvers are hashable and hold no arrays; a new one is a subclass."""
+
+    @abc.abstractmethod
+    def factor(self, system: EdgeSystem, pivots: PivotRule = STRICT) -> AbstractEdgeFactor:
+        """Factorises a system of at least one edge. Where pivots are small blocks, they are subject to the rule."""
 
 
 class Dense(AbstractEdgeSolver):
     """Cholesky factorisation of the dense matrix, O(n^3): for comparison."""
 
-    def solve(self, system: EdgeSystem, b: Float[Array, "n m r"]) -> Float[Array, "n m r"]:
-        return solve_dense(system.as_matrix(), b.reshape(-1, b.shape[-1])).reshape(b.shape)
+    def factor(self, system: EdgeSystem, pivots: PivotRule = STRICT) -> "DenseFactor":
+        return DenseFactor(jnp.linalg.cholesky(system.as_matrix()))
 
 
-def solve_dense(matrix: Float[Array, "n n"], b: Float[Array, "n r"]) -> Float[Array, "n r"]:
-    """`A^-1 b` by Cholesky factorisation, scaled to unit diagonal so that units do not matter."""
-    scale = 1 / jnp.sqrt(jnp.diagonal(matrix))
-    factor = jnp.linalg.cholesky(matrix * scale[:, None] * scale)
-    x = lax.linalg.triangular_solve(factor, b * scale[:, None], left_side=True, lower=True)
-    return lax.linalg.triangular_solve(factor, x, left_side=True, lower=True, transpose_a=True) * scale[:, None]
+class DenseFactor(AbstractEdgeFactor):
+    """**Fields:** the lower triangular `root` L with `A = L L^T`."""
+
+    root: Float[Array, "nm nm"]
+
+    def solve(self, b: Float[Array, "n m r"]) -> Float[Array, "n m r"]:
+        return cholesky_solve(self.root, b.reshape(-1, b.shape[-1])).reshape(b.shape)
+
+
+def cholesky_solve(root: Float[Array, "n n"], b: Float[Array, "n r"]) -> Float[Array, "n r"]:
+    """`A^-1 b` from the Cholesky factor of A."""
+    x = lax.linalg.triangular_solve(root, b, left_side=True, lower=True)
+    return lax.linalg.triangular_solve(root, x, left_side=True, lower=True, transpose_a=True)
 
 
 def congruence(a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n m m"]:

@@ -1,5 +1,6 @@
 """Odd-even elimination, the fixed-shape parallel solver."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -8,7 +9,7 @@ from jaxtyping import Array, Float
 from .._small import symmetrise, transpose
 from ._products import matmul
 from ._scan import doubling_rounds
-from ._small_spd import LDL, ldl_factor, ldl_solve
+from ._small_spd import LDL, STRICT, PivotRule, ldl_solve
 from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
 
 
@@ -18,9 +19,18 @@ class OddEvenElimination(AbstractTridiagonalSolver):
     Hockney's and Heller's odd-even reduction (Heller 1976) without the reduction: all rows take part in all rounds, so
     there is no back substitution. O(n log n) work, O(log n) depth (Featherstone & Fijany 1999, sec. 5; Yang, Wu & Pan
     2016, eq. 19). All rounds have the same shapes, so they are one loop body: the program does not grow with n.
+
+    **Fields:** `longest`: how many successive blocks are coupled at most, if the matrix falls into parts.
     """
 
-    def factor(self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"]) -> "OddEvenFactor":
+    longest: int | None = eqx.field(static=True, default=None)
+
+    def within(self, longest: int) -> "OddEvenElimination":
+        return OddEvenElimination(longest)
+
+    def factor(
+        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
+    ) -> "OddEvenFactor":
         """Per round, with s its distance: `E_i = A_{i,i-s} A_{i-s,i-s}^-1`, `G_i = A_{i,i+s} A_{i+s,i+s}^-1`.
 
         Then `A_ii -= E_i A_{i-s,i} + G_i A_{i+s,i}` and the new coupling at 2s is `-E_i A_{i-s,i-2s}`.
@@ -33,15 +43,16 @@ class OddEvenElimination(AbstractTridiagonalSolver):
         def one_round(blocks, distance):
             diagonal, lower = blocks
             upper = transpose(jnp.roll(lower, -distance, axis=0))
-            gains = ldl_solve(ldl_factor(diagonal), jnp.concatenate([upper, lower], axis=-1))
+            gains = ldl_solve(pivots.factor(diagonal), jnp.concatenate([upper, lower], axis=-1))
             before = transpose(jnp.roll(gains[..., :k], distance, axis=0))
             after = transpose(jnp.roll(gains[..., k:], -distance, axis=0))
             diagonal = symmetrise(diagonal - matmul(before, transpose(lower)) - matmul(after, transpose(upper)))
             lower = -matmul(before, jnp.roll(lower, distance, axis=0))
             return (diagonal, lower), (before, after)
 
-        (diagonal, _), (before, after) = lax.scan(one_round, (diagonal, lower), _distances(len(diagonal)))
-        return OddEvenFactor(before, after, ldl_factor(diagonal))
+        span = len(diagonal) if self.longest is None else min(self.longest, len(diagonal))
+        (diagonal, _), (before, after) = lax.scan(one_round, (diagonal, lower), _distances(span))
+        return OddEvenFactor(before, after, pivots.factor(diagonal))
 
 
 class OddEvenFactor(AbstractTridiagonalFactor):
@@ -59,7 +70,7 @@ class OddEvenFactor(AbstractTridiagonalFactor):
             b_before, b_after = jnp.roll(b, distance, axis=0), jnp.roll(b, -distance, axis=0)
             return b - matmul(before, b_before) - matmul(after, b_after), None
 
-        b, _ = lax.scan(one_round, b, (self.before, self.after, _distances(len(b))))
+        b, _ = lax.scan(one_round, b, (self.before, self.after, 2 ** jnp.arange(len(self.before))))
         return ldl_solve(self.pivots, b)
 
 

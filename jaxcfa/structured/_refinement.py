@@ -3,6 +3,7 @@
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from ._small_spd import STRICT, PivotRule
 from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, tridiagonal_product
 
 
@@ -16,12 +17,17 @@ class Refined(AbstractTridiagonalSolver):
     solver: AbstractTridiagonalSolver
     steps: int = eqx.field(static=True, default=1)
 
+    def within(self, longest: int) -> "Refined":
+        return Refined(self.solver.within(longest), self.steps)
+
     def __check_init__(self):
         if self.steps < 0:
             raise ValueError(f"The number of steps must not be negative, got steps={self.steps}.")
 
-    def factor(self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"]) -> "RefinedFactor":
-        return RefinedFactor(diagonal, lower, self.solver.factor(diagonal, lower), self.steps)
+    def factor(
+        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
+    ) -> "RefinedFactor":
+        return RefinedFactor(diagonal, lower, self.solver.factor(diagonal, lower, pivots), self.steps)
 
 
 class RefinedFactor(AbstractTridiagonalFactor):

@@ -138,7 +138,11 @@ class Doubling(AbstractParallelSchedule):
 
     O(n log n) work and O(log n) depth, on trees the logarithm of the depth. All rounds have the same shapes, so they
     are one loop body: the program does not grow with n.
+
+    **Fields:** `longest`: how many elements a product spans at most, if `combine` starts anew after so many.
     """
+
+    longest: int | None = eqx.field(static=True, default=None)
 
     def prefix(self, combine: Combine, elements: Element) -> Element:
         n = common_length(elements)
@@ -148,7 +152,8 @@ class Doubling(AbstractParallelSchedule):
             before = jax.tree.map(lambda x: jnp.roll(x, distance, axis=0), reached)
             return select(jnp.arange(n) >= distance, jax.vmap(combine)(before, reached), reached)
 
-        return lax.fori_loop(0, doubling_rounds(n), one_round, elements)
+        span = n if self.longest is None else min(self.longest, n)
+        return lax.fori_loop(0, doubling_rounds(span), one_round, elements)
 
 
 SEQUENTIAL = Sequential()

@@ -25,21 +25,23 @@ class LDL(eqx.Module):
     pivots: Float[Array, "*batch k"]
 
 
-def ldl_factor(matrix: Float[Array, "*batch k k"], floor: Float[Array, "*#batch k"] | float = 0.0) -> LDL:
+def ldl_factor(
+    matrix: Float[Array, "*batch k k"], floor: Float[Array, "*#batch k"] | float = 0.0, instead: float = jnp.nan
+) -> LDL:
     """LDL^T factorisation without pivoting, for symmetric positive definite matrices.
 
-    Pivots that are not above their `floor`, for each or for all, become NaN, so that a singular matrix cannot give a
-    finite wrong answer.
+    Pivots that are not above their `floor`, for each or for all, become `instead`: NaN, so that a singular matrix
+    cannot give a finite wrong answer.
     """
     k = matrix.shape[-1]
     if k == 0:
         return LDL(matrix, jnp.zeros(matrix.shape[:-1], matrix.dtype))
     if k > LARGEST_UNROLLED:
-        return _factor_by_library(matrix, floor)
+        return _factor_by_library(matrix, floor, instead)
     floor = jnp.broadcast_to(floor, matrix.shape[:-1])
     rest, columns, pivots = matrix, [], []
     for i in range(k):
-        pivots.append(_checked(rest[..., i, i], floor[..., i]))
+        pivots.append(_checked(rest[..., i, i], floor[..., i], instead))
         columns.append(rest[..., :, i] / pivots[-1][..., None])
         if i + 1 < k:
             rest = rest - columns[-1][..., :, None] * rest[..., None, i, :]
@@ -60,6 +62,30 @@ def ldl_solve(
     return _back_substitute(factor, _forward_substitute(factor.lower, b))
 
 
+class PivotRule(eqx.Module):
+    """What solvers do with pivots that are not positive.
+
+    **Fields:** `floor`: multiple of the machine epsilon that a pivot must exceed; `instead`: what replaces it.
+    """
+
+    floor: float = eqx.field(static=True)
+    instead: float = eqx.field(static=True)
+
+    def factor(self, matrix: Float[Array, "*batch k k"]) -> LDL:
+        """`ldl_factor` by this rule."""
+        return ldl_factor(matrix, self.floor * float(jnp.finfo(matrix.dtype).eps), self.instead)
+
+
+STRICT = PivotRule(0.0, float("nan"))
+"""Only positive definite matrices; others give NaN."""
+
+PINNING = PivotRule(8.0, 1e6)
+"""For matrices of unit diagonal. An unknown whose pivot is lost in rounding is held at almost zero.
+
+Where the right-hand side does not excite it, that is right; whoever uses this must look at the residual.
+"""
+
+
 def spd_solve(
     matrix: Float[Array, "*batch k k"], b: Float[Array, "*batch k"] | Float[Array, "*batch k m"]
 ) -> Float[Array, "*batch k"] | Float[Array, "*batch k m"]:
@@ -73,8 +99,8 @@ def spd_inverse(matrix: Float[Array, "*batch k k"]) -> Float[Array, "*batch k k"
     return spd_solve(matrix, identity)
 
 
-def _checked(pivots: Array, floor: Array | float) -> Array:
-    return jnp.where(pivots > floor, pivots, jnp.nan)
+def _checked(pivots: Array, floor: Array | float, instead: float) -> Array:
+    return jnp.where(pivots > floor, pivots, instead)
 
 
 def _forward_substitute(lower: Array, b: Array) -> list[Array]:
@@ -97,10 +123,10 @@ def _back_substitute(factor: LDL, y: list[Array]) -> Array:
     return jnp.stack(x[::-1], axis=-2)
 
 
-def _factor_by_library(matrix: Array, floor: Array | float) -> LDL:
+def _factor_by_library(matrix: Array, floor: Array | float, instead: float) -> LDL:
     cholesky = jnp.linalg.cholesky(matrix, symmetrize_input=False)
     roots = jnp.diagonal(cholesky, axis1=-2, axis2=-1)
-    return LDL(cholesky / roots[..., None, :], _checked(roots**2, floor))
+    return LDL(cholesky / roots[..., None, :], _checked(roots**2, floor, instead))
 
 
 def _solve_by_library(factor: LDL, b: Array) -> Array:

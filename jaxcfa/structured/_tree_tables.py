@@ -91,7 +91,7 @@ def levels(parents: np.ndarray) -> Levels:
 
 def heavy_paths(parents: np.ndarray) -> HeavyPaths:
     """The nodes by heavy path."""
-    heavy = _heavy_children(parents)
+    heavy = heavy_children(parents)
     layers: list[list[list[int]]] = []
     layer_of = [0] * len(parents)
     for head, parent in enumerate(parents.tolist()):
@@ -111,7 +111,7 @@ def heavy_paths(parents: np.ndarray) -> HeavyPaths:
     return HeavyPaths(nodes, heads, max((len(path) for paths in layers for path in paths), default=0))
 
 
-def _heavy_children(parents: np.ndarray) -> list[int]:
+def heavy_children(parents: np.ndarray) -> list[int]:
     """Every node's child with the largest subtree, -1 for leaves."""
     sizes = subtree_sizes(parents).tolist()
     heavy = [-1] * len(parents)

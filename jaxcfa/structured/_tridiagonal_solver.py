@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from .._small import transpose
 from ._products import following, matmul, previous
+from ._small_spd import STRICT, PivotRule
 
 
 class AbstractTridiagonalFactor(eqx.Module):
@@ -26,8 +27,17 @@ class AbstractTridiagonalSolver(eqx.Module):
     """
 
     @abc.abstractmethod
-    def factor(self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"]) -> AbstractTridiagonalFactor:
-        """Factorises the matrix with the blocks `A_ii = diagonal[i]`, `A_{i,i-1} = lower[i]`; `lower[0]` is zero."""
+    def factor(
+        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
+    ) -> AbstractTridiagonalFactor:
+        """Factorises the matrix with the blocks `A_ii = diagonal[i]`, `A_{i,i-1} = lower[i]`; `lower[0]` is zero.
+
+        Blocks are factorised by `pivots.factor`.
+        """
+
+    def within(self, longest: int) -> "AbstractTridiagonalSolver":
+        """The solver for matrices in which no more than `longest` successive blocks are coupled; may do less work."""
+        return self
 
 
 def tridiagonal_product(
