@@ -43,6 +43,7 @@ from .kinematics import (
     body_velocities as body_velocities,
     forward_kinematics as forward_kinematics,
     frame_pose as frame_pose,
+    generalized_forces as generalized_forces,
     jacobian as jacobian,
     jacobian_dot_v as jacobian_dot_v,
 )

@@ -7,13 +7,14 @@ from jaxtyping import Array
 from .model import Model
 
 _CONFIGURATIONS = ("q", "q0", "q1")
+_WRENCHES = ("f_ext", "wrenches")
 
 
 def as_arrays(model: Model, **arguments) -> list[Array]:
     """The arguments as arrays of the shapes that the model demands, of one floating-point type.
 
-    Names say what is expected: `q`, `q0`, `q1` (nq,); `f_ext` (nb, 6), zero where `None`; any other (nv,). The type
-    is what JAX promotes the model's and the arguments' to; integers count as the model's.
+    Names say what is expected: `q`, `q0`, `q1` (nq,); `f_ext` (zero where `None`) and `wrenches` (nb, 6); any other
+    (nv,). The type is what JAX promotes the model's and the arguments' to; integers count as the model's.
 
     **Raises:** `ValueError` naming the argument, its shape, the expected one and, for a batch, the remedy.
     """
@@ -44,7 +45,7 @@ def _as_array(model: Model, name: str, value) -> Array:
 def _expected(model: Model, name: str) -> tuple[tuple[int, ...], str]:
     if name in _CONFIGURATIONS:
         return (model.nq,), "(nq,)"
-    if name == "f_ext":
+    if name in _WRENCHES:
         return (model.nb, 6), "(nb, 6)"
     return (model.nv,), "(nv,)"
 

@@ -143,7 +143,7 @@ def world_inertias(model: Model, pose: Transform) -> Inertia:
     return model.spatial_inertia.rotated(pose.rotation)
 
 
-def bias_wrench(inertia: Inertia, angular: Float[Array, "3"], f_ext: Float[Array, "6"]) -> Float[Array, "6"]:
+def bias_wrench(inertia: Inertia, angular: Float[Array, "*n 3"], f_ext: Float[Array, "*n 6"]) -> Float[Array, "*n 6"]:
     """`p` in a body's equation of motion `F = I A + p`: gyroscopic less external wrench.
 
     `p = [w x (J w); w x (w x h)] - f_ext` (Newton and Euler, about the body's origin).

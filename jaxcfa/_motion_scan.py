@@ -1,4 +1,4 @@
-"""Motions of all bodies by scans: `_motion.sweep_motions` without its loop over bodies.
+"""Poses and motions of all bodies by scans: what `_motion` does by loops over bodies.
 
 Rotations are cumulative products and all else cumulative sums, because vectors are in world axes about the bodies' own
 origins. Angular parts come first; linear parts use those (Yang, Wu & Pan 2016, sec. II, in other coordinates).
@@ -8,12 +8,34 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._motion import BodyMotion, advance, local_poses
+from ._motion import BodyMotion, Poses, advance, local_poses, poses, split_bodies, velocities
 from ._small import cross, matmul, matvec
-from .model import Model, map_joints, pad_dofs, padded_motion_subspace
-from .spatial import pack, rotate_columns
-from .structured import AbstractSchedule
+from .model import Model, MotionSubspace, map_joints, motion_subspace_blocks, pad_dofs, padded_motion_subspace
+from .spatial import Transform, pack, rotate_columns
+from .structured import AbstractSchedule, Sequential
 from .structured._tree_scan import from_parents, sum_of_children
+
+
+def poses_by(schedule: AbstractSchedule, model: Model, q: Float[Array, "nq"]) -> Poses:
+    """Where all bodies are."""
+    if isinstance(schedule, Sequential):
+        return poses(model, q)
+    tree, local = model.topology.schedule, local_poses(model, q)
+    rotation = schedule.outward(tree, matmul, local.rotation)
+    offset = matvec(from_parents(tree, rotation, jnp.eye(3, dtype=q.dtype)), local.translation)
+    rotations = split_bodies(model, rotation)
+    blocks = tuple(map(rotate_columns, rotations, motion_subspace_blocks(model, q)))
+    pose = Transform(rotation, schedule.ancestor_sum(tree, offset))
+    return Poses(pose, offset, MotionSubspace(blocks, model))
+
+
+def velocities_by(
+    schedule: AbstractSchedule, model: Model, where: Poses, v: Float[Array, "nv"]
+) -> Float[Array, "nb 6"]:
+    """Velocities of all bodies."""
+    if isinstance(schedule, Sequential):
+        return velocities(model, where, v)
+    return scan_velocities(model, where.offset, where.subspace.mv(v), schedule)
 
 
 def scan_motions(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule) -> BodyMotion:

@@ -5,32 +5,37 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ._arguments import as_arrays
-from ._motion import BodyMotion, poses, sweep_motions, velocities
+from ._defaults import choose_schedule
+from ._motion import BodyMotion, sweep_motions
+from ._motion_scan import poses_by, scan_accelerations, scan_motions, scan_wrenches, velocities_by
 from ._small import cross, matvec
-from ._types import ConfigurationLike, VelocityLike
-from .model import Model, split_dofs
+from ._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
+from .model import Model, pad_dofs, split_dofs
 from .spatial import Transform, pack, shift_motion
+from .structured import AbstractSchedule, Sequential
 
 # A traced number, so that one compiled function serves all bodies and frames.
 BodyNumber = int | Int[Array, ""]
 
 
-def forward_kinematics(model: Model, q: ConfigurationLike) -> Transform:
+def forward_kinematics(model: Model, q: ConfigurationLike, schedule: AbstractSchedule | None = None) -> Transform:
     """Poses of all bodies in the world.
 
     **Arguments:** `q` (nq,) [rad, m]. **Returns:** a `Transform` with leading axis nb.
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    return _forward_kinematics(model, *as_arrays(model, q=q))
+    return _forward_kinematics(model, *as_arrays(model, q=q), choose_schedule(model, schedule))
 
 
 @jax.jit
-def _forward_kinematics(model: Model, q: Float[Array, "nq"]) -> Transform:
-    return poses(model, q).pose
+def _forward_kinematics(model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule) -> Transform:
+    return poses_by(schedule, model, q).pose
 
 
-def frame_pose(model: Model, q: ConfigurationLike, frame_or_body: str | int) -> Transform:
+def frame_pose(
+    model: Model, q: ConfigurationLike, frame_or_body: str | int, schedule: AbstractSchedule | None = None
+) -> Transform:
     """Pose of a frame or body in the world.
 
     **Arguments:** `q` (nq,); `frame_or_body`: name of a frame or body, or number of a body (-1 is the world).
@@ -39,29 +44,36 @@ def frame_pose(model: Model, q: ConfigurationLike, frame_or_body: str | int) -> 
     """
     (q,) = as_arrays(model, q=q)
     body, placement = model.locate(frame_or_body)
-    return _frame_pose(model, q, body, placement)
+    return _frame_pose(model, q, body, placement, choose_schedule(model, schedule))
 
 
 @jax.jit
-def _frame_pose(model: Model, q: Float[Array, "nq"], body: BodyNumber, placement: Transform) -> Transform:
-    return _pose_of(poses(model, q).pose, body) @ placement
+def _frame_pose(
+    model: Model, q: Float[Array, "nq"], body: BodyNumber, placement: Transform, schedule: AbstractSchedule
+) -> Transform:
+    return _pose_of(poses_by(schedule, model, q).pose, body) @ placement
 
 
-def body_velocities(model: Model, q: ConfigurationLike, v: VelocityLike) -> Float[Array, "nb 6"]:
+def body_velocities(
+    model: Model, q: ConfigurationLike, v: VelocityLike, schedule: AbstractSchedule | None = None
+) -> Float[Array, "nb 6"]:
     """Velocities of all bodies: `[angular velocity; velocity of the body's origin]` in world axes [rad/s, m/s].
 
     **Arguments:** `q` (nq,), `v` (nv,). **Raises:** `ValueError` for a wrong shape.
     """
-    return _body_velocities(model, *as_arrays(model, q=q, v=v))
+    return _body_velocities(model, *as_arrays(model, q=q, v=v), choose_schedule(model, schedule))
 
 
 @jax.jit
-def _body_velocities(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
-    where = poses(model, q)
-    return velocities(model, where, v)
+def _body_velocities(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule
+) -> Float[Array, "nb 6"]:
+    return velocities_by(schedule, model, poses_by(schedule, model, q), v)
 
 
-def body_accelerations(model: Model, q: ConfigurationLike, v: VelocityLike, qdd: VelocityLike) -> Float[Array, "nb 6"]:
+def body_accelerations(
+    model: Model, q: ConfigurationLike, v: VelocityLike, qdd: VelocityLike, schedule: AbstractSchedule | None = None
+) -> Float[Array, "nb 6"]:
     """Accelerations of all bodies: `[angular acceleration; acceleration of the body's origin]` in world axes.
 
     These are classical accelerations (time derivatives of `body_velocities`), in [rad/s^2, m/s^2]; gravity is not
@@ -69,29 +81,36 @@ def body_accelerations(model: Model, q: ConfigurationLike, v: VelocityLike, qdd:
 
     **Arguments:** `q` (nq,), `v` (nv,), `qdd` (nv,). **Raises:** `ValueError` for a wrong shape.
     """
-    return _body_accelerations(model, *as_arrays(model, q=q, v=v, qdd=qdd))
+    return _body_accelerations(model, *as_arrays(model, q=q, v=v, qdd=qdd), choose_schedule(model, schedule))
 
 
 @jax.jit
 def _body_accelerations(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], qdd: Float[Array, "nv"]
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], qdd: Float[Array, "nv"], schedule: AbstractSchedule
 ) -> Float[Array, "nb 6"]:
-    return jnp.concatenate([acceleration for acceleration, *_ in _accelerations(model, q, v, qdd)])
+    return _accelerations(model, q, v, qdd, schedule)[0]
 
 
 def _accelerations(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], qdd: Float[Array, "nv"]
-) -> list[tuple[Array, Array, Array]]:
-    """Accelerations, rotations and angular velocities of all bodies, by segment."""
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], qdd: Float[Array, "nv"], schedule: AbstractSchedule
+) -> tuple[Float[Array, "nb 6"], Float[Array, "nb 3 3"], Float[Array, "nb 3"]]:
+    """Accelerations, rotations and angular velocities of all bodies."""
 
     def visit(parent: Array, motion: BodyMotion, qdd: Array):
         acceleration = motion.acceleration(parent, qdd)
         return acceleration, (acceleration, motion.rotation, motion.angular)
 
-    return sweep_motions(model, q, v, visit, jnp.zeros(6, q.dtype), split_dofs(model, qdd))
+    base = jnp.zeros(6, q.dtype)
+    if isinstance(schedule, Sequential):
+        segments = sweep_motions(model, q, v, visit, base, split_dofs(model, qdd))
+        return jax.tree.map(lambda *x: jnp.concatenate(x), *segments)
+    motion = scan_motions(model, q, v, schedule)
+    return scan_accelerations(model, motion, pad_dofs(model, qdd), base, schedule), motion.rotation, motion.angular
 
 
-def jacobian(model: Model, q: ConfigurationLike, frame_or_body: str | int) -> Float[Array, "6 nv"]:
+def jacobian(
+    model: Model, q: ConfigurationLike, frame_or_body: str | int, schedule: AbstractSchedule | None = None
+) -> Float[Array, "6 nv"]:
     """Jacobian of a frame or body: `J v = [angular velocity; velocity of the frame's origin]` in world axes.
 
     **Arguments:** `q` (nq,); `frame_or_body`: name of a frame or body, or number of a body (-1 is the world).
@@ -100,21 +119,32 @@ def jacobian(model: Model, q: ConfigurationLike, frame_or_body: str | int) -> Fl
     """
     (q,) = as_arrays(model, q=q)
     body, placement = model.locate(frame_or_body)
-    return _jacobian(model, q, body, placement, _supporting_dofs(model, body))
+    return _jacobian(model, q, body, placement, _supporting_dofs(model, body), choose_schedule(model, schedule))
 
 
 @jax.jit
 def _jacobian(
-    model: Model, q: Float[Array, "nq"], body: BodyNumber, placement: Transform, support: Bool[Array, "nv"]
+    model: Model,
+    q: Float[Array, "nq"],
+    body: BodyNumber,
+    placement: Transform,
+    support: Bool[Array, "nv"],
+    schedule: AbstractSchedule,
 ) -> Float[Array, "6 nv"]:
-    where = poses(model, q)
+    where = poses_by(schedule, model, q)
     point = _pose_of(where.pose, body).apply(placement.translation)
     origins = where.pose.translation[model.topology.dof_bodies]
     columns = shift_motion(where.subspace.columns(), point - origins)
     return jnp.where(support[:, None], columns, 0).T
 
 
-def jacobian_dot_v(model: Model, q: ConfigurationLike, v: VelocityLike, frame_or_body: str | int) -> Float[Array, "6"]:
+def jacobian_dot_v(
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    frame_or_body: str | int,
+    schedule: AbstractSchedule | None = None,
+) -> Float[Array, "6"]:
     """`(dJ/dt) v` of `jacobian`: the classical acceleration of the frame at zero joint acceleration.
 
     **Arguments:** `q` (nq,), `v` (nv,); `frame_or_body` as for `jacobian`.
@@ -123,18 +153,46 @@ def jacobian_dot_v(model: Model, q: ConfigurationLike, v: VelocityLike, frame_or
     """
     q, v = as_arrays(model, q=q, v=v)
     body, placement = model.locate(frame_or_body)
-    return _jacobian_dot_v(model, q, v, body, placement)
+    return _jacobian_dot_v(model, q, v, body, placement, choose_schedule(model, schedule))
 
 
 @jax.jit
 def _jacobian_dot_v(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], body: BodyNumber, placement: Transform
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    body: BodyNumber,
+    placement: Transform,
+    schedule: AbstractSchedule,
 ) -> Float[Array, "6"]:
-    segments = _accelerations(model, q, v, jnp.zeros_like(v))
-    acceleration, rotation, angular = jax.tree.map(lambda *x: _row(jnp.concatenate(x), body), *segments)
+    everywhere = _accelerations(model, q, v, jnp.zeros_like(v), schedule)
+    acceleration, rotation, angular = (_row(x, body) for x in everywhere)
     lever = matvec(rotation, placement.translation)
     alpha, origin = acceleration[:3], acceleration[3:]
     return pack(alpha, origin + cross(alpha, lever) + cross(angular, cross(angular, lever)))
+
+
+def generalized_forces(
+    model: Model, q: ConfigurationLike, wrenches: BodyForcesLike, schedule: AbstractSchedule | None = None
+) -> Velocity:
+    """Joint torques and forces equivalent to wrenches on the bodies: `sum of J_i^T w_i`, the transpose of `J v`.
+
+    The product with the Jacobians of all bodies at once, none of which is formed; `body_velocities` is the other one.
+
+    **Arguments:** `q` (nq,); `wrenches` (nb, 6): `[moment; force]` on each body, world axes, at its origin [N m, N].
+
+    **Returns:** (nv,) [N m, N]. **Raises:** `ValueError` for a wrong shape.
+    """
+    q, wrenches = as_arrays(model, q=q, wrenches=wrenches)
+    return _generalized_forces(model, q, wrenches, choose_schedule(model, schedule))
+
+
+@jax.jit
+def _generalized_forces(
+    model: Model, q: Float[Array, "nq"], wrenches: Float[Array, "nb 6"], schedule: AbstractSchedule
+) -> Velocity:
+    where = poses_by(schedule, model, q)
+    return where.subspace.transpose_mv(scan_wrenches(model, where.offset, wrenches, schedule))
 
 
 def _supporting_dofs(model: Model, body: int) -> Bool[Array, "nv"]:

@@ -1,7 +1,5 @@
 """Forward dynamics by the articulated-body algorithm."""
 
-from typing import Literal
-
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -34,7 +32,7 @@ class ABA(AbstractForwardDynamics):
     every joint to move some inertia of its own body, or armature.
     """
 
-    schedule: Literal["sequential", "hybrid", "scan"] = eqx.field(static=True, default="sequential")
+    schedule: str = eqx.field(static=True, default="sequential")
 
     def __check_init__(self):
         if self.schedule not in _SCHEDULES:

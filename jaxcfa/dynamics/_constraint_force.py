@@ -1,7 +1,5 @@
 """Forward dynamics by the constraint force algorithm."""
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -145,7 +143,10 @@ class CFA(AbstractForwardDynamics):
         def residual(y: Array) -> Array:
             return -matvec(transpose(system.own), accelerations(wrenches(y))[1]) - matvec(system.extra, y)
 
-        y = _iterate(lambda r: factor.solve(r[..., None])[..., 0], residual, given, 1 + self.refinements)
+        y = jnp.zeros_like(given)
+        rounding = 100 * jnp.finfo(given.dtype).eps * jnp.max(jnp.abs(accelerations(given)[1]))
+        y = lax.fori_loop(0, 1 + self.refinements, lambda _, y: y + factor.solve(residual(y)[..., None])[..., 0], y)
+        y = _unless_lost(y, residual(jnp.zeros_like(y)), residual(y), rounding)
         wrench = wrenches(y)
         acceleration, relative = accelerations(wrench)
         return matvec(transpose(active), relative), wrench, acceleration
@@ -205,18 +206,16 @@ class Bodies(eqx.Module):
         return eqx.tree_at(lambda b: (b.inertia, b.compliance, b.bias), self, changes)
 
 
-def _iterate(
-    solve: Callable[[Array], Array], residual: Callable[[Array], Array], like: Float[Array, "nb 6"], steps: int
+def _unless_lost(
+    y: Float[Array, "nb 6"], before: Float[Array, "nb 6"], after: Float[Array, "nb 6"], rounding: Float[Array, ""]
 ) -> Float[Array, "nb 6"]:
-    """`y += solve(residual(y))` from zero; NaN where that did not converge.
+    """NaN where the residuals before and after the iteration say that it did not converge.
 
     Then the matrix is singular but for rounding, in a direction that matters. Bending a long chain whose axes are
     parallel is such a direction in float32; as long as nothing bends it, it does not matter.
     """
-    nothing = jnp.zeros_like(like)
-    y = lax.fori_loop(0, steps, lambda _, y: y + solve(residual(y)), nothing)
-    before, after = (jnp.max(jnp.abs(residual(x))) for x in (nothing, y))
-    return jnp.where(after <= _CONVERGED * before, y, jnp.nan)
+    before, after = jnp.max(jnp.abs(before)), jnp.max(jnp.abs(after))
+    return jnp.where(after <= jnp.maximum(_CONVERGED * before, rounding), y, jnp.nan)
 
 
 def _joint_bases(

@@ -8,6 +8,7 @@
   and `Refined` around any of these.
 - Systems on the edges of a tree: `EdgeSystem` with the solvers `ChainsAndNodes`, `LeafToRoot`, `Dense`.
 - Riccati recursions: `TwoPort` and their `star_product`, for any schedule.
+- `change_of_basis`: what a constraint leaves free, and what it takes.
 - Small symmetric positive definite systems: `ldl_factor`, `ldl_solve`, `spd_solve`, `spd_inverse`.
 """
 
@@ -19,6 +20,7 @@ from ._block_tridiagonal import (
     FactoredBlockTridiagonal as FactoredBlockTridiagonal,
 )
 from ._chains_and_nodes import ChainsAndNodes as ChainsAndNodes
+from ._change_of_basis import ReciprocalBases as ReciprocalBases, change_of_basis as change_of_basis
 from ._cyclic_reduction import CyclicReduction as CyclicReduction
 from ._edge_system import AbstractEdgeSolver as AbstractEdgeSolver, Dense as Dense, EdgeSystem as EdgeSystem
 from ._leaf_to_root import LeafToRoot as LeafToRoot

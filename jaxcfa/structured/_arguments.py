@@ -11,7 +11,7 @@ _BATCH = "Functions are for one system; batch them with jax.vmap."
 
 def as_blocks(name: str, value: ArrayLike) -> Float[Array, "n k k"]:
     """A stack of square blocks, or `ValueError`."""
-    array = _as_floating(value)
+    array = as_floating(value)
     if array.ndim != 3 or array.shape[1] != array.shape[2]:
         raise ValueError(f"{name} must be square blocks of shape (n, k, k), got {array.shape}. {_BATCH}")
     return array
@@ -24,7 +24,7 @@ def as_columns(
 
     They have the type that JAX promotes that of the blocks and of the value to.
     """
-    array = _as_floating(value)
+    array = as_floating(value)
     n, k, _ = blocks.shape
     if array.shape[:2] != (n, k) or array.ndim not in (2, 3):
         raise ValueError(
@@ -37,6 +37,7 @@ def as_columns(
     return array, lambda x: x
 
 
-def _as_floating(value: ArrayLike) -> Array:
+def as_floating(value: ArrayLike) -> Array:
+    """An array of floating-point numbers; integers become such of JAX's default precision."""
     array = jnp.asarray(value)
     return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)

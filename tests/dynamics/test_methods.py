@@ -1,0 +1,319 @@
+"""Every algorithm for forward dynamics against the sequential articulated-body algorithm, and inverse dynamics."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close, quick_options
+from jaxcfa import ABA, CFA, JSI
+from jaxcfa.joints import Revolute
+from jaxcfa.structured import (
+    AncestorMask,
+    BlockLDL,
+    ChainsAndNodes,
+    Chunked,
+    CyclicReduction,
+    Dense,
+    Doubling,
+    LeafToRoot,
+    Levels,
+    OddEvenElimination,
+    Refined,
+)
+from mechanisms import NAMES, mechanism, random_state
+from program_size import equations, loop_trips
+
+METHODS = {
+    "CFA by odd-even elimination": CFA(),
+    "CFA by cyclic reduction": CFA(CyclicReduction(levels=1)),
+    "CFA by block LDL": CFA(BlockLDL()),
+    "CFA from leaves to roots": CFA(LeafToRoot()),
+    "CFA with side branches": CFA(side_branches=3),
+    "JSI": JSI(),
+    "hybrid ABA": ABA("hybrid"),
+    "scanned ABA": ABA("scan"),
+}
+PARALLEL = ("CFA by odd-even elimination", "CFA by cyclic reduction", "scanned ABA")
+
+
+@functools.cache
+def compiled(method):
+    return jax.jit(
+        lambda model, q, v, tau, f_ext: jaxcfa.joint_reactions(model, q, v, tau, f_ext, method),
+        compiler_options=quick_options(),
+    )
+
+
+def reference(model, q, v, tau, f_ext):
+    return compiled(ABA())(model, q, v, tau, f_ext)
+
+
+def joint_wrenches(model, q, v, qdd, f_ext):
+    """By inverse dynamics body by body: rates of momentum of all that a joint carries, about the body's origin."""
+    pose = jaxcfa.forward_kinematics(model, q)
+    rotation, origin = np.asarray(pose.rotation), np.asarray(pose.translation)
+    angular = np.asarray(jaxcfa.body_velocities(model, q, v))[:, :3]
+    acceleration = np.asarray(jaxcfa.body_accelerations(model, q, v, qdd))
+    total = -np.asarray(f_ext).copy()
+    for body in reversed(range(model.nb)):
+        inertia = rotation[body] @ np.asarray(model.inertia[body]) @ rotation[body].T
+        lever, w, alpha = rotation[body] @ np.asarray(model.com[body]), angular[body], acceleration[body, :3]
+        com = acceleration[body, 3:] + np.cross(alpha, lever) + np.cross(w, np.cross(w, lever))
+        force = float(model.mass[body]) * (com - np.asarray(model.gravity))
+        total[body, 3:] += force
+        total[body, :3] += inertia @ alpha + np.cross(w, inertia @ w) + np.cross(lever, force)
+        parent = model.topology.parents[body]
+        if parent >= 0:
+            total[parent, 3:] += total[body, 3:]
+            total[parent, :3] += total[body, :3] + np.cross(origin[body] - origin[parent], total[body, 3:])
+    return total
+
+
+@pytest.mark.parametrize("name", [*NAMES, "free body"])
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_agree(method, name):
+    model = mechanism(name)
+    q, v, tau, f_ext = random_state(model)
+    qdd, wrenches = compiled(METHODS[method])(model, q, v, tau, f_ext)
+    expected, expected_wrenches = reference(model, q, v, tau, f_ext)
+    assert_close(qdd, expected, 1e-11)
+    assert_close(wrenches, expected_wrenches, 1e-11)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reactions_are_rates_of_momentum(name):
+    model = mechanism(name)
+    q, v, tau, f_ext = random_state(model)
+    qdd, wrenches = reference(model, q, v, tau, f_ext)
+    assert_close(wrenches, joint_wrenches(model, q, v, qdd, f_ext))
+    along = jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext) - model.armature * qdd
+    assert_close(along, tau - model.armature * qdd)
+
+
+@pytest.mark.parametrize("method", ["CFA by odd-even elimination", "CFA from leaves to roots", "JSI", "scanned ABA"])
+def test_single_precision(method):
+    model = mechanism("humanoid-like", "float32")
+    state = random_state(model)
+    qdd, wrenches = compiled(METHODS[method])(model, *state)
+    assert qdd.dtype == wrenches.dtype == np.float32
+    double = jaxcfa.joint_reactions(mechanism("humanoid-like"), *(np.asarray(x, np.float64) for x in state))
+    assert_close((qdd, wrenches), double, 3e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("floating_base", [False, True])
+@pytest.mark.parametrize("branching", [0.0, 0.4])
+@pytest.mark.parametrize("method", METHODS)
+def test_sixty_four_bodies(method, branching, floating_base, key):
+    model = jaxcfa.random_tree(64, key, branching=branching, floating_base=floating_base, armature=0.02)
+    q, v, tau, f_ext = random_state(model)
+    found = compiled(METHODS[method])(model, q, v, tau, f_ext)
+    assert_close(found, reference(model, q, v, tau, f_ext), 1e-10)
+
+
+def long_chain(n, kind, dtype):
+    rng = np.random.default_rng(0)
+    axes = rng.normal(size=(n, 3)) if kind == "random axes" else np.tile([0.0, 1.0, 0.0], (n, 1))
+    model = jaxcfa.chain(n, axes=axes / np.linalg.norm(axes, axis=1, keepdims=True), dtype=dtype)
+    state = 0.0 if kind == "straight" else 1.0
+    q, v, tau = (scale * rng.normal(size=n) for scale in (state * 0.6, state / np.sqrt(n), 1.0))
+    return model, *(jnp.asarray(x.astype(np.float32), dtype) for x in (q, v, tau))
+
+
+@functools.cache
+def on_long_chain(n, kind, dtype, method):
+    model, q, v, tau = long_chain(n, kind, dtype)
+    return compiled(method)(model, q, v, tau, jnp.zeros((n, 6), dtype))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["random axes", "planar", "straight"])
+@pytest.mark.parametrize("method", [*PARALLEL, "CFA by block LDL", "CFA from leaves to roots", "hybrid ABA"])
+def test_long_chains(method, kind):
+    """1024 links. Single precision loses what the orientation of the last link loses, whatever the algorithm."""
+    expected = on_long_chain(1024, kind, "float64", ABA())
+    assert_close(on_long_chain(1024, kind, "float64", METHODS[method]), expected, 1e-10)
+    single = on_long_chain(1024, kind, "float32", METHODS[method])[0]
+    assert_close(single, expected[0], 5e-5 if kind == "random axes" else 1e-5)
+
+
+def test_bending_of_a_long_planar_chain_is_lost_in_single_precision():
+    """Gravity across the plane of motion: CFA's error says so, and what to do."""
+    model, q, v, tau = long_chain(256, "planar", "float32")
+    sideways = eqx.tree_at(lambda m: m.gravity, model, jnp.array([0.0, 9.81, 0.0], jnp.float32))
+    with pytest.raises(ValueError, match=r"CFA lost all digits .* Use ABA\(\), or float64"):
+        jaxcfa.forward_dynamics(sideways, q, v, tau, method=CFA())
+    assert np.all(np.isfinite(jaxcfa.forward_dynamics(model, q, v, tau, method=CFA())))
+
+
+@pytest.mark.parametrize("method", ["CFA by odd-even elimination", "JSI", "scanned ABA"])
+def test_derivatives_and_batches_of_models(method):
+    """In both modes, of accelerations and reactions, with respect to everything, for a batch of models."""
+    model = mechanism("humanoid-like")
+    q, v, tau, f_ext = random_state(model)
+    weights = random_state(model, 3)
+
+    def value(scale, method):
+        heavier = eqx.tree_at(lambda m: (m.mass, m.com, m.armature), model, replace_fn=lambda x: x * scale)
+        arguments = jaxcfa.integrate(model, q, (scale - 1) * weights.v), scale * v, scale * tau, scale * f_ext
+        qdd, wrenches = jaxcfa.joint_reactions(heavier, *arguments, method=method)
+        return jnp.vdot(qdd, weights.qdd) + jnp.vdot(wrenches, weights.f_ext)
+
+    @functools.partial(jax.jit, static_argnums=1, compiler_options=quick_options())
+    def both(scales, method):
+        reverse = jax.vmap(jax.value_and_grad(lambda s: value(s, method)))(scales)
+        forward = jax.jvp(lambda s: value(s, method), (scales[0],), (1.0,))[1]
+        return reverse, forward
+
+    scales = jnp.array([1.0, 1.2])
+    found, expected = both(scales, METHODS[method]), both(scales, ABA())
+    assert_close(found, expected, 1e-10)
+    (_, reverse), forward = expected
+    assert_close(reverse[0], forward, 1e-10)
+
+
+@pytest.mark.parametrize("method", [*PARALLEL, "hybrid ABA", "JSI"])
+def test_programs_do_not_grow(method):
+    def size(n):
+        model = jaxcfa.chain(n)
+        x = jnp.zeros(n)
+        return equations(lambda q: jaxcfa.forward_dynamics(model, q, q, q, method=METHODS[method]), x)
+
+    assert size(1000) == size(64)
+
+
+@pytest.mark.parametrize("method", PARALLEL)
+def test_number_of_steps_on_chains(method):
+    """Grows with the logarithm of the length: by the same number when that is squared."""
+
+    def trips(n):
+        model, x = jaxcfa.chain(n), jnp.zeros(n)
+        return loop_trips(lambda q: jaxcfa.forward_dynamics(model, q, q, q, method=METHODS[method]), x)
+
+    steps = [trips(2**k) for k in (4, 8, 12)]
+    assert steps[2] - steps[1] == steps[1] - steps[0]
+    assert steps[2] < 200
+
+
+@pytest.mark.parametrize("schedule", [Levels(), Doubling(), AncestorMask(), Chunked(4)], ids=str)
+@pytest.mark.parametrize("name", ["mixed tree", "forest"])
+def test_schedules_of_inverse_dynamics_and_kinematics(name, schedule):
+    model = mechanism(name)
+    q, v, qdd, f_ext = random_state(model)
+    last = model.nb - 1
+
+    @functools.partial(jax.jit, static_argnums=0, compiler_options=quick_options())
+    def everything(schedule):
+        return (
+            jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext, schedule),
+            jaxcfa.bias_forces(model, q, v, f_ext, schedule),
+            jaxcfa.forward_kinematics(model, q, schedule),
+            jaxcfa.body_velocities(model, q, v, schedule),
+            jaxcfa.body_accelerations(model, q, v, qdd, schedule),
+            jaxcfa.frame_pose(model, q, last, schedule),
+            jaxcfa.jacobian(model, q, last, schedule),
+            jaxcfa.jacobian_dot_v(model, q, v, last, schedule),
+            jaxcfa.generalized_forces(model, q, f_ext, schedule),
+        )
+
+    found, expected = everything(schedule), everything(None)
+    assert_close(found, expected, 1e-12)
+    bias = jaxcfa.bias_forces(model, q, v)
+    assert_close(expected[-1], bias - jaxcfa.bias_forces(model, q, v, f_ext))
+
+
+def test_derivatives_of_scanned_inverse_dynamics():
+    model = mechanism("mixed tree")
+    q, v, qdd, f_ext = random_state(model)
+
+    def value(model, q, v, qdd, f_ext, schedule):
+        return jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext, schedule) @ jnp.arange(1.0, 1.0 + model.nv)
+
+    @functools.partial(jax.jit, static_argnums=0, compiler_options=quick_options())
+    def gradient(schedule):
+        return jax.grad(value, argnums=(0, 1, 2, 3, 4))(model, q, v, qdd, f_ext, schedule)
+
+    assert_close(gradient(Doubling()), gradient(None))
+
+
+def with_massless(**wrist):
+    """An arm whose wrist is between two links, and massless unless it is given something."""
+    builder = jaxcfa.ModelBuilder()
+    link = {"mass": 1.0, "com": (0.5, 0.0, 0.0), "inertia": 0.1}
+    builder.add_body("upper", joint=Revolute((0, 1, 0)), **link)
+    builder.add_body("wrist", "upper", Revolute((0, 0, 1)), (1.0, 0.0, 0.0), **wrist)
+    builder.add_body("hand", "wrist", Revolute((0, 1, 0)), **link)
+    return builder.build()
+
+
+def test_bodies_without_inertia_are_named():
+    model, x = with_massless(), np.ones(3)
+    for method, message in ((CFA(), "positive definite inertia by itself, which body 'wrist' lacks. Use ABA"),):
+        for function in (jaxcfa.forward_dynamics, jaxcfa.joint_reactions):
+            with pytest.raises(ValueError, match=message):
+                function(model, x, x, x, method=method)
+            with pytest.raises(ValueError, match=message):
+                jax.jit(lambda q, m=method, f=function: f(model, q, q, q, method=m))(x)
+    with pytest.raises(ValueError, match="its own body, which that of body 'wrist' does not"):
+        jaxcfa.forward_dynamics(model, x, x, x, method=ABA("scan"))
+    expected = jaxcfa.forward_dynamics(model, x, x, x)
+    assert_close(jaxcfa.forward_dynamics(model, x, x, x, method=ABA("hybrid")), expected)
+    assert_close(jaxcfa.forward_dynamics(model, x, x, x, method=JSI()), expected)
+    with_armature = with_massless(armature=0.01)
+    found = jaxcfa.forward_dynamics(with_armature, x, x, x, method=ABA("scan"))
+    assert_close(found, jaxcfa.forward_dynamics(with_armature, x, x, x))
+
+
+def test_massless_bodies_may_be_on_side_branches():
+    """A camera's massless pan joint on the first of many links."""
+    builder = jaxcfa.ModelBuilder()
+    link = {"mass": 1.0, "com": (0.1, 0.2, 0.3), "inertia": (0.1, 0.2, 0.25)}
+    parent = None
+    for i in range(4):
+        builder.add_body(f"link{i}", parent, Revolute((0, 1, 0)), (1.0, 0.0, 0.0), **link)
+        parent = f"link{i}"
+    builder.add_body("pan", "link0", Revolute((0, 0, 1)), (0.0, 0.1, 0.0))
+    builder.add_body("camera", "pan", Revolute((0, 1, 0)), **link)
+    model = builder.build()
+    x = np.linspace(0.5, 1.0, 6)
+    with pytest.raises(ValueError, match="'pan'"):
+        jaxcfa.forward_dynamics(model, x, x, x, method=CFA())
+    expected = jaxcfa.joint_reactions(model, x, x, x)
+    assert_close(jaxcfa.joint_reactions(model, x, x, x, method=CFA(side_branches=2)), expected)
+
+
+def test_options_are_checked():
+    with pytest.raises(ValueError, match=r"one of 'sequential', 'hybrid', 'scan', got 'parallel'"):
+        eqx.Module.__call__ if False else ABA("parallel")
+    with pytest.raises(ValueError, match="must not be negative, got -1"):
+        CFA(side_branches=-1)
+    model = mechanism("straight chain")
+    with pytest.raises(ValueError, match=r"such as Doubling\(\)"):
+        jaxcfa._defaults.choose_schedule.__wrapped__(model, "scan")
+
+
+def test_solvers_can_be_given_whole():
+    model = mechanism("humanoid-like")
+    q, v, tau, _ = random_state(model)
+    expected = jaxcfa.forward_dynamics(model, q, v, tau)
+    for solver in (ChainsAndNodes(Refined(OddEvenElimination())), Dense()):
+        assert_close(compiled(CFA(solver))(model, q, v, tau, jnp.zeros((model.nb, 6)))[0], expected)
+
+
+def test_defaults():
+    """On CPUs the sequential algorithms; on accelerators the parallel one for deep mechanisms that allow it."""
+    deep, x = jaxcfa.chain(64), np.zeros(64)
+    assert jaxcfa.default_method(deep) == ABA()
+    assert_close(jaxcfa.forward_dynamics(deep, x, x, x), jaxcfa.aba(deep, x, x, x), 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax, "default_backend", lambda: "gpu")
+        assert jaxcfa.default_method(deep) == ABA("scan")
+        assert jaxcfa.default_schedule(deep) == Doubling()
+        assert jaxcfa.default_method(mechanism("humanoid-like")) == ABA()
+        massless = eqx.tree_at(lambda m: (m.mass, m.inertia), deep, (deep.mass.at[5].set(0), deep.inertia.at[5].set(0)))
+        assert jaxcfa.default_method(massless) == ABA()
