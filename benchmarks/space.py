@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 
 import jaxcfa
+from examples.space_robot import space_robot  # found in the repository's root, where benchmarks are run
 
 from .case import Case
 from .contestant import Contestant, of_functions, of_peers
 from .methods import Function
 from .problem import Problem, with_states
 from .settings import Settings
-from .space_robot import space_robot
 
 TITLE = "Forward dynamics of a free-floating robot with two arms of six joints"
 TIME_STEP = 2e-3  # s; the paper simulates 10 s in steps of 2 ms

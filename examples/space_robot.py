@@ -186,27 +186,29 @@ def orders(program, model):
     return np.log2(differences[0] / differences[1]), np.log2(energies[0] / energies[1])
 
 
-def plot(model, t, q, wrenches, difference, path):
-    """For each motion: the body, the joints of the right arm, the wrench on its first link, the methods' difference."""
+def plot(model, t, results, path):
+    """The body, the joints of one arm, the wrench on its first link in world axes, and the methods' difference."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    (q, _, wrenches), (other, *_) = results.values()
+    gap = np.maximum(np.abs(q - other).max(axis=-1, keepdims=True), 1e-17)
     attitude = jax.jit(jax.vmap(jax.vmap(lambda q: jaxcfa.difference(model, jaxcfa.neutral(model), q)[3:6])))(q)
     moment, force = np.split(wrenches[:, :, model.body_index("right1")], 2, axis=-1)
     rows = {
         "attitude, as a\nrotation vector [rad]": (attitude, "xyz"),
         "position of\nthe body [m]": (q[..., :3], "xyz"),
-        "joint angles of\nthe right arm [rad]": (q[..., 7:13], [f"{i}" for i in range(1, 7)]),
+        "joint angles of\nthe right arm [rad]": (q[..., 7:13], "123456"),
         "force on right1 by\nthe body [N]": (force, "xyz"),
         "moment on right1 by\nthe body [N m]": (moment, "xyz"),
-        "CFA - ABA, largest\n[m, rad]": (np.maximum(difference, 1e-17)[..., None], None),
+        "CFA - ABA, largest\n[m, rad]": (gap, ""),
     }
     figure = Figure(figsize=(11, 14), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(rows), len(MOTIONS), sharex=True, sharey="row")
     for row, (label, (values, names)) in zip(axes, rows.items(), strict=True):
         for motion, axis in enumerate(row):
-            axis.plot(t, values[:, motion], label=names and list(names))
+            axis.plot(t, values[:, motion], label=list(names) or None)
             axis.grid(visible=True, alpha=0.3)
         row[0].set_ylabel(label)
         if names:
@@ -217,6 +219,24 @@ def plot(model, t, q, wrenches, difference, path):
         axis.set(yscale="log", xlabel="time [s]")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
+
+
+def report(model, results, program):
+    """Prints how far the methods differ, what drifts, and the order."""
+    (q, v, _), _ = results.values()
+    gaps = [np.abs(a - b).max(axis=(0, *range(2, a.ndim))) for a, b in zip(*results.values(), strict=True)]
+    angular, linear, energy = (drift(np.asarray(x)) for x in conserved(model, q, v))
+    print(f"{'':40}" + "".join(f"{name:>15}" for name in MOTIONS))
+    for label, values in {
+        "CFA - ABA: configurations [m, rad]": gaps[0],
+        "CFA - ABA: velocities [m/s, rad/s]": gaps[1],
+        "CFA - ABA: wrenches of joints [N, N m]": gaps[2],
+        "drift of momentum, angular, relative": angular,
+        "drift of momentum, linear, relative": linear,
+        "drift of kinetic energy, relative": energy[:1],  # torques change it
+    }.items():
+        print(f"{label:40}" + "".join(f"{value:15.1e}" for value in values))
+    print("order: {:.2f} of configurations, {:.2f} of kinetic energy".format(*orders(program, model)))
 
 
 def main() -> None:
@@ -239,23 +259,8 @@ def main() -> None:
         times.append(time.perf_counter())
         compiling, running = np.diff(times)
         print(f"{name}: {running:.1f} s after {compiling:.1f} s of compiling")
-
-    q, v, wrenches = results["CFA"]
-    differences = [np.abs(a - b).max(axis=tuple(range(2, a.ndim))) for a, b in zip(*results.values(), strict=True)]
-    angular, linear, energy = (np.asarray(x) for x in conserved(model, q, v))
-    print(f"\n{'':42}" + "".join(f"{name:>15}" for name in MOTIONS))
-    for label, values in {
-        "CFA - ABA: configurations [m, rad]": differences[0].max(axis=0),
-        "CFA - ABA: velocities [m/s, rad/s]": differences[1].max(axis=0),
-        "CFA - ABA: wrenches of joints [N, N m]": differences[2].max(axis=0),
-        "drift of angular momentum, relative": drift(angular),
-        "drift of linear momentum, relative": drift(linear),
-        "drift of kinetic energy, relative": drift(energy)[:1],
-    }.items():
-        print(f"{label:42}" + "".join(f"{value:15.1e}" for value in values))
-    print("order of the integrator: {:.2f} in configurations, {:.2f} in energy".format(*orders(programs["ABA"], model)))
-
-    plot(model, step * np.arange(steps + 1), q, wrenches, differences[0], arguments.output)
+    report(model, results, programs["ABA"])
+    plot(model, step * np.arange(steps + 1), results, arguments.output)
     print(f"Plot: {arguments.output}")
 
 
