@@ -1,17 +1,23 @@
 """What the compiled programs of batches must not contain: see `jaxcfa._small`."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import pytest
 
 import jaxcfa
+from jaxcfa.structured import Doubling
 
 pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="other backends fuse differently")
 
 FUNCTIONS = {
-    jaxcfa.inverse_dynamics: ("q", "v", "qdd"),
-    jaxcfa.forward_dynamics: ("q", "v", "tau"),
-    jaxcfa.mass_matrix: ("q",),
+    "inverse dynamics": (jaxcfa.inverse_dynamics, 3),
+    "inverse dynamics by scans": (functools.partial(jaxcfa.inverse_dynamics, schedule=Doubling()), 3),
+    "mass matrix": (jaxcfa.mass_matrix, 1),
+    "ABA": (jaxcfa.forward_dynamics, 3),
+    "scanned ABA": (functools.partial(jaxcfa.forward_dynamics, method=jaxcfa.ABA("scan")), 3),
+    "CFA": (functools.partial(jaxcfa.forward_dynamics, method=jaxcfa.CFA()), 3),
 }
 
 
@@ -23,11 +29,12 @@ def has_matrix_products(text: str) -> bool:
     return " dot(" in text or "__ynn_fusion" in text
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_batches_need_no_matrix_products(function):
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_batches_need_no_matrix_products(name):
     """Products of tiny matrices stay plain loops, fused with their neighbours."""
     model = jaxcfa.chain(7, dtype="float32")
-    arguments = [jnp.zeros((512, 7), jnp.float32) for _ in FUNCTIONS[function]]
+    function, count = FUNCTIONS[name]
+    arguments = [jnp.zeros((512, 7), jnp.float32)] * count
     assert not has_matrix_products(compiled_text(lambda *x: function(model, *x), *arguments))
 
 

@@ -64,6 +64,22 @@ def test_all(path, floating_base):
     check(path, floating_base, ESSENTIAL if floating_base else tuple(QUANTITIES))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [jaxcfa.CFA(), jaxcfa.ABA("scan"), jaxcfa.JSI()], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("name", ["panda.urdf", "anymal_c_simple_description/urdf/anymal.urdf"])
+def test_parallel_forward_dynamics(name, method):
+    path = urdf_path(name)
+    model, pin_model = (
+        jaxcfa.load_model(path, floating_base=True),
+        pin.buildModelFromUrdf(str(path), pin.JointModelFreeFlyer()),
+    )
+    coordinates = jaxcfa.convert.Pinocchio(model, pin_model)
+    q, v, tau, _ = random_state(model)
+    forward = jax.jit(lambda *x: jaxcfa.forward_dynamics(model, *x, method=method), compiler_options=quick_options())
+    expected = pinocchio_forward_dynamics(pin_model, coordinates, q, v, tau)
+    assert error(forward(q, v, tau), expected) < 1e-9
+
+
 def test_frames(key):
     """Poses and Jacobians of links behind fixed joints."""
     path = urdf_path("panda.urdf")
