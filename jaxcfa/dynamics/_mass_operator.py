@@ -1,0 +1,243 @@
+"""The mass matrix as an operator that is factored and inverted without being formed."""
+
+import functools
+from collections.abc import Callable
+from typing import Annotated
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays, is_concrete
+from .._defaults import choose_schedule
+from .._motion_scan import scan_velocities, scan_wrenches
+from .._small import matmul, matvec, symmetrise, transpose
+from .._types import ConfigurationLike, Velocity
+from ..model import Model, pad_dofs, unpad_dofs
+from ..spatial import shift_force, shift_motion
+from ..structured import AbstractSchedule, Sequential, ldl_solve
+from ..structured._scan import compose_affine
+from ..structured._tree_scan import from_parents, sum_of_children
+from ._articulated_joints import Links, eliminate_by_scan, eliminate_by_sweep, free_motions, links
+from ._joint_elimination import JointElimination
+from ._suitability import joints_without_inertia, refuse_massless_subtrees
+
+Vectors = Annotated[ArrayLike, "nv"] | Annotated[ArrayLike, "nv m"]
+
+
+class MassOperator(eqx.Module):
+    """The joint-space mass matrix `M = L D L^T`, armature included (Rodriguez & Kreutz 1992; Jain 2011).
+
+    `L = 1 + H Phi K` is unit triangular with the zeros of M, and its inverse is `1 - H Psi K`: each is one sweep over
+    the bodies, where `K = I^A S D^-1` are the gains of the articulated-body algorithm and D is block-diagonal. So every
+    product below takes O(n) for each column, by the schedule the operator was made with. With `D = C C^T` the square
+    root is `R = L C`, `M = R R^T`.
+
+    All methods take one vector (nv,) or m of them (nv, m), and are linear in them.
+
+    **Fields:** `model`, `schedule`; the bodies in their configuration, and their eliminated joints.
+    """
+
+    model: Model
+    schedule: AbstractSchedule
+    bodies: Links
+    joints: JointElimination
+
+    def mv(self, x: Vectors) -> Array:
+        """`M x`: the torques that give accelerations x from rest without gravity."""
+        return _columns(_product, self, x)
+
+    def solve(self, b: Vectors) -> Array:
+        """`M^-1 b`. The derivatives, in both modes, are those of the solution of `M x = b`."""
+        return _columns(_solution, self, b)
+
+    def sqrt_mv(self, x: Vectors) -> Array:
+        """`R x`, where `R R^T = M`."""
+        return _columns(_sqrt, self, x)
+
+    def sqrt_transpose_mv(self, x: Vectors) -> Array:
+        """`R^T x`; its square is `x^T M x`, twice the kinetic energy at the velocity x."""
+        return _columns(_sqrt_transpose, self, x)
+
+    def inv_sqrt_mv(self, x: Vectors) -> Array:
+        """`R^-1 x`; its square is `x^T M^-1 x`."""
+        return _columns(_inv_sqrt, self, x)
+
+    def inv_sqrt_transpose_mv(self, x: Vectors) -> Array:
+        """`R^-T x`; of white noise x it has the covariance `M^-1`."""
+        return _columns(_inv_sqrt_transpose, self, x)
+
+    def quadratic_form(self, x: Vectors) -> Array:
+        """`x^T M x`, of each column."""
+        return jnp.sum(self.sqrt_transpose_mv(x) ** 2, axis=0)
+
+    def inverse_quadratic_form(self, x: Vectors) -> Array:
+        """`x^T M^-1 x`, of each column."""
+        return jnp.sum(self.inv_sqrt_mv(x) ** 2, axis=0)
+
+    def logdet(self) -> Float[Array, ""]:
+        """`log det M`."""
+        return jnp.sum(jnp.log(self.joints.pivot.pivots))
+
+    def inverse_diagonal(self) -> Velocity:
+        """The diagonal of `M^-1`: what each joint alone yields to its own torque, all others being free."""
+        return _inverse_diagonal(self)
+
+    def as_matrix(self) -> Float[Array, "nv nv"]:
+        """M, dense."""
+        return self.mv(jnp.eye(self.model.nv, dtype=self.joints.gain.dtype))
+
+    def inverse_as_matrix(self) -> Float[Array, "nv nv"]:
+        """`M^-1`, dense."""
+        return self.solve(jnp.eye(self.model.nv, dtype=self.joints.gain.dtype))
+
+
+def mass_operator(model: Model, q: ConfigurationLike, schedule: AbstractSchedule | None = None) -> MassOperator:
+    """The joint-space mass matrix at a configuration, factored.
+
+    **Arguments:** `q` (nq,); `schedule`: of the sweeps, chosen by `default_schedule` if not given. With a parallel one
+    the factors are found by a scan too, if the model is known to allow that.
+
+    **Raises:** `ValueError` for a wrong shape, and for bodies that move no inertia.
+    """
+    (q,) = as_arrays(model, q=q)
+    schedule = choose_schedule(model, schedule)
+    by_scan = False
+    if is_concrete(model):
+        refuse_massless_subtrees(model)
+        by_scan = not isinstance(schedule, Sequential) and not joints_without_inertia(model)
+    return _mass_operator(model, q, schedule, by_scan)
+
+
+@eqx.filter_jit
+def _mass_operator(model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, by_scan: bool) -> MassOperator:
+    bodies = links(model, q, jnp.zeros(model.nv, q.dtype), schedule)
+    joints = eliminate_by_scan(bodies) if by_scan else eliminate_by_sweep(bodies)
+    return MassOperator(model, schedule, bodies, joints)
+
+
+def _columns(function: Callable[[MassOperator, Array], Array], operator: MassOperator, x: Vectors) -> Array:
+    """`function` of one column, or of each of several."""
+    array, nv = jnp.asarray(x), operator.model.nv
+    if array.ndim not in (1, 2) or len(array) != nv:
+        raise ValueError(f"Expected a vector of shape (nv,) = ({nv},), or (nv, m) for m of them, got {array.shape}.")
+    return _apply(function, operator, array.astype(jnp.result_type(array, operator.joints.gain)))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _apply(function: Callable[[MassOperator, Array], Array], operator: MassOperator, x: Array) -> Array:
+    if x.ndim == 1:
+        return function(operator, x)
+    return jax.vmap(function, in_axes=(None, 1), out_axes=1)(operator, x)
+
+
+def _product(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    motion = op.bodies.motion
+    acceleration = scan_velocities(op.model, motion.offset, _moved(op, x), op.schedule)
+    wrench = scan_wrenches(op.model, motion.offset, op.bodies.inertia.mv(acceleration), op.schedule)
+    return _felt(op, wrench) + op.model.armature * x
+
+
+def _solution(op: MassOperator, b: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    def solve(_, b: Array) -> Array:
+        factored = lax.stop_gradient(op)
+        scaled = _in_joints(op, lambda d: ldl_solve(factored.joints.pivot, d), _lower_inverse(factored, b))
+        return _lower_inverse_transpose(factored, scaled)
+
+    return lax.custom_linear_solve(lambda x: _product(op, x), b, solve, symmetric=True)
+
+
+def _sqrt(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    return _lower(op, _in_joints(op, lambda d: matvec(_root(op), d), x))
+
+
+def _sqrt_transpose(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    return _in_joints(op, lambda d: matvec(transpose(_root(op)), d), _lower_transpose(op, x))
+
+
+def _inv_sqrt(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """`C^-1 L^-1 x`, with `C^-1 = C^T D^-1`."""
+    root = transpose(_root(op))
+    return _in_joints(op, lambda d: matvec(root, ldl_solve(op.joints.pivot, d)), _lower_inverse(op, x))
+
+
+def _inv_sqrt_transpose(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """`L^-T C^-T x`, with `C^-T = D^-1 C`."""
+    scaled = _in_joints(op, lambda d: ldl_solve(op.joints.pivot, matvec(_root(op), d)), x)
+    return _lower_inverse_transpose(op, scaled)
+
+
+def _root(op: MassOperator) -> Float[Array, "nb d d"]:
+    """Lower triangular C in `D = C C^T`."""
+    pivot = op.joints.pivot
+    d = pivot.pivots.shape[-1]
+    return jnp.where(jnp.tri(d, dtype=bool), pivot.lower, 0) * jnp.sqrt(pivot.pivots)[..., None, :]
+
+
+def _in_joints(op: MassOperator, function: Callable[[Array], Array], x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """A function of the padded degrees of freedom (nb, d)."""
+    return unpad_dofs(op.model, function(pad_dofs(op.model, x)))
+
+
+def _lower(op: MassOperator, e: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """`(1 + H Phi K) e`, inwards: what arrives at a joint from those that it carries."""
+    given = matvec(transpose(op.joints.gain), pad_dofs(op.model, e))
+    total = scan_wrenches(op.model, op.bodies.motion.offset, given, op.schedule)
+    return _felt(op, total - given) + e
+
+
+def _lower_transpose(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """`(1 + H Phi K)^T x`, outwards."""
+    relative = _moved(op, x)
+    carried = scan_velocities(op.model, op.bodies.motion.offset, relative, op.schedule) - relative
+    return x + unpad_dofs(op.model, matvec(op.joints.gain, carried))
+
+
+def _lower_inverse(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """`(1 - H Psi K) x`, inwards: torques less what the bodies that a joint carries make it feel."""
+    tree, motion = op.bodies.tree, op.bodies.motion
+    given = shift_force(matvec(transpose(op.joints.gain), pad_dofs(op.model, x)), motion.offset)
+    arriving = sum_of_children(tree, given)[..., None]
+    return x - _felt(op, op.schedule.inward(tree, free_motions(op.bodies, op.joints), arriving)[..., 0])
+
+
+def _lower_inverse_transpose(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """`(1 - H Psi K)^T x`, outwards."""
+    tree, motion = op.bodies.tree, op.bodies.motion
+    elements = free_motions(op.bodies, op.joints), _moved(op, x)[..., None]
+    acceleration = op.schedule.outward(tree, compose_affine, elements)[1][..., 0]
+    carried = shift_motion(from_parents(tree, acceleration, jnp.zeros(6, acceleration.dtype)), motion.offset)
+    return x - unpad_dofs(op.model, matvec(op.joints.gain, carried))
+
+
+@jax.jit
+def _inverse_diagonal(op: MassOperator) -> Float[Array, "nv"]:
+    """`D^-1 + K^T X Omega X^T K` with the parent's mobility Omega, from `Omega = Y Omega_parent Y^T + S D^-1 S^T`."""
+    subspace, gain = op.bodies.motion.subspace, op.joints.gain
+    own = ldl_solve(op.joints.pivot, transpose(subspace))
+    mobility = op.schedule.outward(
+        op.bodies.tree, _compose_congruences, (free_motions(op.bodies, op.joints), matmul(subspace, own))
+    )[1]
+    parent = from_parents(op.bodies.tree, mobility, jnp.zeros((6, 6), mobility.dtype))
+    d = subspace.shape[-1]
+    identity = jnp.broadcast_to(jnp.eye(d, dtype=gain.dtype), (len(gain), d, d))
+    carried = transpose(shift_force(gain, op.bodies.motion.offset[:, None]))
+    blocks = ldl_solve(op.joints.pivot, identity) + matmul(transpose(carried), matmul(parent, carried))
+    return unpad_dofs(op.model, jnp.diagonal(blocks, axis1=-2, axis2=-1))
+
+
+def _compose_congruences(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The map `C -> Y C Y^T + B`, given as (Y, B), that applies `first`, then `second`."""
+    (y1, b1), (y2, b2) = first, second
+    return matmul(y2, y1), symmetrise(matmul(matmul(y2, b1), transpose(y2))) + b2
+
+
+def _moved(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
+    return matvec(op.bodies.motion.subspace, pad_dofs(op.model, x))
+
+
+def _felt(op: MassOperator, wrench: Float[Array, "nb 6"]) -> Float[Array, "nv"]:
+    return unpad_dofs(op.model, matvec(transpose(op.bodies.motion.subspace), wrench))

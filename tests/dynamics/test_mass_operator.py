@@ -1,0 +1,128 @@
+"""The factored mass matrix against the dense one."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close, quick_options
+from jaxcfa.structured import Doubling, Sequential
+from mechanisms import mechanism, random_state
+from program_size import equations, loop_trips
+
+CASES = [
+    ("mixed tree", Sequential()),
+    ("mixed tree", Doubling()),
+    ("humanoid-like", None),
+    ("straight chain", Doubling()),
+]
+
+
+@functools.cache
+def operator(name, schedule=None, dtype="float64"):
+    model = mechanism(name, dtype)
+    return jaxcfa.mass_operator(model, random_state(model).q, schedule)
+
+
+@functools.partial(jax.jit, compiler_options=quick_options())
+def everything(operator, x):
+    return {
+        "mv": operator.mv(x),
+        "solve": operator.solve(x),
+        "sqrt": operator.sqrt_mv(x),
+        "sqrt transpose": operator.sqrt_transpose_mv(x),
+        "inv sqrt": operator.inv_sqrt_mv(x),
+        "inv sqrt transpose": operator.inv_sqrt_transpose_mv(x),
+        "logdet": operator.logdet(),
+        "inverse diagonal": operator.inverse_diagonal(),
+    }
+
+
+@pytest.mark.parametrize(("name", "schedule"), CASES, ids=str)
+def test_operator_is_the_dense_matrix(name, schedule):
+    op = operator(name, schedule)
+    model = op.model
+    matrix = np.asarray(jaxcfa.mass_matrix(model, random_state(model).q))
+    inverse = np.linalg.inv(matrix)
+    found = everything(op, np.eye(model.nv))
+    assert_close(found["mv"], matrix, 1e-11)
+    assert_close(found["solve"] @ matrix, np.eye(model.nv), 1e-10)
+    root = np.asarray(found["sqrt"])
+    assert_close(root @ root.T, matrix, 1e-11)
+    assert_close(found["sqrt transpose"], root.T, 1e-11)
+    assert_close(found["inv sqrt"] @ root, np.eye(model.nv), 1e-10)
+    assert_close(found["inv sqrt transpose"] @ root.T, np.eye(model.nv), 1e-10)
+    assert_close(found["logdet"], np.linalg.slogdet(matrix)[1], 1e-11)
+    assert_close(found["inverse diagonal"], np.diag(inverse), 1e-10)
+
+
+def test_square_root_is_triangular_with_the_zeros_of_the_matrix():
+    op = operator("humanoid-like")
+    root = np.asarray(everything(op, np.eye(op.model.nv))["sqrt"])
+    matrix = np.asarray(op.as_matrix())
+    bodies = op.model.topology.dof_bodies
+    ancestors = op.model.topology.schedule.ancestor_mask.T[bodies][:, bodies]  # of the column's body, the row's
+    assert np.all(root[~ancestors] == 0)
+    assert np.all(np.abs(matrix[~(ancestors | ancestors.T)]) < 1e-12)
+
+
+def test_single_vectors_quadratic_forms_and_types():
+    op, x = operator("straight chain", Doubling()), np.arange(1.0, 7.0)
+    matrix = np.asarray(op.as_matrix())
+    assert_close(op.mv(x), matrix @ x)
+    assert_close(op.solve(matrix @ x), x)
+    assert_close(op.inverse_as_matrix() @ matrix, np.eye(6))
+    assert_close(op.quadratic_form(x), x @ matrix @ x)
+    assert_close(
+        op.inverse_quadratic_form(np.stack([x, 2 * x], axis=1)), np.linalg.solve(matrix, x) @ x * np.array([1, 4])
+    )
+    single = operator("straight chain", Doubling(), "float32")
+    assert single.solve(x.astype(np.float32)).dtype == np.float32
+    assert_close(single.mv(single.solve(x.astype(np.float32))), x, 1e-4)
+
+
+def test_derivatives_of_solutions():
+    """With respect to configuration, model and right-hand side, without differentiating the factors."""
+    model = mechanism("mixed tree")
+    q, b, w, _ = random_state(model)
+
+    def value(t):
+        heavier = eqx.tree_at(lambda m: (m.mass, m.armature), model, replace_fn=lambda x: x * (1 + t))
+        moved = jaxcfa.integrate(model, q, t * w)
+        return jaxcfa.mass_operator(heavier, moved).solve((1 + t) * b) @ w
+
+    def dense(t):
+        heavier = eqx.tree_at(lambda m: (m.mass, m.armature), model, replace_fn=lambda x: x * (1 + t))
+        return jnp.linalg.solve(jaxcfa.mass_matrix(heavier, jaxcfa.integrate(model, q, t * w)), (1 + t) * b) @ w
+
+    @functools.partial(jax.jit, compiler_options=quick_options())
+    def slopes(t):
+        return jax.grad(value)(t), jax.jvp(value, (t,), (1.0,))[1], jax.jvp(dense, (t,), (1.0,))[1]
+
+    reverse, forward, expected = slopes(0.2)
+    assert_close(reverse, expected)
+    assert_close(forward, expected)
+
+
+@pytest.mark.parametrize("schedule", [Sequential(), Doubling()], ids=str)
+def test_programs_do_not_grow(schedule):
+    def solve(n):
+        model = jaxcfa.chain(n)
+        return (lambda q: jaxcfa.mass_operator(model, q, schedule).solve(q)), jnp.zeros(n)
+
+    assert equations(*solve(1000)) == equations(*solve(64))
+    if schedule == Doubling():
+        assert loop_trips(*solve(4096)) == 5 * 12
+
+
+def test_invalid_arguments():
+    op = operator("straight chain", Doubling())
+    with pytest.raises(ValueError, match=r"shape \(nv,\) = \(6,\), or \(nv, m\) for m of them, got \(5,\)"):
+        op.mv(np.ones(5))
+    massless = eqx.tree_at(lambda m: (m.mass, m.inertia, m.armature), op.model, replace_fn=jnp.zeros_like)
+    with pytest.raises(ValueError, match="no inertia"):
+        jaxcfa.mass_operator(massless, np.zeros(6))
