@@ -9,6 +9,7 @@ import jaxcfa
 from jaxcfa import ABA, CFA, JSI, AbstractForwardDynamics, Model
 from jaxcfa.structured import (
     AbstractSchedule,
+    BlockLDL,
     CyclicReduction,
     Dense,
     Doubling,
@@ -44,6 +45,7 @@ FORWARD: dict[str, Function] = {
     "ABA scan": by(ABA(schedule="scan")),
     "CFA OEE": by(CFA(OddEvenElimination())),
     "CFA cyclic reduction": by(CFA(CyclicReduction())),
+    "CFA block LDL": by(CFA(BlockLDL())),
     "CFA leaf to root": by(CFA(LeafToRoot())),
     "CFA dense": by(CFA(Dense())),
     "JSI": by(JSI()),
