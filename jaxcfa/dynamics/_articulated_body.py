@@ -16,6 +16,8 @@ from ._joint_elimination import eliminate_joint, shift_inertia
 from ._method import AbstractForwardDynamics, solve_forward_dynamics
 from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees
 
+_BY_SCANS = {"hybrid": hybrid_aba, "scan": scan_aba}
+
 
 class ABA(AbstractForwardDynamics):
     """Articulated-body algorithm (Featherstone, RBDA, table 7.1): three sweeps over the bodies, O(n).
@@ -35,8 +37,9 @@ class ABA(AbstractForwardDynamics):
     schedule: str = eqx.field(static=True, default="sequential")
 
     def __check_init__(self):
-        if self.schedule not in _SCHEDULES:
-            raise ValueError(f"schedule must be one of {', '.join(map(repr, _SCHEDULES))}, got {self.schedule!r}.")
+        if self.schedule not in ("sequential", *_BY_SCANS):
+            names = ", ".join(map(repr, ("sequential", *_BY_SCANS)))
+            raise ValueError(f"schedule must be one of {names}, got {self.schedule!r}.")
 
     def solve(
         self,
@@ -46,7 +49,21 @@ class ABA(AbstractForwardDynamics):
         tau: Float[Array, "nv"],
         f_ext: Float[Array, "nb 6"],
     ) -> Velocity:
-        return _SCHEDULES[self.schedule](model, q, v, tau, f_ext)
+        if self.schedule == "sequential":
+            return _sequential(model, q, v, tau, f_ext)
+        return self.solve_with_wrenches(model, q, v, tau, f_ext)[0]
+
+    def solve_with_wrenches(
+        self,
+        model: Model,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"],
+        tau: Float[Array, "nv"],
+        f_ext: Float[Array, "nb 6"],
+    ) -> tuple[Velocity, Float[Array, "nb 6"]]:
+        if self.schedule == "sequential":
+            return super().solve_with_wrenches(model, q, v, tau, f_ext)
+        return _BY_SCANS[self.schedule](model, q, v, tau, f_ext)
 
     def inverse_schedule(self) -> AbstractSchedule:
         return Sequential() if self.schedule == "sequential" else Doubling()
@@ -73,9 +90,6 @@ def _sequential(model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> V
     gains = sweep_inward(schedule, _inward, zero, list(zip(links, *bodies, *joints, strict=True)))
     base = fictitious_acceleration(model).astype(q.dtype)
     return join_dofs(model, sweep_outward(schedule, _outward, base, list(zip(links, gains, strict=True))))
-
-
-_SCHEDULES = {"sequential": _sequential, "hybrid": hybrid_aba, "scan": scan_aba}
 
 
 def _padded_armature(model: Model) -> list[Float[Array, "_ _"]]:

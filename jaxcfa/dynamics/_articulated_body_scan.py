@@ -26,7 +26,7 @@ def hybrid_aba(
     v: Float[Array, "nv"],
     tau: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
-) -> Velocity:
+) -> tuple[Velocity, Float[Array, "nb 6"]]:
     """Articulated inertias one after the other, all else by scans (Yang, Wu & Pan 2016, sec. II-C)."""
     bodies = links(model, q, v, DOUBLING)
     return _accelerations(model, bodies, eliminate_by_sweep(bodies), tau, f_ext)
@@ -38,7 +38,7 @@ def scan_aba(
     v: Float[Array, "nv"],
     tau: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
-) -> Velocity:
+) -> tuple[Velocity, Float[Array, "nb 6"]]:
     """Articulated inertias by a scan, too."""
     bodies = links(model, q, v, DOUBLING)
     return _accelerations(model, bodies, eliminate_by_scan(bodies), tau, f_ext)
@@ -58,8 +58,8 @@ class _State(eqx.Module):
 
 def _accelerations(
     model: Model, bodies: Links, joints: JointElimination, tau: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
-) -> Velocity:
-    """Joint accelerations from the articulated inertias, with one step of iterative refinement.
+) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    """Joint accelerations and wrenches from the articulated inertias, with one step of iterative refinement.
 
     That makes up for digits that products of two-ports lose where a joint moves little inertia of its own body. Its
     residuals are those of the equations of single bodies, so they do not suffer from the length of the mechanism.
@@ -79,8 +79,8 @@ def _accelerations(
         )
         return jax.tree.map(jnp.add, x, _solve(bodies, joints, residual))
 
-    nothing = jax.tree.map(jnp.zeros_like, given)
-    return unpad_dofs(model, lax.fori_loop(0, 2, refine, nothing).joints)
+    found = lax.fori_loop(0, 2, refine, jax.tree.map(jnp.zeros_like, given))
+    return unpad_dofs(model, found.joints), found.wrench
 
 
 def _solve(bodies: Links, joints: JointElimination, given: _State) -> _State:

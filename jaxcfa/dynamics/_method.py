@@ -81,7 +81,8 @@ def solve_joint_reactions(
     return _explained(_solve_with_wrenches, method, model, q, v, tau, f_ext)
 
 
-def _explained(function, method: AbstractForwardDynamics, model: Model, q, v, tau, f_ext):
+def _explained(function, method, model: Model, q, v, tau, f_ext):
+    """`function(method, model, ...)` with checked arguments, and with an explanation where it has no finite result."""
     if not isinstance(method, AbstractForwardDynamics):
         raise ValueError(f"method must be an algorithm for forward dynamics, such as ABA(), got {method!r}.")
     arguments = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
