@@ -29,9 +29,14 @@ def choose_schedule(model: Model, schedule: AbstractSchedule | None) -> Abstract
     """The given schedule, or the default. **Raises:** `ValueError` for anything else."""
     if schedule is None:
         return default_schedule(model)
+    check_schedule(schedule)
+    return schedule
+
+
+def check_schedule(schedule: object) -> None:
+    """Raises `ValueError` for what is no schedule."""
     if not isinstance(schedule, AbstractSchedule):
         raise ValueError(f"schedule must be one of jaxcfa.structured, such as Doubling(), got {schedule!r}.")
-    return schedule
 
 
 def prefers_parallel(model: Model) -> bool:

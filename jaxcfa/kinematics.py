@@ -1,4 +1,8 @@
-"""Poses, velocities, accelerations and Jacobians of bodies and frames."""
+"""Poses, velocities, accelerations and Jacobians of bodies and frames.
+
+Every function takes a `schedule`, `Sequential()` or one that is parallel along the mechanism such as `Doubling()`; if
+it is not given, `default_schedule` chooses.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -11,13 +11,11 @@ from .._small import matvec, transpose
 from .._types import Velocity
 from ..model import Model, pad_dofs, unpad_dofs
 from ..spatial import shift_force, shift_motion
-from ..structured import Doubling, ldl_solve
-from ..structured._scan import compose_affine
+from ..structured import ldl_solve
+from ..structured._scan import DOUBLING, compose_affine
 from ..structured._tree_scan import from_parents, sum_of_children
 from ._articulated_joints import Links, eliminate_by_scan, eliminate_by_sweep, free_motions, links
 from ._joint_elimination import JointElimination
-
-DOUBLING = Doubling()
 
 
 def hybrid_aba(

@@ -1,5 +1,7 @@
 """Forward dynamics by the constraint force algorithm."""
 
+import operator
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,9 +9,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from .._defaults import check_schedule
 from .._motion import BodyMotion, bias_wrench, fictitious_acceleration
 from .._motion_scan import scan_motions
-from .._small import matmul, matvec, transpose
+from .._small import dot, matmul, matvec, transpose
 from .._types import Velocity
 from ..model import Model, pad_dofs, unpad_dofs
 from ..spatial import inverse_inertia, shift_force, shift_force_columns, shift_motion
@@ -18,7 +21,6 @@ from ..structured import (
     AbstractSchedule,
     AbstractTridiagonalSolver,
     ChainsAndNodes,
-    Doubling,
     EdgeSystem,
     OddEvenElimination,
     TreeSchedule,
@@ -26,15 +28,15 @@ from ..structured import (
     ldl_solve,
     spd_inverse,
 )
+from ..structured._scan import DOUBLING
 from ..structured._small_spd import PINNING
 from ..structured._tree_scan import from_parents, sum_of_children
 from ._method import AbstractForwardDynamics
 from ._side_branches import fold_branches, renumbered, side_bodies
-from ._suitability import refuse_bodies_without_inertia
+from ._suitability import refuse_bodies_without_inertia, refuse_massless_subtrees
 
 _CONVERGED = 1e-2
 ODD_EVEN_ELIMINATION = OddEvenElimination()
-DOUBLING = Doubling()
 
 
 class CFA(AbstractForwardDynamics):
@@ -42,7 +44,8 @@ class CFA(AbstractForwardDynamics):
 
     The unknowns are the wrenches with which joints constrain their bodies. They make a block-tridiagonal system on a
     chain, and on a tree one that couples joints that meet at a body (Liu, Hu & Zhang 2016). Everything else is local
-    or a cumulative sum, so with a parallel solver the whole has logarithmic depth.
+    or a cumulative sum, so with a parallel solver the whole has logarithmic depth on chains. On trees a dense system of
+    six unknowns for each joint at a body that branches comes on top, unless `LeafToRoot()` is the solver.
 
     Every body needs an inertia that is positive definite by itself, except on side branches that are folded in.
 
@@ -70,8 +73,9 @@ class CFA(AbstractForwardDynamics):
             solver = ChainsAndNodes(solver)
         if not isinstance(solver, AbstractEdgeSolver):
             raise ValueError(f"solver must be one of jaxcfa.structured, such as OddEvenElimination(), got {solver!r}.")
+        check_schedule(schedule)
         for name, value in (("side_branches", side_branches), ("refinements", refinements)):
-            if value < 0:
+            if operator.index(value) < 0:
                 raise ValueError(f"{name} must not be negative, got {value}.")
         self.solver, self.schedule = solver, schedule
         self.side_branches, self.refinements = side_branches, refinements
@@ -124,9 +128,11 @@ class CFA(AbstractForwardDynamics):
         with it. It is far more accurate than the matrix, which small differences of large compliances make up.
         """
         motion, compliance = bodies.motion, bodies.compliance
-        active, constraint, extra = _joint_bases(motion.subspace, bodies.armature, bodies.present)
+        active, along = _along_joints(bodies)
+        load = bodies.armature * along
+        constraint, extra = _constraint_bases(motion.subspace, active, load, along)
         carried = shift_force_columns(constraint, motion.offset)
-        system, _ = EdgeSystem(tree, constraint, carried, bodies.inertia, compliance, extra).with_unit_diagonal()
+        system, scale = EdgeSystem(tree, constraint, carried, bodies.inertia, compliance, extra).with_unit_diagonal()
         factor = self.solver.factor(system, PINNING)
         given = matvec(active, bodies.tau)
 
@@ -144,12 +150,16 @@ class CFA(AbstractForwardDynamics):
             return -matvec(transpose(system.own), accelerations(wrenches(y))[1]) - matvec(system.extra, y)
 
         y = jnp.zeros_like(given)
-        rounding = 100 * jnp.finfo(given.dtype).eps * _largest(accelerations(given)[1])
+        sizes = matvec(transpose(jnp.abs(system.own)), jnp.abs(accelerations(given)[1]))
+        rounding = 100 * jnp.finfo(given.dtype).eps * _largest(sizes)
         y = lax.fori_loop(0, 1 + self.refinements, lambda _, y: y + factor.solve(residual(y)[..., None])[..., 0], y)
         y = _unless_lost(y, residual(jnp.zeros_like(y)), residual(y), rounding)
         wrench = wrenches(y)
         acceleration, relative = accelerations(wrench)
-        return matvec(transpose(active), relative), wrench, acceleration
+        # Two expressions of qdd, weighted: by the bodies' accelerations, and by the torque that the armature takes.
+        by_armature = along * jnp.sqrt(load / (1 + load)) * matvec(transpose(motion.subspace), scale * y)
+        qdd = (matvec(transpose(active), relative) - by_armature) / (1 + load)
+        return qdd, wrench, acceleration
 
     def _solve_with_branches(
         self, tree: TreeSchedule, bodies: "Bodies", base: Array, side: np.ndarray
@@ -171,6 +181,7 @@ class CFA(AbstractForwardDynamics):
         return self.schedule
 
     def refuse(self, model: Model) -> None:
+        refuse_massless_subtrees(model)
         refuse_bodies_without_inertia(model, ~side_bodies(model.topology.parents, self.side_branches))
 
 
@@ -222,21 +233,33 @@ def _largest(x: Float[Array, "nb 6"]) -> Float[Array, ""]:
     return lax.reduce(jnp.abs(x), jnp.zeros((), x.dtype), lambda a, b: jnp.where((a > b) | jnp.isnan(a), a, b), (0, 1))
 
 
-def _joint_bases(
-    subspace: Float[Array, "nb 6 d"], armature: Float[Array, "nb d"], present: Float[Array, "nb d"]
-) -> tuple[Float[Array, "nb 6 d"], Float[Array, "nb 6 6"], Float[Array, "nb 6 6"]]:
-    """Bases of the wrenches that joints transmit: active T with `S^T T = 1`, constraint G, and E of the diagonal.
-
-    `G = 1 - T S^T + T sqrt(J) S^T`: the projector on the constraint wrenches, whatever their number, and in the
-    directions that it leaves out the torque that accelerates the armature J. There `E = S S^T` is on the diagonal;
-    without armature those unknowns are zero. No basis is chosen, so everything is smooth in q and has the same shape
-    for joints of every kind.
-    """
-    dtype, d = subspace.dtype, subspace.shape[-1]
-    gram = matmul(transpose(subspace), subspace) + (1 - present)[..., None] * jnp.eye(d, dtype=dtype)
+def _along_joints(bodies: Bodies) -> tuple[Float[Array, "nb 6 d"], Float[Array, "nb d"]]:
+    """Bases T of the active wrenches, `S^T T = 1`, and the compliances of the bodies against them, `T^T I^-1 T`."""
+    subspace, missing = bodies.motion.subspace, 1 - bodies.present
+    identity = jnp.eye(subspace.shape[-1], dtype=subspace.dtype)
+    gram = matmul(transpose(subspace), subspace) + missing[..., None] * identity
     active = transpose(ldl_solve(ldl_factor(gram), transpose(subspace)))
-    free = matmul(active * (1 - jnp.sqrt(armature))[..., None, :], transpose(subspace))
-    return active, jnp.eye(6, dtype=dtype) - free, matmul(subspace, transpose(subspace))
+    yielding = transpose(matmul(bodies.compliance, active))
+    return active, dot(transpose(active), yielding) + missing
+
+
+def _constraint_bases(
+    subspace: Float[Array, "nb 6 d"],
+    active: Float[Array, "nb 6 d"],
+    load: Float[Array, "nb d"],
+    along: Float[Array, "nb d"],
+) -> tuple[Float[Array, "nb 6 6"], Float[Array, "nb 6 6"]]:
+    """Bases of the wrenches that are unknown, G, and what their torques on armature add to the diagonal, E.
+
+    `G = 1 - T S^T + T g S^T`, `g = sqrt(l / (1 + l))`: the projector on the constraint wrenches, whatever their number,
+    and in the directions that it leaves out the torque that accelerates the armature J. There `E = S c / (1 + l) S^T`.
+    `c` is the body's compliance `along` the joint and `l = J c` the `load`, so that nothing depends on units or becomes
+    large with J; without armature those unknowns are zero. No basis is chosen, so everything is smooth in q and has the
+    same shape for joints of every kind.
+    """
+    free = matmul(active * (1 - jnp.sqrt(load / (1 + load)))[..., None, :], transpose(subspace))
+    extra = matmul(subspace * (along / (1 + load))[..., None, :], transpose(subspace))
+    return jnp.eye(6, dtype=subspace.dtype) - free, extra
 
 
 def _compliances(model: Model, rotation: Float[Array, "nb 3 3"]) -> Float[Array, "nb 6 6"]:

@@ -13,6 +13,7 @@ from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model, join_dofs, pad_dofs, split_dofs, unpad_dofs
 from ..spatial import Inertia, shift_force
 from ..structured import AbstractSchedule, Sequential
+from ..structured._scan import SEQUENTIAL
 from ..structured._tree_sweep import sweep_inward
 
 
@@ -56,9 +57,6 @@ def bias_forces(
     """
     q, v, f_ext = as_arrays(model, q=q, v=v, f_ext=f_ext)
     return inverse_dynamics_of_arrays(model, q, v, jnp.zeros_like(v), f_ext, choose_schedule(model, schedule))
-
-
-SEQUENTIAL = Sequential()
 
 
 @jax.jit

@@ -182,10 +182,10 @@ def _explain(method: AbstractForwardDynamics, model: Model, arguments: list[Arra
     # Here because that algorithm is built on this interface.
     from ._articulated_body import ABA
 
-    if not isinstance(method, ABA) and _finite(_solve(ABA(), model, *arguments)):
+    if method != ABA() and _finite(_solve(ABA(), model, *arguments)):
         raise ValueError(
-            f"{type(method).__name__} lost all digits at this configuration: its system of equations is too badly "
-            f"conditioned for {arguments[0].dtype}, as for long planar chains. Use ABA(), or float64."
+            f"{eqx.tree_pformat(method, width=200)} lost all digits at this configuration: some joint moves almost no inertia of its own body, or "
+            f"the mechanism is too long for {arguments[0].dtype}, as long planar chains are. Use ABA(), or float64."
         )
     raise ValueError(
         "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "

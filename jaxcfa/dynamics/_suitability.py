@@ -45,7 +45,7 @@ def refuse_joints_without_inertia(model: Model) -> None:
 
 
 def joints_without_inertia(model: Model) -> list[str]:
-    """Names of bodies that give their joint no inertia at the neutral configuration, nor does a side branch on them."""
+    """Names of bodies that give their joint no inertia at the neutral configuration."""
     with jax.ensure_compile_time_eval():
         subspace = np.asarray(padded_motion_subspace(model, neutral(model)))
         inertia = np.asarray(model.spatial_inertia.as_matrix())
@@ -56,8 +56,7 @@ def joints_without_inertia(model: Model) -> list[str]:
     if not np.all(np.isfinite(moved)):
         return []
     smallest = np.linalg.eigvalsh(moved / scale[:, :, None] / scale[:, None, :])[:, 0]
-    children = np.bincount(model.topology.parents + 1, minlength=model.nb + 1)[1:]
-    idle = (smallest <= 4 * np.finfo(inertia.dtype).eps) & (children <= 1)
+    idle = smallest <= 4 * np.finfo(inertia.dtype).eps
     return [model.body_names[body] for body in np.flatnonzero(idle)]
 
 

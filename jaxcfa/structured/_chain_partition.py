@@ -34,7 +34,7 @@ class ChainPartition:
     upper: np.ndarray
     coupled: np.ndarray
 
-    def upper_or(self, nowhere: int) -> np.ndarray:
+    def above_or(self, nowhere: int) -> np.ndarray:
         """`above`, with another number where there is none."""
         return np.where(self.above >= 0, self.above, nowhere)
 

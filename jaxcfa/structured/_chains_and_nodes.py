@@ -69,7 +69,7 @@ class ChainsAndNodesFactor(AbstractEdgeFactor):
         push = push.at[last_nodes].set(matmul(transpose(self.below), inside[parts.last]))
         side = b[parts.separators] - matmul(transpose(self.carried), push[parts.parent])
         pushed_up = matmul(transpose(self.above), inside[parts.first])
-        side = side.at[parts.upper_or(len(side))].add(-pushed_up, mode="drop")
+        side = side.at[parts.above_or(len(side))].add(-pushed_up, mode="drop")
         x = cholesky_solve(self.nodes, side.reshape(-1, side.shape[-1])).reshape(side.shape)
 
         pulled_up = jnp.where(parts.above[:, None, None] >= 0, x[parts.above], 0)
@@ -105,7 +105,7 @@ def _factor_nodes(system: EdgeSystem, pull: Float[Array, "n m k"], inner: Chains
     passed = (-pull).at[last_nodes].set(-matmul(transpose(above), bottom[parts.first]))
     diagonal = congruence(system.compliance, system.own)[parts.separators] + system.extra[parts.separators]
     eliminated = matmul(transpose(above), top[parts.first])
-    diagonal = diagonal.at[parts.upper_or(len(diagonal))].add(-eliminated, mode="drop")
+    diagonal = diagonal.at[parts.above_or(len(diagonal))].add(-eliminated, mode="drop")
     carried = system.carried[parts.separators]
     matrix = _node_matrix(parts, diagonal, carried, felt[parts.parent], passed[parts.parent])
     return ChainsAndNodesFactor(inner, above, below, top, bottom, carried, jnp.linalg.cholesky(matrix))

@@ -86,7 +86,7 @@ class Sequential(AbstractSchedule):
 
         if tree.is_chain:
             return self.scan(combine, elements)
-        base = jax.tree.map(lambda x: jnp.zeros_like(x[0]), elements)
+        base = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), elements)
         return sweep_outward(tree, step, base, [(jnp.asarray(tree.parents < 0), elements)])[0]
 
     def ancestor_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
@@ -97,7 +97,7 @@ class Sequential(AbstractSchedule):
             total = add(children, x)
             return total, total
 
-        return sweep_inward(tree, step, jax.tree.map(lambda x: jnp.zeros_like(x[0]), x), [x])[0]
+        return sweep_inward(tree, step, jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), x), [x])[0]
 
     def inward(self, tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
         def step(children, x):
@@ -105,7 +105,7 @@ class Sequential(AbstractSchedule):
             total = children + own
             return matmul(transpose(a), total), total
 
-        return sweep_inward(tree, step, jnp.zeros_like(x[0]), [(a, x)])[0]
+        return sweep_inward(tree, step, jnp.zeros(x.shape[1:], x.dtype), [(a, x)])[0]
 
 
 class AbstractParallelSchedule(AbstractSchedule):

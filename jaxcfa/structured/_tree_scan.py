@@ -58,6 +58,8 @@ def doubling_inward(tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array
 def levels_outward(tree: TreeSchedule, combine: Callable[[Element, Element], Element], elements: Element) -> Element:
     """Level by level from the roots."""
     nodes, parent_slots, places = tree.levels
+    if not len(nodes):
+        return elements
 
     def one_level(above: Element, x: tuple[Array, Array, Array]) -> tuple[Element, Element]:
         own, parent_slot, is_root = x
@@ -75,6 +77,8 @@ def levels_outward(tree: TreeSchedule, combine: Callable[[Element, Element], Ele
 def levels_inward(tree: TreeSchedule, message: Callable[[Array, Element], Element], x: Element) -> Element:
     """Level by level from the leaves: `y[i] = x[i] + sum of message(c, y[c])` for the children, by their numbers c."""
     nodes, parent_slots, places = tree.levels
+    if not len(nodes):
+        return x
 
     def one_level(received: Element, row: tuple[Array, Array]) -> tuple[Element, Element]:
         own, parent_slot = row
@@ -92,7 +96,7 @@ def from_parents(tree: TreeSchedule, x: Element, base: Element) -> Element:
 
     def one(x: Array, base: Array) -> Array:
         if tree.is_chain:
-            return jnp.concatenate([jnp.broadcast_to(base, x.shape[1:])[None], x[:-1]])
+            return jnp.concatenate([jnp.broadcast_to(base, x.shape[1:])[None], x])[: len(x)]
         extended = jnp.concatenate([x, jnp.broadcast_to(base, x.shape[1:])[None]])
         return extended[np.where(tree.parents < 0, len(x), tree.parents)]
 

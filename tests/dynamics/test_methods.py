@@ -13,7 +13,8 @@ import jaxcfa
 from helpers import assert_close, quick_options
 from jaxcfa import ABA, CFA, JSI
 from jaxcfa._defaults import choose_schedule
-from jaxcfa.joints import Revolute
+from jaxcfa._motion import poses
+from jaxcfa.joints import Revolute, Spherical
 from jaxcfa.structured import (
     AncestorMask,
     BlockLDL,
@@ -97,7 +98,7 @@ def test_reactions_are_rates_of_momentum(name):
     q, v, tau, f_ext = random_state(model)
     qdd, wrenches = reference(model, q, v, tau, f_ext)
     assert_close(wrenches, joint_wrenches(model, q, v, qdd, f_ext))
-    along = jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext) - model.armature * qdd
+    along = poses(model, q).subspace.transpose_mv(wrenches)
     assert_close(along, tau - model.armature * qdd)
 
 
@@ -109,6 +110,61 @@ def test_single_precision(method):
     assert qdd.dtype == wrenches.dtype == np.float32
     double = jaxcfa.joint_reactions(mechanism("humanoid-like"), *(np.asarray(x, np.float64) for x in state))
     assert_close((qdd, wrenches), double, 3e-5)
+
+
+def in_other_units(model, length, mass):
+    """The same mechanism of joints without displacements; accelerations stay what they are."""
+    inertia = mass * length**2
+    return eqx.tree_at(
+        lambda m: (m.placement.translation, m.com, m.mass, m.inertia, m.armature, m.gravity),
+        model,
+        (
+            model.placement.translation * length,
+            model.com * length,
+            model.mass * mass,
+            model.inertia * inertia,
+            model.armature * inertia,
+            model.gravity * length,
+        ),
+    )
+
+
+@pytest.mark.parametrize("method", ["CFA by odd-even elimination", "CFA from leaves to roots", "scanned ABA", "JSI"])
+def test_units_do_not_matter(method, dtype, key):
+    """From watches to cranes: the same digits."""
+    model = jaxcfa.random_tree(8, key, [Revolute, Spherical], armature=0.05).astype(dtype)
+    q, v, tau, _ = random_state(model)
+    f_ext = jnp.zeros((model.nb, 6), dtype)
+    expected = reference(model, q, v, tau, f_ext)[0]
+    for length, mass in ((1.0, 1.0), (1e-3, 1e-7), (1.0, 1e6), (1e2, 1e-2)):
+        scaled, torque = in_other_units(model, length, mass), tau * (mass * length**2)
+        found = compiled(METHODS[method])(scaled, q, v, torque, f_ext)[0]
+        assert_close(found, expected, 1e-11 if dtype == np.float64 else 1e-4)
+
+
+@pytest.mark.parametrize("method", ["CFA by odd-even elimination", "scanned ABA"])
+def test_armature_of_any_size(method, dtype):
+    model = jaxcfa.chain(7, dtype=dtype)
+    q, v, tau, f_ext = random_state(model)
+    for armature in (0.0, 1e-6, 1.0, 1e3, 1e6):
+        heavy = eqx.tree_at(lambda m: m.armature, model, jnp.full_like(model.armature, armature))
+        double = heavy.astype(np.float64)
+        expected = reference(double, *(x.astype(np.float64) for x in (q, v, tau, f_ext)))[0]
+        found = compiled(METHODS[method])(heavy, q, v, tau, f_ext)[0]
+        error = np.max(np.abs(found - expected)) / np.max(np.abs(expected))
+        assert error < (1e-11 if dtype == np.float64 else 1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_that_moves(method):
+    model, empty = jaxcfa.ModelBuilder().build(), jnp.zeros(0)
+    qdd, wrenches = jaxcfa.joint_reactions(model, empty, empty, empty, method=METHODS[method])
+    assert qdd.shape == (0,)
+    assert wrenches.shape == (0, 6)
+    for schedule in (Doubling(), Levels(), AncestorMask()):
+        assert jaxcfa.inverse_dynamics(model, empty, empty, empty, schedule=schedule).shape == (0,)
+        assert jaxcfa.body_accelerations(model, empty, empty, empty, schedule=schedule).shape == (0, 6)
+        assert jaxcfa.generalized_forces(model, empty, np.zeros((0, 6)), schedule).shape == (0,)
 
 
 @pytest.mark.slow
@@ -153,7 +209,7 @@ def test_bending_of_a_long_planar_chain_is_lost_in_single_precision():
     """Gravity across the plane of motion: CFA's error says so, and what to do."""
     model, q, v, tau = long_chain(256, "planar", "float32")
     sideways = eqx.tree_at(lambda m: m.gravity, model, jnp.array([0.0, 9.81, 0.0], jnp.float32))
-    with pytest.raises(ValueError, match=r"CFA lost all digits .* Use ABA\(\), or float64"):
+    with pytest.raises(ValueError, match=r"CFA.* lost all digits .* Use ABA\(\), or float64"):
         jaxcfa.forward_dynamics(sideways, q, v, tau, method=CFA())
     assert np.all(np.isfinite(jaxcfa.forward_dynamics(model, q, v, tau, method=CFA())))
 

@@ -12,6 +12,7 @@ from program_size import equations, loop_trips
 SCHEDULES = [Sequential(), Levels(), Doubling(), AncestorMask(), Associative(), Chunked(4)]
 RNG = np.random.default_rng(0)
 PARENTS = {
+    "none": np.zeros(0, dtype=np.int64),
     "one": np.array([-1]),
     "chain": np.arange(-1, 16),
     "star": np.array([-1, *[0] * 8]),
@@ -49,7 +50,7 @@ def test_recurrences(schedule, name, dtype):
     tree = TREES[name]
     n = len(tree.parents)
     a, b = (x.astype(dtype) for x in recurrence(n))
-    ones = np.broadcast_to(np.eye(3), a.shape)
+    ones = np.zeros_like(a) + np.eye(3, dtype=dtype)
 
     def compose(first, second):
         return second[0] @ first[0], second[0] @ first[1] + second[1]
@@ -115,7 +116,7 @@ def test_heavy_paths(name):
     tree = TREES[name]
     paths = tree.heavy_paths
     assert sorted(paths.nodes[paths.nodes >= 0]) == list(range(len(tree.parents)))
-    assert len(paths.nodes) <= 1 + np.log2(len(tree.parents))
+    assert len(paths.nodes) <= 1 + np.log2(max(len(tree.parents), 1))
     layer = {node: row for row, nodes in enumerate(paths.nodes) for node in nodes if node >= 0}
     lengths = []
     for row, (nodes, heads) in enumerate(zip(paths.nodes, paths.heads, strict=True)):
@@ -124,4 +125,4 @@ def test_heavy_paths(name):
             assert head == (node < 0 or parent == -1 or layer[parent] == row - 1)
             assert head or nodes[slot - 1] == parent
             lengths.append(1 if head else lengths[-1] + 1)
-    assert max(lengths) == paths.longest
+    assert max(lengths, default=0) == paths.longest
