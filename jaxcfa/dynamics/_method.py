@@ -183,9 +183,10 @@ def _explain(method: AbstractForwardDynamics, model: Model, arguments: list[Arra
     from ._articulated_body import ABA
 
     if method != ABA() and _finite(_solve(ABA(), model, *arguments)):
+        name = eqx.tree_pformat(method, width=200)
         raise ValueError(
-            f"{eqx.tree_pformat(method, width=200)} lost all digits at this configuration: some joint moves almost no inertia of its own body, or "
-            f"the mechanism is too long for {arguments[0].dtype}, as long planar chains are. Use ABA(), or float64."
+            f"{name} lost all digits at this configuration: some joint moves almost no inertia of its own body, or the "
+            f"mechanism is too long for {arguments[0].dtype}, as long planar chains are. Use ABA(), or float64."
         )
     raise ValueError(
         "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "
