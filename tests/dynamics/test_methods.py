@@ -235,6 +235,7 @@ def slopes_by_differences(scales):
 @pytest.mark.parametrize(("method", "mode"), [("CFA by odd-even elimination", "rev"), ("scanned ABA", "fwd")])
 def test_derivatives_and_batches_of_models(method, mode):
     """Of accelerations and reactions, with respect to everything, for a batch of models."""
+    mechanism("humanoid-like")  # models are not made while tracing
 
     def slope(scale):
         if mode == "rev":
