@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from .._defaults import check_schedule
@@ -19,8 +20,8 @@ class JSI(AbstractForwardDynamics):
 
     Columns of the mass matrix are inverse dynamics of unit accelerations, at rest and without gravity: cumulative sums,
     for all columns at once. It is factorised by Cholesky's method. For mechanisms of few bodies, where one library call
-    on a small matrix costs less than many steps; the condition number of the mass matrix grows with the fourth power of
-    the length, so that in float32 chains of more than some twenty links lose three digits, and of sixty all.
+    on a small matrix costs less than many steps. The condition number of the mass matrix grows with the fourth power of
+    the length, so that in float32 there is no result for chains of more than some fifty links.
 
     **Fields:** `schedule`: of the cumulative sums.
     """
@@ -40,13 +41,18 @@ class JSI(AbstractForwardDynamics):
     ) -> Velocity:
         if not model.nv:
             return tau
-        bias = inverse_dynamics_of_arrays(model, q, v, jnp.zeros_like(v), f_ext, self.schedule)
         matrix = self.mass_matrix(model, q)
         # Unit diagonal, so that the test for zero pivots does not depend on units.
         scale = 1 / jnp.sqrt(jnp.diagonal(matrix))
         floor = 4 * model.nv * float(jnp.finfo(matrix.dtype).eps)
         factor = ldl_factor(matrix * scale[:, None] * scale, floor)
-        return ldl_solve(factor, scale * (tau - bias)) * scale
+
+        def correct(_, qdd: Array) -> Array:
+            missing = tau - inverse_dynamics_of_arrays(model, q, v, qdd, f_ext, self.schedule)
+            return qdd + scale * ldl_solve(factor, scale * missing)
+
+        # The second time gives back digits that the condition number of the mass matrix has cost.
+        return lax.fori_loop(0, 2, correct, jnp.zeros_like(tau))
 
     def mass_matrix(self, model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
         """Joint-space mass matrix, armature included, by cumulative sums."""
