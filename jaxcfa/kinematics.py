@@ -10,12 +10,13 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ._arguments import as_arrays
 from ._defaults import choose_schedule
+from ._jacobians import point_jacobian, supporting_dofs
 from ._motion import BodyMotion, sweep_motions
 from ._motion_scan import poses_by, scan_accelerations, scan_motions, scan_wrenches, velocities_by
 from ._small import cross, matvec
 from ._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from .model import Model, pad_dofs, split_dofs
-from .spatial import Transform, pack, shift_motion
+from .spatial import Transform, pack
 from .structured import AbstractSchedule, Sequential
 
 # A traced number, so that one compiled function serves all bodies and frames.
@@ -123,7 +124,9 @@ def jacobian(
     """
     (q,) = as_arrays(model, q=q)
     body, placement = model.locate(frame_or_body)
-    return _jacobian(model, q, body, placement, _supporting_dofs(model, body), choose_schedule(model, schedule))
+    return _jacobian(
+        model, q, body, placement, jnp.asarray(supporting_dofs(model, body)), choose_schedule(model, schedule)
+    )
 
 
 @jax.jit
@@ -137,9 +140,7 @@ def _jacobian(
 ) -> Float[Array, "6 nv"]:
     where = poses_by(schedule, model, q)
     point = _pose_of(where.pose, body).apply(placement.translation)
-    origins = where.pose.translation[model.topology.dof_bodies]
-    columns = shift_motion(where.subspace.columns(), point - origins)
-    return jnp.where(support[:, None], columns, 0).T
+    return point_jacobian(model, where.subspace.columns(), where.pose.translation, point, support)
 
 
 def jacobian_dot_v(
@@ -197,10 +198,6 @@ def _generalized_forces(
 ) -> Velocity:
     where = poses_by(schedule, model, q)
     return where.subspace.transpose_mv(scan_wrenches(model, where.offset, wrenches, schedule))
-
-
-def _supporting_dofs(model: Model, body: int) -> Bool[Array, "nv"]:
-    return jnp.asarray(model.topology.supports(body)[model.topology.dof_bodies])
 
 
 def _row(x: Float[Array, "nb *rest"], body: BodyNumber) -> Float[Array, "*rest"]:

@@ -8,11 +8,16 @@ from ._energy import (
     momentum as momentum,
     potential_energy as potential_energy,
 )
+from ._factored import FactoredFD as FactoredFD
 from ._forward import default_method as default_method, forward_dynamics as forward_dynamics
 from ._inverse import bias_forces as bias_forces, inverse_dynamics as inverse_dynamics, rnea as rnea
 from ._joint_space_inertia import JSI as JSI
 from ._mass_matrix import crba as crba, mass_matrix as mass_matrix
 from ._mass_operator import MassOperator as MassOperator, mass_operator as mass_operator
 from ._method import AbstractForwardDynamics as AbstractForwardDynamics
+from ._operational_space import (
+    OperationalSpace as OperationalSpace,
+    operational_space_inertia as operational_space_inertia,
+)
 from ._passive import passive_forces as passive_forces
 from ._reactions import joint_reactions as joint_reactions

@@ -6,11 +6,12 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._defaults import check_schedule
-from .._motion_scan import scan_motions, scan_velocities, scan_wrenches
-from .._small import matvec, transpose
+from .._small import symmetrise
 from .._types import Velocity
-from ..model import Model, pad_dofs, unpad_dofs
+from ..model import Model
 from ..structured import AbstractSchedule, Doubling, ldl_factor, ldl_solve
+from ._articulated_joints import links
+from ._factors import mass_product
 from ._inverse import inverse_dynamics_of_arrays
 from ._method import AbstractForwardDynamics
 
@@ -56,17 +57,9 @@ class JSI(AbstractForwardDynamics):
 
     def mass_matrix(self, model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
         """Joint-space mass matrix, armature included, by cumulative sums."""
-        motion = scan_motions(model, q, jnp.zeros(model.nv, q.dtype), self.schedule)
-        inertia = model.spatial_inertia.rotated(motion.rotation)
-
-        def column(qdd: Array) -> Array:
-            relative = matvec(motion.subspace, pad_dofs(model, qdd))
-            acceleration = scan_velocities(model, motion.offset, relative, self.schedule)
-            total = scan_wrenches(model, motion.offset, inertia.mv(acceleration), self.schedule)
-            return unpad_dofs(model, matvec(transpose(motion.subspace), total))
-
-        columns = jax.vmap(column)(jnp.eye(model.nv, dtype=q.dtype))
-        return 0.5 * (columns + columns.T) + jnp.diag(model.armature)
+        bodies = links(model, q, jnp.zeros(model.nv, q.dtype), self.schedule)
+        columns = jax.vmap(lambda x: mass_product(model, self.schedule, bodies, x))(jnp.eye(model.nv, dtype=q.dtype))
+        return symmetrise(columns)
 
     def inverse_schedule(self) -> AbstractSchedule:
         return self.schedule

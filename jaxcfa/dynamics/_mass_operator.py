@@ -17,12 +17,11 @@ from .._motion_scan import scan_velocities, scan_wrenches
 from .._small import matmul, matvec, symmetrise, transpose
 from .._types import ConfigurationLike, Velocity
 from ..model import Model, pad_dofs, unpad_dofs
-from ..spatial import shift_force, shift_motion
+from ..spatial import shift_force
 from ..structured import AbstractSchedule, Sequential, ldl_solve
-from ..structured._scan import compose_affine
-from ..structured._tree_scan import from_parents, sum_of_children
-from ._articulated_joints import Links, eliminate_by_scan, eliminate_by_sweep, free_motions, links
-from ._joint_elimination import JointElimination
+from ..structured._tree_scan import from_parents
+from ._articulated_joints import free_motions
+from ._factors import Factors, LinkVector, factorise, filter_inward, mass_product, smooth_outward
 from ._suitability import joints_without_inertia, refuse_massless_subtrees
 
 Vectors = Annotated[ArrayLike, "nv"] | Annotated[ArrayLike, "nv m"]
@@ -38,13 +37,20 @@ class MassOperator(eqx.Module):
 
     All methods take one vector (nv,) or m of them (nv, m), and are linear in them.
 
-    **Fields:** `model`, `schedule`; the bodies in their configuration, and their eliminated joints.
+    **Fields:** `factors`, of which the members are no part of the interface.
     """
 
-    model: Model
-    schedule: AbstractSchedule
-    bodies: Links
-    joints: JointElimination
+    factors: Factors
+
+    @property
+    def nv(self) -> int:
+        """Number of rows and columns."""
+        return self.factors.model.nv
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        """Floating-point type of the factors."""
+        return self.factors.joints.gain.dtype
 
     def mv(self, x: Vectors) -> Array:
         """`M x`: the torques that give accelerations x from rest without gravity."""
@@ -80,19 +86,29 @@ class MassOperator(eqx.Module):
 
     def logdet(self) -> Float[Array, ""]:
         """`log det M`."""
-        return jnp.sum(jnp.log(self.joints.pivot.pivots))
+        return jnp.sum(jnp.log(self.factors.joints.pivot.pivots))
 
     def inverse_diagonal(self) -> Velocity:
         """The diagonal of `M^-1`: what each joint alone yields to its own torque, all others being free."""
-        return _inverse_diagonal(self)
+        return _inverse_diagonal(self.factors)
 
     def as_matrix(self) -> Float[Array, "nv nv"]:
         """M, dense."""
-        return self.mv(jnp.eye(self.model.nv, dtype=self.joints.gain.dtype))
+        return self.mv(jnp.eye(self.nv, dtype=self.dtype))
 
     def inverse_as_matrix(self) -> Float[Array, "nv nv"]:
         """`M^-1`, dense."""
-        return self.solve(jnp.eye(self.model.nv, dtype=self.joints.gain.dtype))
+        return self.solve(jnp.eye(self.nv, dtype=self.dtype))
+
+    def as_lineax(self):
+        """M as a `lineax.FunctionLinearOperator`, symmetric and positive definite, to combine with others.
+
+        **Raises:** `ImportError` without the package `lineax`.
+        """
+        import lineax
+
+        vector = jax.ShapeDtypeStruct((self.nv,), self.dtype)
+        return lineax.FunctionLinearOperator(self.mv, vector, lineax.positive_semidefinite_tag)
 
 
 def mass_operator(model: Model, q: ConfigurationLike, schedule: AbstractSchedule | None = None) -> MassOperator:
@@ -114,130 +130,111 @@ def mass_operator(model: Model, q: ConfigurationLike, schedule: AbstractSchedule
 
 @eqx.filter_jit
 def _mass_operator(model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, by_scan: bool) -> MassOperator:
-    bodies = links(model, q, jnp.zeros(model.nv, q.dtype), schedule)
-    joints = eliminate_by_scan(bodies) if by_scan else eliminate_by_sweep(bodies)
-    return MassOperator(model, schedule, bodies, joints)
+    return MassOperator(factorise(model, q, jnp.zeros(model.nv, q.dtype), schedule, by_scan))
 
 
-def _columns(function: Callable[[MassOperator, Array], Array], operator: MassOperator, x: Vectors) -> Array:
+def _columns(function: Callable[[Factors, Array], Array], operator: MassOperator, x: Vectors) -> Array:
     """`function` of one column, or of each of several."""
-    array, nv = jnp.asarray(x), operator.model.nv
+    array, nv = jnp.asarray(x), operator.nv
     if array.ndim not in (1, 2) or len(array) != nv:
         raise ValueError(f"Expected a vector of shape (nv,) = ({nv},), or (nv, m) for m of them, got {array.shape}.")
-    return _apply(function, operator, array.astype(jnp.result_type(array, operator.joints.gain)))
+    return _apply(function, operator.factors, array.astype(jnp.result_type(array, operator.dtype)))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _apply(function: Callable[[MassOperator, Array], Array], operator: MassOperator, x: Array) -> Array:
+def _apply(function: Callable[[Factors, Array], Array], factors: Factors, x: Array) -> Array:
     if x.ndim == 1:
-        return function(operator, x)
-    return jax.vmap(function, in_axes=(None, 1), out_axes=1)(operator, x)
+        return function(factors, x)
+    return jax.vmap(function, in_axes=(None, 1), out_axes=1)(factors, x)
 
 
-def _product(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    motion = op.bodies.motion
-    acceleration = scan_velocities(op.model, motion.offset, _moved(op, x), op.schedule)
-    wrench = scan_wrenches(op.model, motion.offset, op.bodies.inertia.mv(acceleration), op.schedule)
-    return _felt(op, wrench) + op.model.armature * x
+def _product(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    return mass_product(f.model, f.schedule, f.bodies, x)
 
 
-def _solution(op: MassOperator, b: Float[Array, "nv"]) -> Float[Array, "nv"]:
+def _solution(f: Factors, b: Float[Array, "nv"]) -> Float[Array, "nv"]:
     def solve(_, b: Array) -> Array:
-        factored = lax.stop_gradient(op)
-        scaled = _in_joints(op, lambda d: ldl_solve(factored.joints.pivot, d), _lower_inverse(factored, b))
-        return _lower_inverse_transpose(factored, scaled)
+        factors = lax.stop_gradient(f)
+        scaled = _in_joints(factors, lambda d: ldl_solve(factors.joints.pivot, d), _lower_inverse(factors, b))
+        return _lower_inverse_transpose(factors, scaled)
 
-    return lax.custom_linear_solve(lambda x: _product(op, x), b, solve, symmetric=True)
-
-
-def _sqrt(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    return _lower(op, _in_joints(op, lambda d: matvec(_root(op), d), x))
+    return lax.custom_linear_solve(lambda x: _product(f, x), b, solve, symmetric=True)
 
 
-def _sqrt_transpose(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    return _in_joints(op, lambda d: matvec(transpose(_root(op)), d), _lower_transpose(op, x))
+def _sqrt(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    return _lower(f, _in_joints(f, lambda d: matvec(_root(f), d), x))
 
 
-def _inv_sqrt(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+def _sqrt_transpose(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    return _in_joints(f, lambda d: matvec(transpose(_root(f)), d), _lower_transpose(f, x))
+
+
+def _inv_sqrt(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`C^-1 L^-1 x`, with `C^-1 = C^T D^-1`."""
-    root = transpose(_root(op))
-    return _in_joints(op, lambda d: matvec(root, ldl_solve(op.joints.pivot, d)), _lower_inverse(op, x))
+    root = transpose(_root(f))
+    return _in_joints(f, lambda d: matvec(root, ldl_solve(f.joints.pivot, d)), _lower_inverse(f, x))
 
 
-def _inv_sqrt_transpose(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+def _inv_sqrt_transpose(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`L^-T C^-T x`, with `C^-T = D^-1 C`."""
-    scaled = _in_joints(op, lambda d: ldl_solve(op.joints.pivot, matvec(_root(op), d)), x)
-    return _lower_inverse_transpose(op, scaled)
+    scaled = _in_joints(f, lambda d: ldl_solve(f.joints.pivot, matvec(_root(f), d)), x)
+    return _lower_inverse_transpose(f, scaled)
 
 
-def _root(op: MassOperator) -> Float[Array, "nb d d"]:
+def _root(f: Factors) -> Float[Array, "nb d d"]:
     """Lower triangular C in `D = C C^T`."""
-    pivot = op.joints.pivot
+    pivot = f.joints.pivot
     d = pivot.pivots.shape[-1]
     return jnp.where(jnp.tri(d, dtype=bool), pivot.lower, 0) * jnp.sqrt(pivot.pivots)[..., None, :]
 
 
-def _in_joints(op: MassOperator, function: Callable[[Array], Array], x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+def _in_joints(f: Factors, function: Callable[[Array], Array], x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """A function of the padded degrees of freedom (nb, d)."""
-    return unpad_dofs(op.model, function(pad_dofs(op.model, x)))
+    return unpad_dofs(f.model, function(pad_dofs(f.model, x)))
 
 
-def _lower(op: MassOperator, e: Float[Array, "nv"]) -> Float[Array, "nv"]:
+def _lower(f: Factors, e: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`(1 + H Phi K) e`, inwards: what arrives at a joint from those that it carries."""
-    given = matvec(transpose(op.joints.gain), pad_dofs(op.model, e))
-    total = scan_wrenches(op.model, op.bodies.motion.offset, given, op.schedule)
-    return _felt(op, total - given) + e
+    given = matvec(transpose(f.joints.gain), pad_dofs(f.model, e))
+    arriving = scan_wrenches(f.model, f.bodies.motion.offset, given, f.schedule) - given
+    return unpad_dofs(f.model, matvec(transpose(f.bodies.motion.subspace), arriving)) + e
 
 
-def _lower_transpose(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+def _lower_transpose(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`(1 + H Phi K)^T x`, outwards."""
-    relative = _moved(op, x)
-    carried = scan_velocities(op.model, op.bodies.motion.offset, relative, op.schedule) - relative
-    return x + unpad_dofs(op.model, matvec(op.joints.gain, carried))
+    relative = matvec(f.bodies.motion.subspace, pad_dofs(f.model, x))
+    carried = scan_velocities(f.model, f.bodies.motion.offset, relative, f.schedule) - relative
+    return x + unpad_dofs(f.model, matvec(f.joints.gain, carried))
 
 
-def _lower_inverse(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+def _lower_inverse(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`(1 - H Psi K) x`, inwards: torques less what the bodies that a joint carries make it feel."""
-    tree, motion = op.bodies.tree, op.bodies.motion
-    given = shift_force(matvec(transpose(op.joints.gain), pad_dofs(op.model, x)), motion.offset)
-    arriving = sum_of_children(tree, given)[..., None]
-    return x - _felt(op, op.schedule.inward(tree, free_motions(op.bodies, op.joints), arriving)[..., 0])
+    nothing = jnp.zeros((f.model.nb, 6), x.dtype)
+    return unpad_dofs(f.model, filter_inward(f, LinkVector(nothing, nothing, pad_dofs(f.model, x)))[1])
 
 
-def _lower_inverse_transpose(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+def _lower_inverse_transpose(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`(1 - H Psi K)^T x`, outwards."""
-    tree, motion = op.bodies.tree, op.bodies.motion
-    elements = free_motions(op.bodies, op.joints), _moved(op, x)[..., None]
-    acceleration = op.schedule.outward(tree, compose_affine, elements)[1][..., 0]
-    carried = shift_motion(from_parents(tree, acceleration, jnp.zeros(6, acceleration.dtype)), motion.offset)
-    return x - unpad_dofs(op.model, matvec(op.joints.gain, carried))
+    return unpad_dofs(f.model, smooth_outward(f, pad_dofs(f.model, x), jnp.zeros((f.model.nb, 6), x.dtype))[1])
 
 
 @jax.jit
-def _inverse_diagonal(op: MassOperator) -> Float[Array, "nv"]:
+def _inverse_diagonal(f: Factors) -> Float[Array, "nv"]:
     """`D^-1 + K^T X Omega X^T K` with the parent's mobility Omega, from `Omega = Y Omega_parent Y^T + S D^-1 S^T`."""
-    subspace, gain = op.bodies.motion.subspace, op.joints.gain
-    own = ldl_solve(op.joints.pivot, transpose(subspace))
-    mobility = op.schedule.outward(
-        op.bodies.tree, _compose_congruences, (free_motions(op.bodies, op.joints), matmul(subspace, own))
+    subspace, gain = f.bodies.motion.subspace, f.joints.gain
+    own = ldl_solve(f.joints.pivot, transpose(subspace))
+    mobility = f.schedule.outward(
+        f.bodies.tree, _compose_congruences, (free_motions(f.bodies, f.joints), matmul(subspace, own))
     )[1]
-    parent = from_parents(op.bodies.tree, mobility, jnp.zeros((6, 6), mobility.dtype))
+    parent = from_parents(f.bodies.tree, mobility, jnp.zeros((6, 6), mobility.dtype))
     d = subspace.shape[-1]
     identity = jnp.broadcast_to(jnp.eye(d, dtype=gain.dtype), (len(gain), d, d))
-    carried = transpose(shift_force(gain, op.bodies.motion.offset[:, None]))
-    blocks = ldl_solve(op.joints.pivot, identity) + matmul(transpose(carried), matmul(parent, carried))
-    return unpad_dofs(op.model, jnp.diagonal(blocks, axis1=-2, axis2=-1))
+    carried = transpose(shift_force(gain, f.bodies.motion.offset[:, None]))
+    blocks = ldl_solve(f.joints.pivot, identity) + matmul(transpose(carried), matmul(parent, carried))
+    return unpad_dofs(f.model, jnp.diagonal(blocks, axis1=-2, axis2=-1))
 
 
 def _compose_congruences(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
     """The map `C -> Y C Y^T + B`, given as (Y, B), that applies `first`, then `second`."""
     (y1, b1), (y2, b2) = first, second
     return matmul(y2, y1), symmetrise(matmul(matmul(y2, b1), transpose(y2))) + b2
-
-
-def _moved(op: MassOperator, x: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
-    return matvec(op.bodies.motion.subspace, pad_dofs(op.model, x))
-
-
-def _felt(op: MassOperator, wrench: Float[Array, "nb 6"]) -> Float[Array, "nv"]:
-    return unpad_dofs(op.model, matvec(transpose(op.bodies.motion.subspace), wrench))

@@ -33,14 +33,16 @@ def refuse_bodies_without_inertia(model: Model, which: np.ndarray) -> None:
         )
 
 
-def refuse_joints_without_inertia(model: Model) -> None:
+def refuse_joints_without_inertia(
+    model: Model, what: str = 'ABA(schedule="scan")', instead: str = 'ABA() or ABA(schedule="hybrid")'
+) -> None:
     """Raises `ValueError` if some joint moves no inertia of its own body, at the neutral configuration."""
     bodies = joints_without_inertia(model)
     if bodies:
         raise ValueError(
-            f'ABA(schedule="scan") needs every joint to move some inertia of its own body, which that of body '
-            f'{_names(bodies)} does not. Use ABA() or ABA(schedule="hybrid"), which do not need it, give the joint '
-            "armature, or merge the body with a neighbour."
+            f"{what} needs every joint to move some inertia of its own body, which that of body {_names(bodies)} does "
+            f"not. Use {instead}, for which that does not matter, give the joint armature, or merge the body with a "
+            "neighbour."
         )
 
 

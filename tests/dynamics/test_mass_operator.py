@@ -45,7 +45,7 @@ def everything(operator, x):
 @pytest.mark.parametrize(("name", "schedule"), CASES, ids=str)
 def test_operator_is_the_dense_matrix(name, schedule):
     op = operator(name, schedule)
-    model = op.model
+    model = op.factors.model
     matrix = np.asarray(jaxcfa.mass_matrix(model, random_state(model).q))
     inverse = np.linalg.inv(matrix)
     found = everything(op, np.eye(model.nv))
@@ -62,10 +62,10 @@ def test_operator_is_the_dense_matrix(name, schedule):
 
 def test_square_root_is_triangular_with_the_zeros_of_the_matrix():
     op = operator("humanoid-like")
-    root = np.asarray(everything(op, np.eye(op.model.nv))["sqrt"])
+    root = np.asarray(everything(op, np.eye(op.factors.model.nv))["sqrt"])
     matrix = np.asarray(op.as_matrix())
-    bodies = op.model.topology.dof_bodies
-    ancestors = op.model.topology.schedule.ancestor_mask.T[bodies][:, bodies]  # of the column's body, the row's
+    bodies = op.factors.model.topology.dof_bodies
+    ancestors = op.factors.model.topology.schedule.ancestor_mask.T[bodies][:, bodies]  # of the column's body, the row's
     assert np.all(root[~ancestors] == 0)
     assert np.all(np.abs(matrix[~(ancestors | ancestors.T)]) < 1e-12)
 
@@ -123,6 +123,6 @@ def test_invalid_arguments():
     op = operator("straight chain", Doubling())
     with pytest.raises(ValueError, match=r"shape \(nv,\) = \(6,\), or \(nv, m\) for m of them, got \(5,\)"):
         op.mv(np.ones(5))
-    massless = eqx.tree_at(lambda m: (m.mass, m.inertia, m.armature), op.model, replace_fn=jnp.zeros_like)
+    massless = eqx.tree_at(lambda m: (m.mass, m.inertia, m.armature), op.factors.model, replace_fn=jnp.zeros_like)
     with pytest.raises(ValueError, match="no inertia"):
         jaxcfa.mass_operator(massless, np.zeros(6))

@@ -1,0 +1,42 @@
+"""Jacobians of points on bodies, from the joints' motion subspaces in the world."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from .model import Model
+from .spatial import shift_motion
+
+
+def point_jacobian(
+    model: Model,
+    columns: Float[Array, "nv 6"],
+    origins: Float[Array, "nb 3"],
+    point: Float[Array, "3"],
+    support: Bool[Array, "nv"],
+) -> Float[Array, "6 nv"]:
+    """`J v = [angular velocity; velocity of the point]` in world axes, of the point on a body.
+
+    **Arguments:** `columns` of the motion subspaces about the `origins` of the bodies, world axes; the `support` of
+    the body.
+    """
+    moved = shift_motion(columns, point - origins[model.topology.dof_bodies])
+    return jnp.where(support[:, None], moved, 0).T
+
+
+def point_jacobians(
+    model: Model,
+    columns: Float[Array, "nv 6"],
+    origins: Float[Array, "nb 3"],
+    points: Float[Array, "m 3"],
+    bodies: np.ndarray,
+) -> Float[Array, "m 6 nv"]:
+    """`point_jacobian` of several points, each on one of the `bodies`."""
+    support = jnp.asarray(np.stack([supporting_dofs(model, int(body)) for body in bodies]))
+    return jax.vmap(lambda point, s: point_jacobian(model, columns, origins, point, s))(points, support)
+
+
+def supporting_dofs(model: Model, body: int) -> np.ndarray:
+    """(nv,): whether a degree of freedom moves the body; none moves the world."""
+    return model.topology.supports(body)[model.topology.dof_bodies]

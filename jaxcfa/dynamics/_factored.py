@@ -1,0 +1,138 @@
+"""Forward dynamics by the factors of the mass matrix: four groupings of the same sweeps."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._defaults import check_schedule
+from .._motion import bias_wrench, fictitious_acceleration
+from .._motion_scan import scan_accelerations, scan_wrenches
+from .._small import matvec, transpose
+from .._types import Velocity
+from ..model import Model, pad_dofs, unpad_dofs
+from ..spatial import shift_motion
+from ..structured import AbstractSchedule, Sequential
+from ..structured._scan import SEQUENTIAL
+from ..structured._tree_scan import from_parents
+from ._factors import Factors, LinkVector, factorise, solve_links
+from ._method import AbstractForwardDynamics
+from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees
+
+
+class FactoredFD(AbstractForwardDynamics):
+    """Forward dynamics in operator form (Rodriguez & Kreutz 1992, sec. 5): FD1 to FD4.
+
+    With the bias accelerations `xi` of all bodies (at zero joint accelerations) and the wrenches `b` that velocities
+    and external wrenches demand, they differ in where these enter the filter `eps = (1 - H Psi K) tau - H psi (...)`,
+    which is followed by `D^-1` and the smoother:
+
+    | variant | before | filter | accelerations of the bodies |
+    |---|---|---|---|
+    | 1 | `xi` outwards, `t = tau - H phi (I xi + b)` inwards | t | |
+    | 2 | the same | t | those of the smoother, and `xi` |
+    | 3 | `xi` outwards | tau, `I xi + b` | those of the smoother, and `xi` |
+    | 4 | | tau, b, and the local part of `xi` at each joint | those of the smoother |
+
+    The fourth is the articulated-body algorithm.
+
+    **Fields:** `variant`: 1, 2, 3 or 4. `schedule` of the sweeps; with one that is parallel along the mechanism the
+    factors are found by a scan too, for which every joint must move some inertia of its own body, or armature.
+    """
+
+    variant: int = eqx.field(static=True, default=4)
+    schedule: AbstractSchedule = SEQUENTIAL
+
+    def __check_init__(self):
+        if self.variant not in (1, 2, 3, 4):
+            raise ValueError(f"variant must be 1, 2, 3 or 4, got {self.variant!r}.")
+        check_schedule(self.schedule)
+
+    def solve(
+        self,
+        model: Model,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"],
+        tau: Float[Array, "nv"],
+        f_ext: Float[Array, "nb 6"],
+    ) -> Velocity:
+        return self.solve_with_wrenches(model, q, v, tau, f_ext)[0]
+
+    def solve_with_wrenches(
+        self,
+        model: Model,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"],
+        tau: Float[Array, "nv"],
+        f_ext: Float[Array, "nb 6"],
+    ) -> tuple[Velocity, Float[Array, "nb 6"]]:
+        found = self._links(model, q, v, tau, f_ext)
+        return unpad_dofs(model, found.joints), found.wrench
+
+    def solve_with_body_accelerations(
+        self,
+        model: Model,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"],
+        tau: Float[Array, "nv"],
+        f_ext: Float[Array, "nb 6"],
+    ) -> tuple[Velocity, Float[Array, "nb 6"]]:
+        """Joint accelerations, and those of `body_accelerations`, which the sweeps have found."""
+        found = self._links(model, q, v, tau, f_ext)
+        return unpad_dofs(model, found.joints), found.bodies - fictitious_acceleration(model).astype(q.dtype)
+
+    def _links(self, model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> LinkVector:
+        factors = factorise(model, q, v, self.schedule, by_scan=not isinstance(self.schedule, Sequential))
+        bias = bias_wrench(factors.bodies.inertia, factors.bodies.motion.angular, f_ext)
+        return _GROUPINGS[self.variant](factors, pad_dofs(model, tau), bias)
+
+    def inverse_schedule(self) -> AbstractSchedule:
+        return self.schedule
+
+    def refuse(self, model: Model) -> None:
+        refuse_massless_subtrees(model)
+        if not isinstance(self.schedule, Sequential):
+            refuse_joints_without_inertia(model, "FactoredFD with a parallel schedule", "FactoredFD()")
+
+
+def _bias_torques_first(factors: Factors, tau: Float[Array, "nb d"], bias: Float[Array, "nb 6"]) -> LinkVector:
+    """FD1 and FD2, which differ only in whether the accelerations and wrenches of the bodies are used."""
+    drift, motion = _drift(factors), factors.bodies.motion
+    wrench = scan_wrenches(factors.model, motion.offset, factors.bodies.inertia.mv(drift) + bias, factors.schedule)
+    nothing = jnp.zeros_like(bias)
+    left = tau - matvec(transpose(motion.subspace), wrench)
+    found = solve_links(factors, LinkVector(nothing, nothing, left))
+    return LinkVector(found.bodies + drift, found.wrench + wrench, found.joints)
+
+
+def _bias_wrenches_in_the_filter(factors: Factors, tau: Float[Array, "nb d"], bias: Float[Array, "nb 6"]) -> LinkVector:
+    """FD3."""
+    drift = _drift(factors)
+    wrench = factors.bodies.inertia.mv(drift) + bias
+    found = solve_links(factors, LinkVector(jnp.zeros_like(bias), wrench, tau))
+    return LinkVector(found.bodies + drift, found.wrench, found.joints)
+
+
+def _local_bias_accelerations(factors: Factors, tau: Float[Array, "nb d"], bias: Float[Array, "nb 6"]) -> LinkVector:
+    """FD4."""
+    motion = factors.bodies.motion
+    base = from_parents(factors.bodies.tree, jnp.zeros_like(bias), _base(factors))
+    return solve_links(factors, LinkVector(motion.bias + shift_motion(base, motion.offset), bias, tau))
+
+
+_GROUPINGS = {
+    1: _bias_torques_first,
+    2: _bias_torques_first,
+    3: _bias_wrenches_in_the_filter,
+    4: _local_bias_accelerations,
+}
+
+
+def _drift(factors: Factors) -> Float[Array, "nb 6"]:
+    """`xi = phi^T a`: accelerations at zero joint accelerations, in a world that accelerates against gravity."""
+    motion = factors.bodies.motion
+    still = jnp.zeros_like(motion.subspace[:, 0])
+    return scan_accelerations(factors.model, motion, still, _base(factors), factors.schedule)
+
+
+def _base(factors: Factors) -> Float[Array, "6"]:
+    return fictitious_acceleration(factors.model).astype(factors.bodies.motion.bias.dtype)

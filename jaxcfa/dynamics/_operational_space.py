@@ -1,0 +1,95 @@
+"""The inertia of a mechanism as it is felt at frames."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._jacobians import point_jacobians
+from .._small import symmetrise, transpose
+from .._types import ConfigurationLike
+from ..model import Model, unpad_dofs
+from ..spatial import Transform
+from ..structured import AbstractSchedule
+from ._mass_operator import MassOperator, mass_operator
+
+
+class OperationalSpace(eqx.Module):
+    """A mechanism seen from m frames: `J qdd + (dJ/dt) v = Omega F` under wrenches F at the frames alone.
+
+    Rows are those of `jacobian`, `[angular; linear]` in world axes at the origin of a frame, frame after frame.
+
+    **Fields:** `jacobian` J (6m, nv); `inverse_inertia` `Omega = J M^-1 J^T` (6m, 6m), positive semidefinite;
+    `mobility` `M^-1 J^T` (nv, 6m): joint accelerations under unit wrenches at the frames.
+    """
+
+    jacobian: Float[Array, "m nv"]
+    inverse_inertia: Float[Array, "m m"]
+    mobility: Float[Array, "nv m"]
+
+    @property
+    def inertia(self) -> Float[Array, "m m"]:
+        """Operational-space inertia `Omega^-1` (Khatib 1987).
+
+        Where there are directions in which the frames cannot accelerate (fewer joints than rows, a singular
+        configuration, frames on one body) the pseudo-inverse, of rows and columns scaled to a unit diagonal: such a
+        direction has no inertia instead of an infinite one.
+        """
+        rank_tolerance = len(self.inverse_inertia) * 10 * float(jnp.finfo(self.inverse_inertia.dtype).eps)
+        # Unit diagonal, so that what counts as zero does not depend on units.
+        diagonal = jnp.diagonal(self.inverse_inertia)
+        scale = jnp.where(diagonal > 0, 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1)), 0)
+        scaled = self.inverse_inertia * scale[:, None] * scale
+        inverse = jnp.linalg.pinv(scaled, rtol=rank_tolerance, hermitian=True)
+        return symmetrise(inverse * scale[:, None] * scale)
+
+    @property
+    def dynamically_consistent_inverse(self) -> Float[Array, "nv m"]:
+        """`M^-1 J^T Omega^-1`: the inverse of J of which joint torques `(1 - J^T (.)^T) tau` do not move the frames."""
+        return self.mobility @ self.inertia
+
+
+def operational_space_inertia(
+    model: Model,
+    q: ConfigurationLike,
+    frames: str | int | Sequence[str | int],
+    schedule: AbstractSchedule | None = None,
+) -> OperationalSpace:
+    """Inertia at one or several frames, with the coupling between them, in O(n).
+
+    With the factors of the mass matrix `Omega = W^T W`, where `W = R^-1 J^T = D^-1/2 H psi B` is one inward sweep
+    (Rodriguez & Kreutz 1992, sec. 6; here for trees and any joints). Its depth is logarithmic with a parallel schedule.
+
+    **Arguments:** `q` (nq,); `frames`: names of frames or bodies, or numbers of bodies, one or several; `schedule` as
+    for `mass_operator`.
+
+    **Raises:** `ValueError` for a wrong shape, an unknown name, and bodies that move no inertia.
+    """
+    operator = mass_operator(model, q, schedule)
+    names = [frames] if isinstance(frames, (str, int)) else list(frames)
+    if not names:
+        raise ValueError("frames must name one frame or more, got none.")
+    places = [model.locate(name) for name in names]
+    bodies = np.array([body for body, _ in places])
+    placements = jax.tree.map(lambda *x: jnp.stack(x), *(placement for _, placement in places))
+    return _operational_space(operator, placements, tuple(bodies.tolist()))
+
+
+@eqx.filter_jit
+def _operational_space(operator: MassOperator, placements: Transform, bodies: tuple[int, ...]) -> OperationalSpace:
+    factors = operator.factors
+    model, motion = factors.model, factors.bodies.motion
+    origins = factors.schedule.ancestor_sum(model.topology.schedule, motion.offset)
+    pose = Transform(
+        jnp.concatenate([motion.rotation, jnp.eye(3, dtype=origins.dtype)[None]]),
+        jnp.concatenate([origins, jnp.zeros((1, 3), origins.dtype)]),
+    )
+    numbers = np.array(bodies)
+    points = pose[numbers].apply(placements.translation)
+    columns = unpad_dofs(model, transpose(motion.subspace))
+    jacobian = point_jacobians(model, columns, origins, points, numbers).reshape(-1, model.nv)
+    half = operator.inv_sqrt_mv(jacobian.T)
+    return OperationalSpace(jacobian, half.T @ half, operator.inv_sqrt_transpose_mv(half))
