@@ -5,8 +5,11 @@ from ._attachments import Actuators as Actuators, Keyframes as Keyframes
 from ._builder import ModelBuilder as ModelBuilder
 from ._constraints import (
     AbstractConstraint as AbstractConstraint,
+    AbstractFrameConstraint as AbstractFrameConstraint,
     Connect as Connect,
+    Distance as Distance,
     JointCoupling as JointCoupling,
+    LoopJoint as LoopJoint,
     Weld as Weld,
 )
 from ._inertia_checks import inertia_problems as inertia_problems, massless_subtrees as massless_subtrees

@@ -1,23 +1,36 @@
-"""Loop closures and couplings, as data.
-
-A model carries those that its file declares. The tree dynamics does not apply them.
-"""
+"""Loop closures and couplings. A model carries those that its file declares; the tree dynamics does not apply them."""
 
 import abc
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..spatial import Transform
+from .._small import dot, matmul, matvec, transpose
+from ..spatial import Transform, rotation_log
 
 
 class AbstractConstraint(eqx.Module):
-    """A relation between the bodies or joints of a model. Bodies are numbers, -1 for the world."""
+    """A relation between the bodies or joints of a model: a residual that has to vanish.
 
-    @property
+    A new one is a subclass of `AbstractFrameConstraint` with its residual: all derivatives follow from that.
+    """
+
+    name: eqx.AbstractVar[str]
+
+
+class AbstractFrameConstraint(AbstractConstraint):
+    """A relation between the poses of two bodies. Bodies are numbers, -1 for the world."""
+
+    body1: eqx.AbstractVar[int]
+    body2: eqx.AbstractVar[int]
+
     @abc.abstractmethod
-    def name(self) -> str:
-        """Name in the file, or empty."""
+    def residual(self, body1: Transform, body2: Transform) -> Float[Array, "k"]:
+        """What has to vanish, from the poses of the bodies in the world; twice differentiable where it does [m, rad].
+
+        Multipliers act along its derivatives, so they are forces and moments on body 2 if it grows with its motion.
+        """
 
 
 class JointCoupling(AbstractConstraint):
@@ -36,9 +49,20 @@ class JointCoupling(AbstractConstraint):
     reference_offset: Float[Array, "*batch"]
     name: str = eqx.field(static=True, default="")
 
+    def residual(self, joint: Float[Array, ""], reference: Float[Array, ""]) -> Float[Array, ""]:
+        """What has to vanish, from the positions of the joints; the multiplier is the torque on `joint` [rad, m]."""
+        x = reference - self.reference_offset
+        value = jnp.zeros_like(x)
+        for power in reversed(range(self.coefficients.shape[-1])):
+            value = value * x + self.coefficients[..., power]
+        return joint - self.joint_offset - value
 
-class Connect(AbstractConstraint):
-    """Two points coincide: `point1` of `body1` and `point2` of `body2` (body axes, metres)."""
+
+class Connect(AbstractFrameConstraint):
+    """Two points coincide: `point1` of `body1` and `point2` of `body2` (body axes, metres).
+
+    Multipliers: the force on body 2 at the point, in world axes [N].
+    """
 
     body1: int = eqx.field(static=True)
     body2: int = eqx.field(static=True)
@@ -46,12 +70,114 @@ class Connect(AbstractConstraint):
     point2: Float[Array, "*batch 3"]
     name: str = eqx.field(static=True, default="")
 
+    def residual(self, body1: Transform, body2: Transform) -> Float[Array, "3"]:
+        return body2.apply(self.point2) - body1.apply(self.point1)
 
-class Weld(AbstractConstraint):
-    """Two frames coincide: `frame1` in `body1` and `frame2` in `body2`."""
+
+class Distance(AbstractFrameConstraint):
+    """Two points have a distance: a massless rod between `point1` of `body1` and `point2` of `body2`.
+
+    Multiplier: the force with which the rod pushes the points apart [N].
+
+    **Fields:** points in body axes [m]; `length` > 0 [m].
+    """
+
+    body1: int = eqx.field(static=True)
+    body2: int = eqx.field(static=True)
+    point1: Float[Array, "*batch 3"]
+    point2: Float[Array, "*batch 3"]
+    length: Float[Array, "*batch"]
+    name: str = eqx.field(static=True, default="")
+
+    def residual(self, body1: Transform, body2: Transform) -> Float[Array, "1"]:
+        rod = body2.apply(self.point2) - body1.apply(self.point1)
+        # Unlike the distance it is smooth where the points coincide; both have the same slope at the length.
+        return ((dot(rod, rod) - self.length**2) / (2 * self.length))[None]
+
+
+class Weld(AbstractFrameConstraint):
+    """Two frames coincide: `frame1` in `body1` and `frame2` in `body2`.
+
+    Multipliers: moment and force on body 2 at the frames' origin, in the axes of frame 1 [N m, N].
+    """
 
     body1: int = eqx.field(static=True)
     body2: int = eqx.field(static=True)
     frame1: Transform
     frame2: Transform
     name: str = eqx.field(static=True, default="")
+
+    def residual(self, body1: Transform, body2: Transform) -> Float[Array, "6"]:
+        rotation, translation = _relative(body1 @ self.frame1, body2 @ self.frame2)
+        return jnp.concatenate([rotation_log(rotation), translation])
+
+
+class LoopJoint(AbstractFrameConstraint):
+    """A joint that closes a loop: frame 2 moves in frame 1 along some axes and not along the others.
+
+    Translations are those of the origin of frame 2 along the axes of frame 1. Rotations: with one axis free both frames
+    keep that axis in common (revolute); with two, the first of them in frame 1 and the second in frame 2 stay
+    perpendicular (universal); with three, any (spherical).
+
+    Multipliers: moments, then forces on body 2 at the origin of frame 2, along the constrained directions [N m, N].
+
+    **Fields:** `frame1` in `body1`, `frame2` in `body2`; `free`: whether rotations about x, y, z and translations along
+    x, y, z are. `pitch`: with the rotation about z free, the translation along it follows with so many metres a
+    radian, up to whole turns (a screw); else `None`.
+    """
+
+    body1: int = eqx.field(static=True)
+    body2: int = eqx.field(static=True)
+    frame1: Transform
+    frame2: Transform
+    free: tuple[bool, bool, bool, bool, bool, bool] = eqx.field(static=True)
+    pitch: Float[Array, "*batch"] | None = None
+    name: str = eqx.field(static=True, default="")
+
+    def __check_init__(self):
+        if len(self.free) != 6 or not all(isinstance(x, bool) for x in self.free):
+            raise ValueError(
+                "free must say for rotations about x, y, z and translations along x, y, z whether they are free: "
+                f"6 booleans, got {self.free!r}."
+            )
+        if all(self.free):
+            raise ValueError("A loop joint with all axes free constrains nothing; leave it out.")
+        if self.pitch is not None and self.free != (False, False, True, False, False, False):
+            raise ValueError(
+                f"A screw (pitch given) must have the rotation about z free and no other, got {self.free}."
+            )
+
+    def residual(self, body1: Transform, body2: Transform) -> Float[Array, "k"]:
+        rotation, translation = _relative(body1 @ self.frame1, body2 @ self.frame2)
+        free = [axis for axis in range(3) if self.free[axis]]
+        fixed = [axis for axis in range(3) if not self.free[axis]]
+        if not free:
+            angles = rotation_log(rotation)
+        elif len(free) == 1:
+            # Rows i of R[:, free]: the free axis of frame 2 in frame 1 has no component along the others. The signs
+            # make it grow with rotations about the fixed axes.
+            (axis,) = free
+            angles = jnp.stack([_sign(i, axis) * rotation[3 - i - axis, axis] for i in fixed])
+        elif len(free) == 2:
+            (first, second), (axis,) = free, fixed
+            angles = (_sign(axis, second) * rotation[first, second])[None]
+        else:
+            angles = jnp.zeros(0, rotation.dtype)
+        if self.pitch is not None:
+            turned = self.pitch * jnp.arctan2(rotation[1, 0], rotation[0, 0])
+            turn = 2 * jnp.pi * self.pitch
+            ahead = translation[2] - turned
+            translation = translation.at[2].set(ahead - turn * jnp.round(ahead / jnp.where(turn == 0, 1, turn)))
+        kept = [translation[axis] for axis in range(3) if not self.free[3 + axis]]
+        return jnp.concatenate([angles, jnp.stack(kept)]) if kept else angles
+
+
+def _relative(frame1: Transform, frame2: Transform) -> tuple[Float[Array, "3 3"], Float[Array, "3"]]:
+    """Rotation and origin of frame 2 in frame 1."""
+    inverse = transpose(frame1.rotation)
+    return matmul(inverse, frame2.rotation), matvec(inverse, frame2.translation - frame1.translation)
+
+
+def _sign(i: int, axis: int) -> float:
+    """The sign with which a rotation about axis i moves `axis` along the third axis."""
+    return 1.0 if (axis - i) % 3 == 1 else -1.0

@@ -1,0 +1,40 @@
+"""Mechanisms with closed loops: constraints, their forces, and arms that hold an object together."""
+
+from ..model import (
+    AbstractConstraint as AbstractConstraint,
+    AbstractFrameConstraint as AbstractFrameConstraint,
+    Connect as Connect,
+    Distance as Distance,
+    JointCoupling as JointCoupling,
+    LoopJoint as LoopJoint,
+    Weld as Weld,
+)
+from ._between import (
+    connect as connect,
+    couple as couple,
+    distance as distance,
+    loop_joint as loop_joint,
+    weld as weld,
+)
+from ._delassus import (
+    AbstractConstraintSolver as AbstractConstraintSolver,
+    Direct as Direct,
+    LeastNorm as LeastNorm,
+    Proximal as Proximal,
+)
+from ._forward import (
+    Baumgarte as Baumgarte,
+    ConstrainedSolution as ConstrainedSolution,
+    constrained_forward_dynamics as constrained_forward_dynamics,
+)
+from ._impact import Impact as Impact, impulse as impulse
+from ._inverse import (
+    ConstrainedTorques as ConstrainedTorques,
+    constrained_inverse_dynamics as constrained_inverse_dynamics,
+)
+from ._projection import (
+    ProjectedConfiguration as ProjectedConfiguration,
+    project_configuration as project_configuration,
+    project_velocity as project_velocity,
+)
+from ._status import ConstraintStatus as ConstraintStatus

@@ -1,0 +1,133 @@
+"""Making constraints between frames and joints given by name."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from ..joints import AbstractJoint, Cylindrical, Fixed, Helical, Planar, Prismatic, Revolute, Spherical, Universal
+from ..model import Connect, Distance, JointCoupling, LoopJoint, Model, Weld
+from ..spatial import Transform
+
+FrameOrBody = str | int
+
+_FREE = {
+    Fixed: (False, False, False, False, False, False),
+    Revolute: (False, False, True, False, False, False),
+    Helical: (False, False, True, False, False, False),
+    Prismatic: (False, False, False, False, False, True),
+    Cylindrical: (False, False, True, False, False, True),
+    Planar: (False, False, True, True, True, False),
+    Spherical: (True, True, True, False, False, False),
+    Universal: (True, True, False, False, False, False),
+}
+
+
+def weld(model: Model, frame1: FrameOrBody, frame2: FrameOrBody, name: str = "") -> Weld:
+    """Two frames coincide.
+
+    **Arguments:** `frame1`, `frame2`: names of frames or bodies, or numbers of bodies (-1 is the world).
+
+    **Raises:** `ValueError` for unknown names, and for two frames of the same body.
+    """
+    (body1, pose1), (body2, pose2) = _places(model, frame1, frame2)
+    return Weld(body1, body2, pose1, pose2, name)
+
+
+def connect(model: Model, frame1: FrameOrBody, frame2: FrameOrBody, name: str = "") -> Connect:
+    """The origins of two frames coincide: a ball joint. **Arguments** and **Raises** as for `weld`."""
+    (body1, pose1), (body2, pose2) = _places(model, frame1, frame2)
+    return Connect(body1, body2, pose1.translation, pose2.translation, name)
+
+
+def distance(model: Model, frame1: FrameOrBody, frame2: FrameOrBody, length: ArrayLike, name: str = "") -> Distance:
+    """The origins of two frames have a distance [m]. **Arguments** and **Raises** as for `weld`."""
+    (body1, pose1), (body2, pose2) = _places(model, frame1, frame2)
+    if not isinstance(length, jnp.ndarray) and not float(np.min(length)) > 0:
+        raise ValueError(f"length must be positive, got {length!r}; use connect for points that coincide.")
+    return Distance(body1, body2, pose1.translation, pose2.translation, jnp.asarray(length, model.dtype), name)
+
+
+def loop_joint(
+    model: Model,
+    frame1: FrameOrBody,
+    frame2: FrameOrBody,
+    joint: AbstractJoint | None = None,
+    *,
+    free: Sequence[bool] | None = None,
+    name: str = "",
+) -> LoopJoint:
+    """Two frames related as by a joint, or along chosen axes only.
+
+    **Arguments:** `frame1`, `frame2` as for `weld`. Either `joint`: `Revolute`, `Prismatic`, `Helical`, `Cylindrical`,
+    `Planar`, `Spherical`, `Universal` (with perpendicular axes) or `Fixed`, its axes in frame 1 and through both
+    origins; or `free`: 6 booleans, see `LoopJoint`.
+
+    **Raises:** as `weld`, and for other joints.
+    """
+    (body1, pose1), (body2, pose2) = _places(model, frame1, frame2)
+    if (joint is None) == (free is None):
+        raise ValueError("Give either joint or free, to say how the frames can move.")
+    if joint is None:
+        return LoopJoint(body1, body2, pose1, pose2, tuple(map(bool, free)), name=name)  # type: ignore[arg-type]
+    if type(joint) not in _FREE:
+        names = ", ".join(kind.__name__ for kind in _FREE)
+        raise ValueError(f"A loop can be closed by a joint that is {names}; got {joint!r}. Use free=... for others.")
+    axes = Transform(jnp.asarray(_axes(joint), model.dtype), jnp.zeros(3, model.dtype))
+    pitch = jnp.asarray(joint.pitch, model.dtype) if isinstance(joint, Helical) else None
+    return LoopJoint(body1, body2, pose1 @ axes, pose2 @ axes, _FREE[type(joint)], pitch, name)
+
+
+def couple(
+    model: Model, joint: str | int, reference: str | int | None, coefficients: Sequence[float], name: str = ""
+) -> JointCoupling:
+    """The position of a joint is a polynomial of another's: gears, mimicking fingers.
+
+    **Arguments:** `joint`, `reference`: names or numbers of joints of one degree of freedom; `None` fixes the joint.
+    `coefficients`: constant term first.
+
+    **Raises:** `ValueError` for unknown names, other joints, a joint coupled with itself, and no coefficients.
+    """
+    numbers = [-1 if x is None else model.joint_index(x) for x in (joint, reference)]
+    for number in numbers:
+        if number >= 0 and (model.topology.nqs[number], model.topology.nvs[number]) != (1, 1):
+            raise ValueError(
+                f"Only joints of one degree of freedom can be coupled, joint {model.joint_names[number]!r} has "
+                f"{int(model.topology.nvs[number])}."
+            )
+    if numbers[0] == numbers[1]:
+        raise ValueError(f"Joint {joint!r} cannot be coupled with itself.")
+    values = jnp.atleast_1d(jnp.asarray(coefficients, model.dtype))
+    if values.ndim != 1 or not len(values):
+        raise ValueError(f"coefficients must be one number or more, got {coefficients!r}.")
+    zero = jnp.zeros((), model.dtype)
+    return JointCoupling(numbers[0], numbers[1], values, zero, zero, name)
+
+
+def _places(model: Model, frame1: FrameOrBody, frame2: FrameOrBody) -> list[tuple[int, Transform]]:
+    places = [model.locate(frame) for frame in (frame1, frame2)]
+    if places[0][0] == places[1][0]:
+        raise ValueError(f"{frame1!r} and {frame2!r} belong to the same body; a constraint between them is no loop.")
+    return places
+
+
+def _axes(joint: AbstractJoint) -> np.ndarray:
+    """Axes for a frame in which the joint's axis is z; for a universal joint its axes are x and y."""
+    if isinstance(joint, Universal):
+        first, second = np.asarray(joint.axis1, float), np.asarray(joint.axis2, float)
+        if abs(first @ second) > 1e-9:
+            raise ValueError(
+                "The axes of a universal joint that closes a loop must be perpendicular, got "
+                f"{first.tolist()} and {second.tolist()}."
+            )
+        return np.stack([first, second, np.cross(first, second)], axis=1)
+    if isinstance(joint, (Fixed, Spherical)):
+        return np.eye(3)
+    axis = np.asarray(joint.normal if isinstance(joint, Planar) else joint.axis, float)  # type: ignore[attr-defined]
+    axis = axis / np.linalg.norm(axis)
+    if np.array_equal(axis, [0, 0, 1]):
+        return np.eye(3)
+    first = np.cross(np.eye(3)[np.argmin(np.abs(axis))], axis)
+    first /= np.linalg.norm(first)
+    return np.stack([first, np.cross(axis, first), axis], axis=1)

@@ -1,0 +1,235 @@
+"""Forward dynamics of mechanisms with closed loops."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from .._arguments import as_arrays, is_concrete
+from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
+from ..dynamics._inverse import inverse_dynamics_of_arrays
+from ..model import AbstractConstraint, Model
+from ..structured import AbstractSchedule
+from ._delassus import LEAST_NORM, AbstractConstraintSolver
+from ._relations import (
+    Constraints,
+    Motion,
+    check_constraints,
+    constraint_wrenches,
+    motion_of_constraints,
+)
+from ._status import ConstraintStatus
+from ._system import Geometry, Plan, System, assemble, bias_torques, geometry, make_plan, solve_implicitly
+
+
+class Baumgarte(eqx.Module):
+    """Stabilisation (Baumgarte 1972): residuals obey `phi'' + 2 damping w phi' + w^2 phi = 0` instead of `phi'' = 0`.
+
+    **Fields:** `frequency` w [rad/s], not much above a fifth of the inverse of the time step; `damping` ratio, 1 for
+    the fastest decay without oscillation.
+    """
+
+    frequency: Float[Array, ""] = eqx.field(converter=jnp.asarray)
+    damping: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1.0)
+
+
+class ConstrainedSolution(eqx.Module):
+    """Accelerations and forces of a mechanism with constraints.
+
+    **Fields:**
+
+    - `qdd` (nv,) [rad/s^2, m/s^2].
+    - `multipliers` (k,), those of all constraints in order: `M qdd + bias = tau + J^T multipliers`. Each constraint
+      says what its own are.
+    - `wrenches` (nc, 2, 6): what each constraint applies to its `body1` and `body2`, `[moment; force]` in world axes
+      at the bodies' origins [N m, N], as external wrenches; zero for couplings of joints.
+    - `joint_forces` (nv,): `J^T multipliers`, all of that as joint torques and forces.
+    - `motion`: residuals of the constraints, with their rates and accelerations.
+    - `residual`: the largest acceleration that violates a constraint (less what stabilisation demands).
+    - `status`: flags of `ConstraintStatus`.
+    """
+
+    qdd: Float[Array, "nv"]
+    multipliers: Float[Array, "k"]
+    wrenches: Float[Array, "nc 2 6"]
+    joint_forces: Float[Array, "nv"]
+    motion: Motion
+    residual: Float[Array, ""]
+    status: Int[Array, ""]
+
+
+def constrained_forward_dynamics(
+    model: Model,
+    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    q: ConfigurationLike,
+    v: VelocityLike,
+    tau: VelocityLike,
+    f_ext: BodyForcesLike | None = None,
+    solver: AbstractConstraintSolver = LEAST_NORM,
+    stabilization: Baumgarte | None = None,
+    schedule: AbstractSchedule | None = None,
+) -> ConstrainedSolution:
+    """Joint accelerations of a mechanism with closed loops, and the forces that close them.
+
+    The loops are cut; multipliers make the ends accelerate alike: `J M^-1 J^T lambda = -(J qdd_free + (dJ/dt) v)`, with
+    the factors of the mass matrix, O(n k + k^3) for k rows (Rodriguez & Kreutz 1992, part II, for any constraints).
+
+    **Arguments:** `constraints`: `model.constraints`, or made by `closed_chains.weld`, `connect`, `distance`,
+    `loop_joint`, `couple`. `q`, `v`, `tau`, `f_ext` as for `forward_dynamics`; q and v should satisfy the constraints
+    (see `project_configuration`, `project_velocity`), the result says if they do. `solver`: `LeastNorm()`, which serves
+    redundant constraints and singular configurations as well, `Proximal()`, or `Direct()`. `stabilization`: against
+    drift in simulations. `schedule`: as for `mass_operator`.
+
+    **Returns:** a `ConstrainedSolution`. Its derivatives, in both modes, are those of the equations it solves.
+
+    **Raises:** `ValueError` for wrong shapes, constraints of other models, bodies that move no inertia, and with
+    `Direct()` for a singular matrix. Under `jit` and `vmap` what depends on traced values is in the status.
+    """
+    constraints = check_constraints(model, constraints)
+    arguments = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
+    if not (stabilization is None or isinstance(stabilization, Baumgarte)):
+        raise ValueError(f"stabilization must be Baumgarte(...) or None, got {stabilization!r}.")
+    plan = make_plan(model, solver, schedule)
+    solution = _solution(plan, constraints, model, stabilization, *arguments)
+    if is_concrete(solution):
+        explain(ConstraintStatus(int(solution.status)), solution.qdd, arguments)
+    return solution
+
+
+def explain(status: ConstraintStatus, result: Array, arguments: list[Array]) -> None:
+    """Raises `ValueError` if a result that is not finite comes from finite arguments."""
+    if np.all(np.isfinite(result)) or not all(np.all(np.isfinite(x)) for x in arguments):
+        return
+    if ConstraintStatus.SINGULAR in status:
+        raise ValueError(
+            "Delassus' matrix J M^-1 J^T is singular: constraints repeat one another, or the configuration is "
+            "singular. Use LeastNorm() or Proximal(), which do not need its inverse, or leave constraints out."
+        )
+    raise ValueError(
+        "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "
+        "no inertia. Give the bodies it carries inertia about its axis, or the joint armature."
+    )
+
+
+@eqx.filter_jit
+def _solution(
+    plan: Plan,
+    constraints: Constraints,
+    model: Model,
+    stabilization: Baumgarte | None,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    tau: Float[Array, "nv"],
+    f_ext: Float[Array, "nb 6"],
+) -> ConstrainedSolution:
+    return _solve(plan, constraints, model, stabilization, q, v, tau, f_ext)[0]
+
+
+@jax.custom_jvp
+def _solve(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[ConstrainedSolution, System]:
+    """The solution, and the equations that it solves, whose derivatives do not count."""
+    where = geometry(model, constraints, plan.schedule, q, v)
+    system = assemble(model, plan, where)
+    motion = motion_of_constraints(model, constraints, where.bodies, q, v, jnp.zeros_like(v))
+    demanded = -motion.acceleration - _stabilising(stabilization, motion)
+    found = system.solve(tau - bias_torques(model, plan.schedule, where, f_ext), demanded)
+    outputs = _outputs(constraints, stabilization, where, motion, *found)
+    status = _status(system, stabilization, where, outputs, v)
+    return ConstrainedSolution(*outputs, status), system
+
+
+@_solve.defjvp
+def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
+    """Differentiates the equations of motion and the constraints at the solution found, instead of its algorithm.
+
+    Internal forces, which these leave open, are those of least norm, `lambda = J u` with some u. With N a basis of the
+    null space of `J^T`, `N^T lambda' = N^T J' u` follows from `N^T lambda = 0` and `N^T J = 0`.
+    """
+    solution, system = _solve(*primals)
+    plan, constraints, model, stabilization, q, v, _, f_ext = primals
+    _, constraints_dot, model_dot, stabilization_dot, q_dot, v_dot, tau_dot, f_ext_dot = tangents
+    qdd, multipliers = solution.qdd, solution.multipliers
+    u = lax.stop_gradient(system.mobility @ system.delassus.solve(multipliers))
+
+    where, where_dot = jax.jvp(
+        lambda m, c, q, v: geometry(m, c, plan.schedule, q, v),
+        (model, constraints, q, v),
+        (model_dot, constraints_dot, q_dot, v_dot),
+    )
+    motion, motion_dot = jax.jvp(
+        lambda m, c, bodies, q, v: motion_of_constraints(m, c, bodies, q, v, jnp.zeros_like(v)),
+        (model, constraints, where.bodies, q, v),
+        (model_dot, constraints_dot, where_dot.bodies, q_dot, v_dot),
+    )
+    _, stabilising_dot = jax.jvp(_stabilising, (stabilization, motion), (stabilization_dot, motion_dot))
+    _, needed_dot = jax.jvp(
+        lambda m, q, v, f_ext: inverse_dynamics_of_arrays(m, q, v, qdd, f_ext, plan.schedule),
+        (model, q, v, f_ext),
+        (model_dot, q_dot, v_dot, f_ext_dot),
+    )
+    jacobian_dot = where_dot.jacobian
+    qdd_dot, multipliers_dot = solve_implicitly(
+        model,
+        plan,
+        system,
+        where,
+        tau_dot + jacobian_dot.T @ multipliers - needed_dot,
+        -motion_dot.acceleration - jacobian_dot @ qdd - stabilising_dot,
+    )
+    multipliers_dot = multipliers_dot + lax.stop_gradient(system).delassus.internal(jacobian_dot @ u)
+    _, outputs_dot = jax.jvp(
+        _outputs,
+        (constraints, stabilization, where, motion, qdd, multipliers),
+        (constraints_dot, stabilization_dot, where_dot, motion_dot, qdd_dot, multipliers_dot),
+    )
+    solution_dot = ConstrainedSolution(*outputs_dot, _no_tangent(solution.status))
+    return (solution, system), (solution_dot, jax.tree.map(_no_tangent, system))
+
+
+def _outputs(
+    constraints: Constraints,
+    stabilization: Baumgarte | None,
+    where: Geometry,
+    motion: Motion,
+    qdd: Float[Array, "nv"],
+    multipliers: Float[Array, "k"],
+) -> tuple:
+    """What a solution holds besides its status. `motion` is that at zero joint accelerations."""
+    wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
+    moved = Motion(motion.residual, motion.rate, motion.acceleration + where.jacobian @ qdd)
+    wrong = jnp.max(jnp.abs(moved.acceleration + _stabilising(stabilization, moved)), initial=0)
+    return qdd, multipliers, wrenches, where.jacobian.T @ multipliers, moved, wrong
+
+
+def _status(
+    system: System, stabilization: Baumgarte | None, where: Geometry, outputs: tuple, v: Float[Array, "nv"]
+) -> Int[Array, ""]:
+    qdd, _, _, _, motion, _ = outputs
+    demanded = _stabilising(stabilization, motion)
+    tolerance = float(jnp.finfo(v.dtype).eps) ** (1 / 3)
+    fast, strong = jnp.sum(where.size * jnp.abs(v), axis=1), jnp.sum(where.size * jnp.abs(qdd), axis=1)
+    flags = {
+        ConstraintStatus.SINGULAR: system.delassus.is_singular,
+        ConstraintStatus.UNSATISFIED: jnp.any(
+            jnp.abs(motion.acceleration + demanded) > tolerance * (1 + strong + jnp.abs(demanded))
+        ),
+        ConstraintStatus.OPEN: jnp.any(jnp.abs(motion.residual) > tolerance),
+        ConstraintStatus.MOVING: jnp.any(jnp.abs(motion.rate) > tolerance * (1 + fast)),
+    }
+    return sum((jnp.where(wrong, int(flag), 0) for flag, wrong in flags.items()), jnp.zeros((), jnp.int32))
+
+
+def _stabilising(stabilization: Baumgarte | None, motion: Motion) -> Float[Array, "k"]:
+    if stabilization is None:
+        return jnp.zeros_like(motion.residual)
+    w = stabilization.frequency.astype(motion.rate.dtype)
+    return 2 * stabilization.damping.astype(w.dtype) * w * motion.rate + w**2 * motion.residual
+
+
+def _no_tangent(x: Array) -> Array | np.ndarray:
+    """A zero tangent."""
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        return jnp.zeros_like(x)
+    return np.zeros(x.shape, jax.dtypes.float0)

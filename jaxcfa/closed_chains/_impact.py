@@ -1,0 +1,73 @@
+"""Impacts: velocities that constraints change in no time."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays, is_concrete
+from .._types import ConfigurationLike, VelocityLike
+from ..model import AbstractConstraint, Model
+from ..structured import AbstractSchedule
+from ._delassus import LEAST_NORM, AbstractConstraintSolver
+from ._forward import explain
+from ._relations import Constraints, check_constraints, constraint_wrenches
+from ._status import ConstraintStatus
+from ._system import Plan, assemble, geometry, make_plan, solve_implicitly
+
+
+class Impact(eqx.Module):
+    """Velocities after an impact, and its impulses.
+
+    **Fields:** `v` (nv,) afterwards; `multipliers` (k,), impulses of all constraints in order [N m s, N s]; `wrenches`
+    (nc, 2, 6): impulses `[moment; force]` on `body1` and `body2` of each, world axes, at the bodies' origins.
+    """
+
+    v: Float[Array, "nv"]
+    multipliers: Float[Array, "k"]
+    wrenches: Float[Array, "nc 2 6"]
+
+
+def impulse(
+    model: Model,
+    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    q: ConfigurationLike,
+    v: VelocityLike,
+    restitution: ArrayLike = 0.0,
+    solver: AbstractConstraintSolver = LEAST_NORM,
+    schedule: AbstractSchedule | None = None,
+) -> Impact:
+    """What happens when constraints begin to hold at the velocity `v`: a latch closes, a foot lands, a hand grasps.
+
+    `M (v_after - v) = J^T lambda` and `J v_after = -restitution J v`: only the impulses of the constraints change
+    momentum. Give all constraints that hold afterwards; those that hold already transmit impulses as well.
+
+    **Arguments:** `q` (nq,), `v` (nv,) before; `restitution`: 0 for an inelastic impact, 1 for an elastic one, which
+    keeps the kinetic energy; `solver` and `schedule` as for `constrained_forward_dynamics`.
+
+    **Raises:** as `constrained_forward_dynamics`.
+    """
+    constraints = check_constraints(model, constraints)
+    arguments = as_arrays(model, q=q, v=v)
+    plan = make_plan(model, solver, schedule)
+    result, singular = _impulse(plan, constraints, model, *arguments, jnp.asarray(restitution, arguments[1].dtype))
+    if is_concrete(result, singular):
+        explain(ConstraintStatus.SINGULAR if bool(singular) else ConstraintStatus.OK, result.v, arguments)
+    return result
+
+
+@eqx.filter_jit
+def _impulse(
+    plan: Plan,
+    constraints: Constraints,
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    restitution: Float[Array, ""],
+) -> tuple[Impact, Array]:
+    where = geometry(model, constraints, plan.schedule, q, v)
+    system = assemble(model, plan, where)
+    demanded = -(1 + restitution) * (where.jacobian @ v)
+    change, multipliers = solve_implicitly(model, plan, system, where, jnp.zeros_like(v), demanded)
+    wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
+    return Impact(v + change, multipliers, wrenches), system.delassus.is_singular

@@ -1,0 +1,94 @@
+"""Inverse dynamics of mechanisms with closed loops."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from .._arguments import as_arrays
+from .._defaults import choose_schedule
+from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
+from ..dynamics._factors import mass_product
+from ..model import AbstractConstraint, Model
+from ..structured import AbstractSchedule
+from ._relations import Constraints, check_constraints, constraint_wrenches
+from ._system import bias_torques, geometry
+
+
+class ConstrainedTorques(eqx.Module):
+    """Torques that move a mechanism with constraints.
+
+    **Fields:** `tau` (nv,), zero where there is no actuator; `multipliers` (k,) and `wrenches` (nc, 2, 6) of the
+    constraints, as in `ConstrainedSolution`; `residual`: the largest torque that is missing where there is no actuator.
+    """
+
+    tau: Float[Array, "nv"]
+    multipliers: Float[Array, "k"]
+    wrenches: Float[Array, "nc 2 6"]
+    residual: Float[Array, ""]
+
+
+def constrained_inverse_dynamics(
+    model: Model,
+    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    q: ConfigurationLike,
+    v: VelocityLike,
+    qdd: VelocityLike,
+    f_ext: BodyForcesLike | None = None,
+    actuated: Sequence[str | int] | None = None,
+    schedule: AbstractSchedule | None = None,
+) -> ConstrainedTorques:
+    """Joint torques and constraint forces that give the acceleration `qdd`: `M qdd + bias = tau + J^T lambda`.
+
+    There are many where actuators work against one another through the loops: then the torques of least norm, and among
+    the multipliers that go with them those of least norm.
+
+    **Arguments:** `q`, `v`, `qdd`, `f_ext` as for `inverse_dynamics`; `qdd` should satisfy the constraints. `actuated`:
+    names or numbers of the joints that can have torques, all by default. `schedule` as for `mass_operator`.
+
+    **Returns:** a `ConstrainedTorques`; its `residual` shows whether the actuators can do it.
+
+    **Raises:** `ValueError` for wrong shapes, unknown joints, and constraints of other models.
+    """
+    constraints = check_constraints(model, constraints)
+    arguments = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
+    driven = np.zeros(model.nv, bool)
+    for joint in model.joint_names if actuated is None else actuated:
+        driven[model.v_slice(joint)] = True
+    return _torques(choose_schedule(model, schedule), constraints, model, jnp.asarray(driven), *arguments)
+
+
+@eqx.filter_jit
+def _torques(
+    schedule: AbstractSchedule,
+    constraints: Constraints,
+    model: Model,
+    driven: Bool[Array, "nv"],
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    qdd: Float[Array, "nv"],
+    f_ext: Float[Array, "nb 6"],
+) -> ConstrainedTorques:
+    where = geometry(model, constraints, schedule, q, v)
+    needed = bias_torques(model, schedule, where, f_ext) + mass_product(model, schedule, where.links, qdd)
+    forces = where.jacobian.T
+    # Multipliers for joints without actuators; what these leave open makes the torques small.
+    free, held = jnp.where(driven[:, None], 0, forces), jnp.where(driven[:, None], forces, 0)
+    size = jnp.linalg.norm(lax.stop_gradient(forces))
+    inverse = _pseudo_inverse(free, size)
+    first = inverse @ jnp.where(driven, 0, needed)
+    left = held - held @ inverse @ free
+    multipliers = first + _pseudo_inverse(left, size) @ (needed - held @ first)
+    tau = needed - forces @ multipliers
+    missing = jnp.max(jnp.abs(jnp.where(driven, 0, tau)), initial=0)
+    wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
+    return ConstrainedTorques(jnp.where(driven, tau, 0), multipliers, wrenches, missing)
+
+
+def _pseudo_inverse(matrix: Float[Array, "m k"], size: Float[Array, ""]) -> Float[Array, "k m"]:
+    """Singular values that are rounding of something of this size count as zero."""
+    tolerance = 100 * max(*matrix.shape, 1) * float(jnp.finfo(matrix.dtype).eps)
+    own = jnp.linalg.norm(lax.stop_gradient(matrix))
+    return jnp.linalg.pinv(matrix, rtol=tolerance * size / jnp.where(own > 0, own, 1))

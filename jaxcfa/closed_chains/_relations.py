@@ -1,0 +1,287 @@
+"""Constraints in a state: their residuals, rates, accelerations and Jacobians.
+
+All derivatives come from the residuals: along a motion `(R(t), r(t))` of the bodies with the velocities and
+accelerations that they have, the first and second derivative of a residual are its rate and acceleration.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._jacobians import point_jacobians
+from .._small import matmul, skew
+from ..model import WORLD, AbstractConstraint, AbstractFrameConstraint, JointCoupling, Model
+from ..spatial import Transform
+
+Constraints = tuple[AbstractConstraint, ...]
+
+
+class Bodies(eqx.Module):
+    """All bodies in a state.
+
+    **Fields:** `pose`, `velocity` and (classical) `acceleration` of the bodies in the world; `columns` of the joints'
+    motion subspaces, world axes about the bodies' origins.
+    """
+
+    pose: Transform
+    velocity: Float[Array, "nb 6"]
+    acceleration: Float[Array, "nb 6"]
+    columns: Float[Array, "nv 6"]
+
+
+class Motion(eqx.Module):
+    """How constraints are violated.
+
+    **Fields:** `residual` phi; `rate` `J v`; `acceleration` `J qdd + (dJ/dt) v`, each (k,).
+    """
+
+    residual: Float[Array, "k"]
+    rate: Float[Array, "k"]
+    acceleration: Float[Array, "k"]
+
+
+class _Group(NamedTuple):
+    """Constraints of one structure, stacked, with their numbers and what each relates (bodies or joints)."""
+
+    numbers: np.ndarray
+    stacked: AbstractConstraint
+    first: np.ndarray
+    second: np.ndarray
+
+
+class _Pair(eqx.Module):
+    """One of two bodies: pose, velocity, acceleration."""
+
+    pose: Transform
+    velocity: Float[Array, "*m 6"]
+    acceleration: Float[Array, "*m 6"]
+
+    def at(self, t: Float[Array, ""]) -> Transform:
+        """The pose at time t, right to second order."""
+        w, alpha = skew(self.velocity[:3]), skew(self.acceleration[:3])
+        turn = jnp.eye(3, dtype=w.dtype) + t * w + 0.5 * t**2 * (alpha + matmul(w, w))
+        moved = self.pose.translation + t * self.velocity[3:] + 0.5 * t**2 * self.acceleration[3:]
+        return Transform(matmul(turn, self.pose.rotation), moved)
+
+
+def motion_of_constraints(
+    model: Model,
+    constraints: Constraints,
+    bodies: Bodies,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    qdd: Float[Array, "nv"],
+) -> Motion:
+    """Residuals and their first two derivatives in time, of all constraints in order."""
+
+    def of_frames(constraint, first: _Pair, second: _Pair) -> tuple[Array, Array, Array]:
+        return _two_derivatives(lambda t: constraint.residual(first.at(t), second.at(t)), q.dtype)
+
+    def of_joints(constraint, first: Array, second: Array) -> tuple[Array, Array, Array]:
+        def residual(t: Array) -> Array:
+            return constraint.residual(*(x[0] + t * x[1] + 0.5 * t**2 * x[2] for x in (first, second)))[None]
+
+        return _two_derivatives(residual, q.dtype)
+
+    parts = []
+    for group in _groups(constraints):
+        if isinstance(group.stacked, AbstractFrameConstraint):
+            pairs = (_pair(bodies, group.first), _pair(bodies, group.second))
+            parts.append(jax.vmap(of_frames)(group.stacked, *pairs))
+        else:
+            joints = (_joint_motion(model, q, v, qdd, x) for x in (group.first, group.second))
+            parts.append(jax.vmap(of_joints)(group.stacked, *joints))
+    return Motion(*(_in_order(constraints, [part[i] for part in parts], q.dtype) for i in range(3)))
+
+
+def jacobian_of_constraints(
+    model: Model, constraints: Constraints, bodies: Bodies, q: Float[Array, "nq"]
+) -> tuple[Float[Array, "k nv"], Float[Array, "k nv"]]:
+    """J, and how large its elements would be if no directions were perpendicular."""
+    jacobians, sizes = [], []
+    for group in _groups(constraints):
+        if isinstance(group.stacked, AbstractFrameConstraint):
+            slopes = _slopes(group, bodies)
+            both = [
+                point_jacobians(model, bodies.columns, bodies.pose.translation, _row(bodies.pose, x).translation, x)
+                for x in (group.first, group.second)
+            ]
+            jacobians.append(sum(map(matmul, slopes, both)))
+            sizes.append(sum(map(_sizes, slopes, both)))
+        else:
+            jacobians.append(_coupling_jacobian(model, group, q)[:, None])
+            sizes.append(jnp.abs(jacobians[-1]))
+    return _in_order(constraints, jacobians, q.dtype, model.nv), _in_order(constraints, sizes, q.dtype, model.nv)
+
+
+def constraint_wrenches(
+    constraints: Constraints, bodies: Bodies, multipliers: Float[Array, "k"]
+) -> Float[Array, "nc 2 6"]:
+    """Wrenches on both bodies of each constraint, about the bodies' origins; zero for couplings."""
+    starts = row_starts(constraints)
+    wrenches = jnp.zeros((len(constraints), 2, 6), multipliers.dtype)
+    for group in _groups(constraints):
+        if isinstance(group.stacked, AbstractFrameConstraint):
+            slopes = _slopes(group, bodies)
+            own = multipliers[starts[group.numbers][:, None] + np.arange(slopes[0].shape[1])]
+            both = [matmul(own[:, None], slope)[:, 0] for slope in slopes]
+            wrenches = wrenches.at[group.numbers].set(jnp.stack(both, axis=1))
+    return wrenches
+
+
+def row_starts(constraints: Constraints) -> np.ndarray:
+    """(nc + 1,): where the rows of each constraint begin."""
+    return np.concatenate([[0], np.cumsum([_size(c) for c in constraints], dtype=int)])
+
+
+def row_labels(constraints: Constraints) -> list[str]:
+    """What each row belongs to, for messages."""
+    labels = []
+    for number, constraint in enumerate(constraints):
+        label = f"{type(constraint).__name__} {constraint.name!r}" if constraint.name else f"constraint {number}"
+        labels.extend([label] * _size(constraint))
+    return labels
+
+
+def check_constraints(model: Model, constraints: object) -> Constraints:
+    """The constraints as a tuple. **Raises:** `ValueError` for what is none, or refers to what the model lacks."""
+    given = (constraints,) if isinstance(constraints, AbstractConstraint) else constraints
+    if not isinstance(given, (tuple, list)) or not all(isinstance(c, AbstractConstraint) for c in given):
+        raise ValueError(
+            f"constraints must be a sequence of constraints such as Weld, or model.constraints, got {given!r}."
+        )
+    for number, constraint in enumerate(given):
+        pair = _pair_of(constraint)
+        if any(x >= model.nb or x < WORLD for x in pair):
+            raise ValueError(
+                f"Constraint {constraint.name or number!r} relates numbers {pair}, but the model has {model.nb} "
+                "bodies, numbered from 0 (-1 is the world). Was it made for another model?"
+            )
+    return tuple(given)
+
+
+def _groups(constraints: Constraints) -> list[_Group]:
+    """Constraints that differ in numbers only are evaluated together."""
+    plain = [_without_names(constraint) for constraint in constraints]
+    kinds: dict[object, list[int]] = {}
+    for number, constraint in enumerate(plain):
+        shapes = tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(constraint))
+        kinds.setdefault((jax.tree.structure(constraint), shapes), []).append(number)
+    groups = []
+    for numbers in kinds.values():
+        stacked = jax.tree.map(lambda *x: jnp.stack(x), *(plain[number] for number in numbers))
+        pairs = np.array([_pair_of(constraints[number]) for number in numbers])
+        groups.append(_Group(np.array(numbers), stacked, pairs[:, 0], pairs[:, 1]))
+    return groups
+
+
+def _without_names(constraint: AbstractConstraint) -> AbstractConstraint:
+    names = ("body1", "body2") if isinstance(constraint, AbstractFrameConstraint) else ("joint", "reference")
+    return dataclasses.replace(constraint, name="", **dict.fromkeys(names, 0))
+
+
+def _pair_of(constraint: AbstractConstraint) -> tuple[int, int]:
+    if isinstance(constraint, AbstractFrameConstraint):
+        return constraint.body1, constraint.body2
+    assert isinstance(constraint, JointCoupling)
+    return constraint.joint, constraint.reference
+
+
+def _size(constraint: AbstractConstraint) -> int:
+    """Number of rows."""
+    if not isinstance(constraint, AbstractFrameConstraint):
+        return 1
+    pose = Transform.identity()
+    return jax.eval_shape(constraint.residual, pose, pose).shape[-1]
+
+
+def _in_order(constraints: Constraints, parts: list[Array], dtype, *rest: int) -> Array:
+    """Results of groups (m, k, ...), as rows in the order of the constraints."""
+    if not parts:
+        return jnp.zeros((0, *rest), dtype)
+    starts = row_starts(constraints)
+    rows = [
+        (starts[group.numbers][:, None] + np.arange(part.shape[1])).reshape(-1)
+        for group, part in zip(_groups(constraints), parts, strict=True)
+    ]
+    together = jnp.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts])
+    return together[np.argsort(np.concatenate(rows))]
+
+
+def _two_derivatives(residual: Callable[[Array], Array], dtype) -> tuple[Array, Array, Array]:
+    zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
+
+    def with_rate(t: Array) -> tuple[Array, Array]:
+        return jax.jvp(residual, (t,), (one,))
+
+    (value, rate), (_, acceleration) = jax.jvp(with_rate, (zero,), (one,))
+    return value, rate, acceleration
+
+
+def _slopes(group: _Group, bodies: Bodies) -> list[Float[Array, "m k 6"]]:
+    """Derivatives of the residuals by motions of the two bodies, world axes about their origins."""
+
+    def of_one(constraint, first: Transform, second: Transform) -> tuple[Array, Array]:
+        def residual(a: Array, b: Array) -> Array:
+            return constraint.residual(_displaced(first, a), _displaced(second, b))
+
+        return jax.jacfwd(residual, (0, 1))(jnp.zeros(6, first.rotation.dtype), jnp.zeros(6, first.rotation.dtype))
+
+    return list(jax.vmap(of_one)(group.stacked, _row(bodies.pose, group.first), _row(bodies.pose, group.second)))
+
+
+def _displaced(pose: Transform, by: Float[Array, "6"]) -> Transform:
+    """To first order."""
+    turn = jnp.eye(3, dtype=by.dtype) + skew(by[:3])
+    return Transform(matmul(turn, pose.rotation), pose.translation + by[3:])
+
+
+def _sizes(slope: Float[Array, "m k 6"], jacobian: Float[Array, "m 6 nv"]) -> Float[Array, "m k nv"]:
+    """Products of the lengths of angular and linear parts."""
+
+    def length(x: Array, axis: int) -> Array:
+        return jnp.sqrt(jnp.sum(jax.lax.stop_gradient(x) ** 2, axis=axis))
+
+    return (
+        length(slope[..., :3], -1)[..., None] * length(jacobian[:, :3], 1)[:, None]
+        + length(slope[..., 3:], -1)[..., None] * length(jacobian[:, 3:], 1)[:, None]
+    )
+
+
+def _row(pose: Transform, numbers: np.ndarray) -> Transform:
+    """Poses of bodies, the identity for the world."""
+    world = Transform.identity(pose.translation.dtype)
+    return jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]])[numbers], pose, world)
+
+
+def _pair(bodies: Bodies, numbers: np.ndarray) -> _Pair:
+    def row(x: Array) -> Array:
+        return jnp.concatenate([x, jnp.zeros((1, 6), x.dtype)])[numbers]
+
+    return _Pair(_row(bodies.pose, numbers), row(bodies.velocity), row(bodies.acceleration))
+
+
+def _joint_motion(model: Model, q: Array, v: Array, qdd: Array, joints: np.ndarray) -> Float[Array, "m 3"]:
+    """Position, velocity and acceleration of joints of one degree of freedom; zero for none."""
+    columns = [(q, model.topology.q_starts), (v, model.topology.v_starts), (qdd, model.topology.v_starts)]
+    exists = jnp.asarray(joints >= 0)
+    return jnp.stack([jnp.where(exists, x[starts[joints]], 0) for x, starts in columns], axis=-1)
+
+
+def _coupling_jacobian(model: Model, group: _Group, q: Float[Array, "nq"]) -> Float[Array, "m nv"]:
+    where = [
+        _joint_motion(model, q, jnp.zeros(model.nv, q.dtype), jnp.zeros(model.nv, q.dtype), x)[:, 0] for x in group[2:]
+    ]
+    slopes = jax.vmap(jax.grad(lambda c, x, y: c.residual(x, y), (1, 2)))(group.stacked, *where)
+    rows = np.arange(len(group.numbers))
+    result = jnp.zeros((len(rows), model.nv), q.dtype)
+    for joints, slope in zip(group[2:], slopes, strict=True):
+        exists = joints >= 0
+        result = result.at[rows[exists], model.topology.v_starts[joints[exists]]].add(slope[exists])
+    return result

@@ -1,0 +1,159 @@
+"""The equations of motion of a mechanism with constraints, and their linear solution.
+
+M qdd - J^T lambda = tau - C,    J qdd + (dJ/dt) v = 0
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from .._arguments import is_concrete
+from .._defaults import choose_schedule
+from .._motion import bias_wrench, fictitious_acceleration
+from .._motion_scan import scan_accelerations, scan_velocities, scan_wrenches
+from .._small import matvec, transpose
+from ..dynamics._articulated_joints import Links, eliminate_by_scan, eliminate_by_sweep, links
+from ..dynamics._factors import Factors, mass_product
+from ..dynamics._mass_operator import MassOperator
+from ..dynamics._suitability import joints_without_inertia, refuse_massless_subtrees
+from ..model import Model, pad_dofs, unpad_dofs
+from ..spatial import Transform
+from ..structured import AbstractSchedule, Sequential
+from ._delassus import AbstractConstraintSolver, AbstractDelassus
+from ._relations import Bodies, Constraints, jacobian_of_constraints
+
+
+class Plan(eqx.Module):
+    """How to solve.
+
+    **Fields:** `solver` for the multipliers; `schedule` of sweeps over the bodies; `by_scan`: whether the factors of
+    the mass matrix are found by one, too.
+    """
+
+    solver: AbstractConstraintSolver
+    schedule: AbstractSchedule
+    by_scan: bool = eqx.field(static=True)
+
+
+def make_plan(model: Model, solver: AbstractConstraintSolver, schedule: AbstractSchedule | None) -> Plan:
+    """**Raises:** `ValueError` for what is no solver or schedule, and for bodies that move no inertia."""
+    if not isinstance(solver, AbstractConstraintSolver):
+        raise ValueError(f"solver must be LeastNorm(), Direct() or Proximal(), got {solver!r}.")
+    schedule = choose_schedule(model, schedule)
+    by_scan = False
+    if is_concrete(model):
+        refuse_massless_subtrees(model)
+        by_scan = not isinstance(schedule, Sequential) and not joints_without_inertia(model)
+    return Plan(solver, schedule, by_scan)
+
+
+class System(eqx.Module):
+    """The equations in a state, factored.
+
+    **Fields:** `factors` of the mass matrix; `jacobian` J; `mobility` `M^-1 J^T`; `delassus` `J M^-1 J^T`;
+    `scale`, its diagonal if no directions were perpendicular.
+    """
+
+    factors: Factors
+    jacobian: Float[Array, "k nv"]
+    mobility: Float[Array, "nv k"]
+    delassus: AbstractDelassus
+    scale: Float[Array, "k"]
+
+    def solve(
+        self, torque: Float[Array, "nv"], acceleration: Float[Array, "k"]
+    ) -> tuple[Float[Array, "nv"], Float[Array, "k"]]:
+        """`M x - J^T lambda = torque, J x = acceleration`, with one step of refinement."""
+        operator = MassOperator(self.factors)
+
+        def improve(_, found: tuple[Array, Array]) -> tuple[Array, Array]:
+            x, multipliers = found
+            left = torque - operator.mv(x) + self.jacobian.T @ multipliers
+            free = operator.solve(left)
+            more = self.delassus.solve(acceleration - self.jacobian @ (x + free))
+            return x + free + self.mobility @ more, multipliers + more
+
+        start = jnp.zeros_like(torque), jnp.zeros_like(acceleration)
+        return lax.fori_loop(0, 2, improve, start)
+
+
+class Geometry(eqx.Module):
+    """Where all bodies are and how they move: what of a state is differentiated.
+
+    **Fields:** `links`, the `bodies` at zero joint accelerations, the constraints' `jacobian`, and the `size` of its
+    elements if no directions were perpendicular.
+    """
+
+    links: Links
+    bodies: Bodies
+    jacobian: Float[Array, "k nv"]
+    size: Float[Array, "k nv"]
+
+
+def geometry(
+    model: Model, constraints: Constraints, schedule: AbstractSchedule, q: Float[Array, "nq"], v: Float[Array, "nv"]
+) -> Geometry:
+    """The geometry in a state."""
+    found = links(model, q, v, schedule)
+    motion = found.motion
+    velocity = scan_velocities(model, motion.offset, matvec(motion.subspace, pad_dofs(model, v)), schedule)
+    still = jnp.zeros_like(motion.subspace[:, 0])
+    acceleration = scan_accelerations(model, motion, still, jnp.zeros(6, q.dtype), schedule)
+    pose = Transform(motion.rotation, schedule.ancestor_sum(model.topology.schedule, motion.offset))
+    bodies = Bodies(pose, velocity, acceleration, unpad_dofs(model, transpose(motion.subspace)))
+    return Geometry(found, bodies, *jacobian_of_constraints(model, constraints, bodies, q))
+
+
+def bias_torques(
+    model: Model, schedule: AbstractSchedule, where: Geometry, f_ext: Float[Array, "nb 6"]
+) -> Float[Array, "nv"]:
+    """`bias_forces` from the geometry."""
+    motion, inertia = where.links.motion, where.links.inertia
+    drift = where.bodies.acceleration + fictitious_acceleration(model).astype(f_ext.dtype)
+    wrench = inertia.mv(drift) + bias_wrench(inertia, motion.angular, f_ext)
+    total = scan_wrenches(model, motion.offset, wrench, schedule)
+    return unpad_dofs(model, matvec(transpose(motion.subspace), total))
+
+
+def assemble(model: Model, plan: Plan, where: Geometry) -> System:
+    """The equations, factored."""
+    joints = eliminate_by_scan(where.links) if plan.by_scan else eliminate_by_sweep(where.links)
+    factors = Factors(model, plan.schedule, where.links, joints)
+    # What is not more than rounding of perpendicular directions would become a constraint in its own right.
+    rounding = 32 * float(jnp.finfo(where.jacobian.dtype).eps) * where.size
+    jacobian = jnp.where(jnp.abs(where.jacobian) > rounding, where.jacobian, 0)
+    operator = MassOperator(factors)
+    half = operator.inv_sqrt_mv(jacobian.T)
+    scale = _compliance(factors, where.size)
+    delassus = plan.solver.factor(half.T @ half, scale)
+    return System(factors, jacobian, operator.inv_sqrt_transpose_mv(half), delassus, scale)
+
+
+def solve_implicitly(
+    model: Model,
+    plan: Plan,
+    system: System,
+    where: Geometry,
+    torque: Float[Array, "nv"],
+    acceleration: Float[Array, "k"],
+) -> tuple[Float[Array, "nv"], Float[Array, "k"]]:
+    """`system.solve` with the derivatives of the solution of its equations, but for internal forces."""
+
+    def matrix(x: tuple[Array, Array]) -> tuple[Array, Array]:
+        product = mass_product(model, plan.schedule, where.links, x[0])
+        return product + where.jacobian.T @ x[1], where.jacobian @ x[0]
+
+    def solve(_, b: tuple[Array, Array]) -> tuple[Array, Array]:
+        x, multipliers = lax.stop_gradient(system).solve(*b)
+        return x, -multipliers
+
+    x, opposite = lax.custom_linear_solve(matrix, (torque, acceleration), solve, symmetric=True)
+    return x, -opposite
+
+
+def _compliance(factors: Factors, size: Float[Array, "k nv"]) -> Float[Array, "k"]:
+    """The diagonal of Delassus' matrix if no directions were perpendicular; one for constraints of what cannot move."""
+    pivots = unpad_dofs(factors.model, factors.joints.pivot.pivots)
+    compliance = jnp.sum(size**2 / pivots, axis=1)
+    return jnp.where(compliance > 0, compliance, 1)
