@@ -3,29 +3,26 @@
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jax.scipy.linalg import block_diag
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import as_arrays, is_concrete
-from .._motion import bias_wrench
-from .._small import cross, matmul, matvec, symmetrise, transpose
+from .._small import matmul, matvec, transpose
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._suitability import refuse_massless_subtrees
 from ..model import WORLD, Model, unpad_dofs
-from ..spatial import Inertia, Transform, inverse_inertia, pack
-from ..structured import spd_inverse, spd_solve
-from ._arms import Arm, centripetal, prepare_arm
+from ..spatial import Transform, pack
+from ..structured import spd_solve
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
-from ._grasp_algorithms import RCCFD2, AbstractGraspAlgorithm, GraspSystem, at_contacts, contact_matrix
-from ._grasps import Grasp, RigidObject, check_pose, perpendicular
+from ._grasp_algorithms import RCCFD2, AbstractGraspAlgorithm
+from ._grasp_system import GraspProblem, GraspSystem, JointState, ObjectState, assemble, at_contacts
+from ._grasps import Grasp, RigidObject, check_pose
 from ._status import ConstraintStatus
 
 _RCCFD2 = RCCFD2()
@@ -95,150 +92,68 @@ def grasp_forward_dynamics(
     **Raises:** `ValueError` for numbers and shapes that do not fit, unknown frames, different gravity, bodies that move
     no inertia, and, unless traced, for contact wrenches that are not unique if the solver needs them to be.
     """
-    _check_types(arms, object, grasps, algorithm, solver)
+    problem = pose_problem(arms, object, grasps, q, v, pose, velocity, tau, f_ext, wrench)
+    if not isinstance(algorithm, AbstractGraspAlgorithm):
+        raise ValueError(f"algorithm must be RCCFD1(), RCCFD2() or RCCFD3(), got {algorithm!r}.")
+    if not isinstance(solver, AbstractConstraintSolver):
+        raise ValueError(f"solver must be one such as LeastNorm(), got {solver!r}.")
+    solution = _solve(algorithm, solver, problem)
+    if is_concrete(solution):
+        _explain(solution, problem)
+    return solution
+
+
+def pose_problem(arms, object, grasps, q, v, pose, velocity, tau, f_ext=None, wrench=None) -> GraspProblem:
+    """Checked arguments, of one floating-point type."""
+    _check_types(arms, object, grasps)
     _check_number("grasps", grasps, arms)
     check_pose("pose", pose)
     places = [_locate(i, arm, grasp) for i, (arm, grasp) in enumerate(zip(arms, grasps, strict=True))]
     states = _joint_states(arms, q=q, v=v, tau=tau, f_ext=[None] * len(arms) if f_ext is None else f_ext)
     dtype = jnp.result_type(*(arm.dtype for arm in arms))
-    held = _ObjectState(pose, _vector("velocity", velocity, dtype), _vector("wrench", wrench, dtype))
-    parameters = object, tuple(grasps), states, held
-    dtype = jnp.result_type(dtype, *jax.tree.leaves(parameters))
-    placements = tuple(place.translation for _, place in places)
-    everything = jax.tree.map(lambda x: jnp.asarray(x, dtype), (tuple(arms), placements, *parameters))
-    solution = _solve(algorithm, solver, tuple(body for body, _ in places), *everything)
-    if is_concrete(solution):
-        _explain(solution, everything)
-    return solution
-
-
-class _JointState(NamedTuple):
-    """Of one arm."""
-
-    q: Float[Array, "*n nq"]
-    v: Float[Array, "*n nv"]
-    tau: Float[Array, "*n nv"]
-    f_ext: Float[Array, "*n nb 6"]
-
-
-class _ObjectState(NamedTuple):
-    """Where the object is, how it moves, and the wrench on it."""
-
-    pose: Transform
-    velocity: Float[Array, "6"]
-    wrench: Float[Array, "6"]
+    held = ObjectState(pose, _vector("velocity", velocity, dtype), _vector("wrench", wrench, dtype))
+    dtype = jnp.result_type(dtype, *jax.tree.leaves((object, tuple(grasps), states, held)))
+    tips, points = tuple(body for body, _ in places), tuple(place.translation for _, place in places)
+    problem = GraspProblem(tips, tuple(arms), points, object, tuple(grasps), states, held)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), problem)
 
 
 @eqx.filter_jit
-def _solve(
-    algorithm: AbstractGraspAlgorithm,
-    solver: AbstractConstraintSolver,
-    tips: tuple[int, ...],
-    models: tuple[Model, ...],
-    placements: tuple[Float[Array, "3"], ...],
-    object: RigidObject,
-    grasps: tuple[Grasp, ...],
-    states: tuple[_JointState, ...],
-    held: _ObjectState,
-) -> GraspSolution:
-    stacks = _alike(models, tips)
-    order = [i for stack in stacks for i in stack]
-    back = np.argsort(order)
+def _solve(algorithm: AbstractGraspAlgorithm, solver: AbstractConstraintSolver, problem: GraspProblem) -> GraspSolution:
     # Accelerators give less than full precision by default.
     with jax.default_matmul_precision("highest"):
-        arms = tuple(
-            jax.vmap(functools.partial(prepare_arm, tips[stack[0]]))(
-                *_stacked([(models[i], *states[i], placements[i]) for i in stack])
-            )
-            for stack in stacks
-        )
-        contacts = _contacts([grasps[i] for i in order], held.pose)
-        system = _system(solver, arms, contacts, object, held)
-        joints, tip_change, wrenches = algorithm.solve(system)
-        acceleration = system.object_acceleration(wrenches)
-        relative = system.relative_acceleration(tip_change, acceleration)
-        residual = jnp.max(jnp.abs(system.transmitted.T @ relative.reshape(-1)))
+        return solve_system(algorithm, problem, assemble(solver, problem))
+
+
+def solve_system(algorithm: AbstractGraspAlgorithm, problem: GraspProblem, system: GraspSystem) -> GraspSolution:
+    """The solution, in the order in which arms were given."""
+    joints, tips, wrenches = algorithm.solve(system)
+    acceleration = system.object_acceleration(wrenches)
+    relative = system.relative_acceleration(tips, acceleration)
+    residual = jnp.max(jnp.abs(system.transmitted.T @ relative.reshape(-1)))
     spins = [
         spd_solve(matmul(transpose(h), h), -matvec(transpose(h), x[:3]))
-        for h, x in zip(contacts.axes, relative, strict=True)
+        for h, x in zip(system.axes, relative, strict=True)
     ]
-    each = [x[i] for x in joints for i in range(len(x))]
-    gravity = pack(jnp.zeros_like(models[0].gravity), models[0].gravity)
+    rows = [x for stack in joints for x in stack]
+    back = np.argsort(system.order)
+    gravity = problem.arms[0].gravity
     return GraspSolution(
-        tuple(unpad_dofs(model, each[i]) for model, i in zip(models, back, strict=True)),
-        acceleration + gravity,
+        tuple(unpad_dofs(model, rows[i]) for model, i in zip(problem.arms, back, strict=True)),
+        acceleration + pack(jnp.zeros_like(gravity), gravity),
         wrenches[back],
         tuple(spins[i] for i in back),
         residual,
-        _status(system, held, [s.v for s in states], residual, [*joints, tip_change, acceleration]),
-    )
-
-
-class _Contacts(NamedTuple):
-    """In world axes: `levers` (l, 3) from the object's origin; `axes`, each (3, d), of free rotations, and an
-    orthonormal basis of the `moments`, each (3, 3 - d), that are transmitted."""
-
-    levers: Float[Array, "l 3"]
-    axes: list[Float[Array, "3 _"]]
-    moments: list[Float[Array, "3 _"]]
-
-
-def _contacts(grasps: list[Grasp], pose: Transform) -> _Contacts:
-    rotations = [matmul(pose.rotation, grasp.placement.rotation) for grasp in grasps]
-    levers = jnp.stack([matvec(pose.rotation, grasp.placement.translation) for grasp in grasps])
-    axes = [matmul(r, transpose(grasp.axes)) for r, grasp in zip(rotations, grasps, strict=True)]
-    moments = [matmul(r, perpendicular(grasp.axes)) for r, grasp in zip(rotations, grasps, strict=True)]
-    return _Contacts(levers, axes, moments)
-
-
-def _system(
-    solver: AbstractConstraintSolver,
-    arms: tuple[Arm, ...],
-    contacts: _Contacts,
-    object: RigidObject,
-    held: _ObjectState,
-) -> GraspSystem:
-    rotation, angular = held.pose.rotation, held.velocity[:3]
-    inertia = Inertia.from_com(object.mass, object.com, symmetrise(object.inertia)).rotated(rotation)
-    compliance = spd_inverse(matmul(matmul(rotation, symmetrise(object.inertia)), transpose(rotation)))
-    mobility = inverse_inertia(object.mass, matvec(rotation, object.com), compliance)
-    forces = [block_diag(moments, jnp.eye(3, dtype=angular.dtype)) for moments in contacts.moments]
-    transmitted = block_diag(*forces)
-    velocities = jnp.concatenate([arm.velocity for arm in arms])
-    free = jnp.stack(
-        [
-            w - matvec(t, matvec(transpose(t), w))
-            for t, w in zip(contacts.moments, angular - velocities[:, :3], strict=True)
-        ]
-    )
-    # The axes of free rotations turn with the object.
-    turning = cross(angular, free)
-    carried = pack(turning, jnp.zeros_like(turning)) - centripetal(angular, contacts.levers)
-    omega = contact_matrix(arms, contacts.levers, transmitted, mobility)
-    fixed = lax.stop_gradient(omega)
-    return GraspSystem(
-        arms=arms,
-        contacts=contacts.levers,
-        transmitted=transmitted,
-        mobility=mobility,
-        released=-matvec(mobility, bias_wrench(inertia, angular, held.wrench)),
-        bias=jnp.concatenate([arm.bias for arm in arms]) + carried,
-        omega=omega,
-        prepared=solver.factor(fixed, jnp.diagonal(fixed)),
+        _status(system, problem, residual, [*joints, tips, acceleration]),
     )
 
 
 def _status(
-    system: GraspSystem,
-    held: _ObjectState,
-    speeds: list[Float[Array, "_"]],
-    residual: Float[Array, ""],
-    accelerations: list[Array],
+    system: GraspSystem, problem: GraspProblem, residual: Float[Array, ""], accelerations: list[Array]
 ) -> Int[Array, ""]:
     """Flags, each for what exceeds `sqrt(eps)` of the largest length, speed or acceleration."""
-    points, velocities = (
-        jnp.concatenate(x) for x in zip(*((arm.point, arm.velocity) for arm in system.arms), strict=True)
-    )
+    held, speeds = problem.held, [state.v for state in problem.states]
+    points, velocities = (jnp.concatenate(x) for x in zip(*((a.point, a.velocity) for a in system.arms), strict=True))
     lengths = [jnp.sum(jnp.abs(arm.factors.bodies.motion.offset), axis=(1, 2)) for arm in system.arms]
     gap = held.pose.translation + system.contacts - points
     slip = system.transmitted.T @ (at_contacts(held.velocity, system.contacts) - velocities).reshape(-1)
@@ -248,9 +163,7 @@ def _status(
         ConstraintStatus.OPEN: _exceeds(gap, [*lengths, points, system.contacts]),
         ConstraintStatus.MOVING: _exceeds(slip, [*speeds, velocities, held.velocity]),
     }
-    return sum((jnp.where(is_so, int(flag), 0) for flag, is_so in wrong.items()), jnp.zeros((), jnp.int32)).astype(
-        jnp.int32
-    )
+    return sum((jnp.where(so, np.int32(flag), 0) for flag, so in wrong.items()), jnp.zeros((), jnp.int32))
 
 
 def _exceeds(error: Array, sizes: list[Array]) -> Bool[Array, ""]:
@@ -259,30 +172,13 @@ def _exceeds(error: Array, sizes: list[Array]) -> Bool[Array, ""]:
     return ~(jnp.max(jnp.abs(error)) <= float(jnp.finfo(error.dtype).eps) ** 0.5 * size)
 
 
-def _alike(models: tuple[Model, ...], tips: tuple[int, ...]) -> list[list[int]]:
-    """Numbers of the arms that can be stacked: of equal structure, and holding with the same body."""
-    stacks: dict[Any, list[int]] = {}
-    for i, (model, tip) in enumerate(zip(models, tips, strict=True)):
-        leaves, structure = jax.tree.flatten(model)
-        stacks.setdefault((structure, tuple(x.shape for x in leaves), tip), []).append(i)
-    return list(stacks.values())
-
-
-def _stacked(trees: list[Any]) -> Any:
-    return jax.tree.map(lambda *x: jnp.stack(x), *trees)
-
-
-def _check_types(arms, object, grasps, algorithm, solver) -> None:
+def _check_types(arms, object, grasps) -> None:
     if isinstance(arms, Model) or not arms or not all(isinstance(arm, Model) for arm in arms):
         raise ValueError(f"arms must be a sequence of one Model or more, got {arms!r}.")
     if not isinstance(object, RigidObject):
         raise ValueError(f"object must be a RigidObject, got {object!r}.")
     if isinstance(grasps, Grasp) or not all(isinstance(grasp, Grasp) for grasp in grasps):
         raise ValueError(f"grasps must be a sequence of Grasp, got {grasps!r}.")
-    if not isinstance(algorithm, AbstractGraspAlgorithm):
-        raise ValueError(f"algorithm must be RCCFD1(), RCCFD2() or RCCFD3(), got {algorithm!r}.")
-    if not isinstance(solver, AbstractConstraintSolver):
-        raise ValueError(f"solver must be one such as LeastNorm(), got {solver!r}.")
     if is_concrete(arms):
         gravities = np.stack([np.asarray(arm.gravity, dtype=float) for arm in arms])
         if not np.allclose(gravities, gravities[0], rtol=1e-5, atol=0):
@@ -300,14 +196,14 @@ def _locate(number: int, arm: Model, grasp: Grasp) -> tuple[int, Transform]:
     return body, placement
 
 
-def _joint_states(arms: Sequence[Model], **arguments: Sequence) -> tuple[_JointState, ...]:
+def _joint_states(arms: Sequence[Model], **arguments: Sequence) -> tuple[JointState, ...]:
     """Checked arguments of each arm."""
     for name, values in arguments.items():
         _check_number(name, values, arms)
     states = []
     for i, (arm, *values) in enumerate(zip(arms, *arguments.values(), strict=True)):
         with _about(i):
-            states.append(_JointState(*as_arrays(arm, **dict(zip(arguments, values, strict=True)))))
+            states.append(JointState(*as_arrays(arm, **dict(zip(arguments, values, strict=True)))))
     return tuple(states)
 
 
@@ -337,9 +233,11 @@ def _vector(name: str, value: ArrayLike | None, dtype: jnp.dtype) -> Float[Array
     return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(dtype)
 
 
-def _explain(solution: GraspSolution, given: Any) -> None:
+def _explain(solution: GraspSolution, problem: GraspProblem) -> None:
     """Raises if a result that is not finite comes from finite arguments."""
-    if _finite((solution.qdd, solution.object_acceleration)) or not _finite(given[2:]):
+    if _finite((solution.qdd, solution.object_acceleration)) or not _finite(
+        (problem.points, problem.object, problem.grasps, problem.states, problem.held)
+    ):
         return
     if ConstraintStatus.SINGULAR in ConstraintStatus(int(solution.status)):
         raise ValueError(

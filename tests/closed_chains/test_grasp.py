@@ -1,6 +1,7 @@
 """Several arms that hold one object: three algorithms, against dense linear algebra and open chains."""
 
 import functools
+import itertools
 from typing import NamedTuple
 
 import equinox as eqx
@@ -11,13 +12,14 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close, cast, quick_options
-from jaxcfa.closed_chains._delassus import Direct, LeastNorm, Proximal
-from jaxcfa.closed_chains._grasp import GraspSolution, grasp_forward_dynamics
+from jaxcfa.closed_chains._delassus import LEAST_NORM, Direct
+from jaxcfa.closed_chains._grasp import GraspSolution, _solve, grasp_forward_dynamics, pose_problem, solve_system
 from jaxcfa.closed_chains._grasp_algorithms import RCCFD1, RCCFD2, RCCFD3
+from jaxcfa.closed_chains._grasp_system import assemble
 from jaxcfa.closed_chains._grasps import Grasp, RigidObject
 from jaxcfa.closed_chains._status import ConstraintStatus
 from jaxcfa.joints import Prismatic, Revolute, Spherical
-from jaxcfa.spatial import rotation_exp
+from jaxcfa.spatial import matrix_to_quaternion, rotation_exp
 
 ALGORITHMS = (RCCFD1(), RCCFD2(), RCCFD3())
 GRAVITY = (1.0, -2.0, -9.0)
@@ -65,6 +67,12 @@ def random_object(rng) -> RigidObject:
     return RigidObject(1.5, 0.1 * rng.normal(size=3), 0.1 * a @ a.T + 0.05 * np.eye(3))
 
 
+def configuration(model: jaxcfa.Model, rng) -> np.ndarray:
+    if model.nq == model.nv:
+        return rng.uniform(-np.pi, np.pi, model.nq)
+    return np.asarray(jaxcfa.random_configuration(model, jax.random.key(rng.integers(100))))
+
+
 def make_grasp(kind: str, frame: str, placement: jaxcfa.Transform, rng) -> Grasp:
     direction = rng.normal(size=3)
     return {
@@ -92,22 +100,25 @@ def hold(held_by: list[tuple[str, str, str]], seed: int = 0, spinning: bool = Tr
     """Random arms, wherever their tips are, holding an object there, with velocities that fit."""
     rng = np.random.default_rng(seed)
     arms = tuple(arm(name) for name, _, _ in held_by)
-    q = tuple(jaxcfa.random_configuration(model, jax.random.key(seed + i)) for i, model in enumerate(arms))
+    q = tuple(configuration(model, rng) for model in arms)
     pose = jaxcfa.Transform(jnp.asarray(rotation(rng)), jnp.asarray(rng.normal(size=3)))
     grasps = []
     for model, x, (_, frame, kind) in zip(arms, q, held_by, strict=True):
-        point = pose.inverse().apply(jaxcfa.frame_pose(model, x, frame).translation)
-        grasps.append(make_grasp(kind, frame, jaxcfa.Transform(jnp.asarray(rotation(rng)), point), rng))
+        tip = equations(model, x, np.zeros(model.nv), np.zeros((model.nb, 6)), frame)[-1]
+        placement = jaxcfa.Transform(jnp.asarray(rotation(rng)), pose.inverse().apply(tip))
+        grasps.append(make_grasp(kind, frame, placement, rng))
     f_ext = tuple(rng.normal(size=(model.nb, 6)) for model in arms)
     tau = tuple(rng.normal(size=model.nv) for model in arms)
     still = tuple(np.zeros(model.nv) for model in arms)
     state = Held(arms, random_object(rng), tuple(grasps), q, still, pose, np.zeros(6), tau, f_ext, rng.normal(size=6))
-    _, rows, spins = constraints(state, [equations(*x, g.frame) for *x, g in zip(arms, q, still, f_ext, grasps)])
+    _, rows, _ = constraints(
+        state, [equations(*x, g.frame) for *x, g in zip(arms, q, still, f_ext, grasps, strict=True)]
+    )
     # A random velocity, less what violates the contacts.
     x = rng.normal(size=rows.shape[1]) * spinning
     x = x - np.linalg.lstsq(rows, rows @ x, rcond=1e-10)[0]
     starts = np.cumsum([0, *(model.nv for model in arms)])
-    v = tuple(x[a:b] for a, b in zip(starts, starts[1:]))
+    v = tuple(x[a:b] for a, b in itertools.pairwise(starts))
     return state._replace(v=v, velocity=x[starts[-1] : starts[-1] + 6])
 
 
@@ -119,7 +130,7 @@ def constraints(held: Held, each: list) -> tuple[np.ndarray, np.ndarray, list[np
     widths = [np.shape(e[2])[1] for e in each] + [6] + [h.shape[1] for h in axes]
     starts = np.cumsum([0, *widths])
     rows = np.zeros((6 * len(each), starts[-1]))
-    for i, (e, r, h) in enumerate(zip(each, levers, axes)):
+    for i, (e, r, h) in enumerate(zip(each, levers, axes, strict=True)):
         own = slice(6 * i, 6 * i + 6)
         rows[own, starts[i] : starts[i + 1]] = e[2]
         rows[own, starts[len(each)] : starts[len(each) + 1]] = -np.block(
@@ -133,7 +144,7 @@ def dense(held: Held):
     """The same from one linear system for all accelerations and wrenches (with a least-norm solution)."""
     each = [
         [np.asarray(x) for x in equations(*s, g.frame)]
-        for *s, g in zip(held.arms, held.q, held.v, held.f_ext, held.grasps)
+        for *s, g in zip(held.arms, held.q, held.v, held.f_ext, held.grasps, strict=True)
     ]
     levers, rows, axes = constraints(held, each)
     w, turned, n, k = held.velocity[:3], np.asarray(held.pose.rotation), rows.shape[1], len(rows)
@@ -142,7 +153,7 @@ def dense(held: Held):
     weight = mass * np.asarray(GRAVITY)
     matrix, b = np.zeros((n + k, n + k)), np.zeros(n + k)
     start = 0
-    for e, tau in zip(each, held.tau):
+    for e, tau in zip(each, held.tau, strict=True):
         own = slice(start, start + len(tau))
         matrix[own, own], b[own] = e[0], tau - e[1]
         start += len(tau)
@@ -151,7 +162,7 @@ def dense(held: Held):
     gyroscopic = np.concatenate([np.cross(w, second @ w), mass * np.cross(w, np.cross(w, com))])
     b[own] = held.wrench + np.concatenate([np.cross(com, weight), weight]) - gyroscopic
     matrix[:n, n:], matrix[n:, :n] = rows.T, rows
-    for i, (e, v, r, h) in enumerate(zip(each, held.v, levers, axes)):
+    for i, (e, v, r, h) in enumerate(zip(each, held.v, levers, axes, strict=True)):
         relative = w - (e[2] @ v)[:3]
         turning = np.cross(w, h @ np.linalg.lstsq(h, relative)[0]) if h.shape[1] else np.zeros(3)
         b[n + 6 * i : n + 6 * i + 6] = -e[3] + np.concatenate([-turning, np.cross(w, np.cross(w, r))])
@@ -162,21 +173,21 @@ def dense(held: Held):
 
 
 @functools.partial(jax.jit, static_argnames="solver", compiler_options=quick_options())
-def all_algorithms(held: Held, solver=LeastNorm()) -> list[GraspSolution]:
-    return [grasp_forward_dynamics(*held, algorithm, solver) for algorithm in ALGORITHMS]
-
-
-def motion(solution: GraspSolution):
-    return list(solution.qdd), solution.object_acceleration
+def all_algorithms(held: Held, solver=LEAST_NORM) -> list[GraspSolution]:
+    """One program, so that what they have in common is compiled once."""
+    problem = pose_problem(*held)
+    system = assemble(solver, problem)
+    return [solve_system(algorithm, problem, system) for algorithm in ALGORITHMS]
 
 
 def everything(solution: GraspSolution):
-    return *motion(solution), solution.wrenches, list(solution.relative_accelerations)
+    motion = list(solution.qdd), solution.object_acceleration
+    return *motion, solution.wrenches, list(solution.relative_accelerations)
 
 
 HELD = {
     "two alike": [("six", "tip", "rigid"), ("six", "tip", "rigid")],
-    "three": [("six", "tip", "soft finger"), ("branched", "body5", "hinge"), ("seven", "tip", "ball")],
+    "three": [("seven", "tip", "soft finger"), ("branched", "body5", "hinge"), ("seven", "tip", "ball")],
     "five": [
         ("six", "tip", "ball"),
         ("floating", "tip", "rigid"),
@@ -195,3 +206,185 @@ def test_algorithms_solve_the_equations_of_motion(name):
         assert_close(everything(found), expected, 1e-9)
         assert found.status == ConstraintStatus.OK
         assert found.residual < 1e-9
+
+
+def test_open_loops_and_wrong_velocities_are_reported():
+    held = hold(HELD["two alike"])
+    moved = jaxcfa.Transform(held.pose.rotation, held.pose.translation + 1e-4)
+    drifted = held.velocity + np.array([0, 0, 0, 1e-4, 0, 0])
+    for wrong, flag in (({"pose": moved}, ConstraintStatus.OPEN), ({"velocity": drifted}, ConstraintStatus.MOVING)):
+        assert flag in ConstraintStatus(int(all_algorithms(held._replace(**wrong))[0].status))
+
+
+def chain_with_object(held: Held, kind: str) -> jaxcfa.Model:
+    """The arm of a `Held` with the object as a part: of the last link, or joined to it by a spherical joint."""
+    model, (grasp,) = held.arms[0], held.grasps
+    last = jaxcfa.frame_pose(model, held.q[0], "link5").inverse() @ held.pose
+    builder = jaxcfa.ModelBuilder()
+    axes = np.asarray(model.joints[0].axis)
+    for i in range(6):
+        builder.add_body(
+            joint=Revolute(axes[i]),
+            parent=i - 1 if i else None,
+            placement=model.placement[i],
+            mass=float(model.mass[i]),
+            com=model.com[i],
+            inertia=model.inertia[i],
+            armature=float(model.armature[i]),
+        )
+    body = {"mass": float(held.object.mass), "inertia": held.object.inertia}
+    if kind == "rigid":
+        builder.add_body(parent=5, placement=last, com=held.object.com, **body)
+    else:
+        com = held.object.com - grasp.placement.translation
+        builder.add_body(parent=5, joint=Spherical(), placement=(0.3, 0, 0), com=com, **body)
+    return builder.build(gravity=GRAVITY)
+
+
+@pytest.mark.parametrize("kind", ["rigid", "ball"])
+def test_one_arm_is_a_chain_with_the_object(kind):
+    held = hold([("six", "tip", kind)], seed=3)
+    model = chain_with_object(held, kind)
+    held = held._replace(f_ext=(np.zeros((6, 6)),), wrench=np.zeros(6))
+    found = jax.jit(grasp_forward_dynamics, compiler_options=quick_options())(*held)
+    q, v, tau = held.q[0], held.v[0], held.tau[0]
+    if kind == "ball":
+        turned = jaxcfa.frame_pose(held.arms[0], q, "tip").rotation.T @ held.pose.rotation
+        spin = held.velocity[:3] - (jaxcfa.jacobian(held.arms[0], q, "tip") @ v)[:3]
+        q = np.concatenate([q, matrix_to_quaternion(turned)])
+        v = np.concatenate([v, held.pose.rotation.T @ spin])
+        tau = np.concatenate([tau, np.zeros(3)])
+    qdd = jaxcfa.forward_dynamics(model, q, v, tau)
+    assert_close(found.qdd[0], qdd[:6], 1e-9)
+    if kind == "ball":
+        # The speeds are about the axes of the contact, which is turned in the object.
+        assert_close(found.relative_accelerations[0], held.grasps[0].placement.rotation.T @ qdd[6:], 1e-9)
+
+
+PLANAR = [("planar", "tip", "rigid")] * 3
+
+
+def test_an_object_that_is_held_by_more_than_it_needs():
+    held = hold(PLANAR)
+    expected = dense(held)
+    for found in all_algorithms(held):
+        assert_close(everything(found), expected, 1e-8)
+        assert found.status == ConstraintStatus.OK
+    found = _solve(RCCFD2(), Direct(), pose_problem(*held))
+    assert ConstraintStatus.SINGULAR in ConstraintStatus(int(found.status))
+    assert not np.any(np.isfinite(found.wrenches))
+    with pytest.raises(ValueError, match=r"more than it needs.*LeastNorm\(\)"):
+        grasp_forward_dynamics(*held, solver=Direct())
+
+
+def test_derivatives_along_a_motion_where_wrenches_are_not_unique():
+    """Where loops stay closed, accelerations have derivatives though the matrix is singular."""
+    held = hold(PLANAR)
+    start = all_algorithms(held)[1]
+
+    @functools.partial(jax.jit, compiler_options=quick_options())
+    def value_and_slope(t):
+        def value(t):
+            solution = grasp_forward_dynamics(*moved(held, start, t))
+            return jnp.concatenate([*solution.qdd, solution.object_acceleration])
+
+        return jax.jvp(value, (t,), (1.0,))
+
+    step = 1e-4
+    (before, _), (_, slope), (after, _) = map(value_and_slope, (-step, 0.0, step))
+    assert_close(slope, (after - before) / (2 * step), 1e-6)
+
+
+def moved(held: Held, start: GraspSolution, t) -> Held:
+    """Where arms and object are a short time later."""
+    q = [
+        jaxcfa.integrate(*x[:2], t * x[2] + t**2 / 2 * x[3])
+        for x in zip(held.arms, held.q, held.v, start.qdd, strict=True)
+    ]
+    v = [v + t * qdd for v, qdd in zip(held.v, start.qdd, strict=True)]
+    velocity = held.velocity + t * start.object_acceleration
+    shift = t * held.velocity + t**2 / 2 * start.object_acceleration
+    pose = jaxcfa.Transform(rotation_exp(shift[:3]) @ held.pose.rotation, held.pose.translation + shift[3:])
+    return held._replace(q=tuple(q), v=tuple(v), velocity=velocity, pose=pose)
+
+
+def test_batches_and_derivatives():
+    """Reverse mode with respect to states and parameters, against differences of a batch."""
+    held = hold(HELD["two alike"])
+    rng = np.random.default_rng(1)
+    direction = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=np.shape(x))), held)
+
+    @functools.partial(jax.jit, compiler_options=quick_options())
+    def slopes(step):
+        def value(t):
+            there = jax.tree.map(lambda x, dx: x + t * dx, parameters, parameters_dot)
+            solution = grasp_forward_dynamics(*with_parameters(held, there))
+            return sum(jnp.sum(jnp.sin(x)) for x in jax.tree.leaves(everything(solution)))
+
+        parameters, parameters_dot = map(parameters_of, (held, direction))
+        after, before = jax.vmap(value)(jnp.stack([step, -step]))
+        return jax.grad(value)(0.0), (after - before) / (2 * step)
+
+    assert_close(*slopes(1e-6), 1e-6)
+
+
+def parameters_of(held: Held) -> list:
+    """What may be displaced as a vector."""
+    state = [*held.q, *held.v, held.velocity, *held.tau, *held.f_ext, held.wrench, held.pose.translation]
+    body = [held.object.mass, held.object.com, held.object.inertia]
+    arms = [x for arm in held.arms for x in (arm.mass, arm.com, arm.gravity)]
+    return state + body + arms + [grasp.placement.translation for grasp in held.grasps]
+
+
+def with_parameters(held: Held, parameters: list) -> Held:
+    return eqx.tree_at(parameters_of, held, parameters)
+
+
+def test_single_precision_without_jit():
+    held = hold(HELD["two alike"])
+    (_, expected, _) = all_algorithms(held)
+    found = grasp_forward_dynamics(*cast(held, "float32"), algorithm=RCCFD3())
+    assert {x.dtype for x in jax.tree.leaves(everything(found))} == {np.dtype("float32")}
+    assert_close(everything(found), everything(expected), 1e-3)
+    assert found.status == ConstraintStatus.OK
+
+
+def test_invalid_arguments():
+    held = hold(HELD["two alike"])
+
+    def refused(message: str, **changes):
+        with pytest.raises(ValueError, match=message):
+            grasp_forward_dynamics(**(held._asdict() | changes))
+
+    refused("sequence of one Model or more", arms=())
+    refused("grasps must have one entry for each of the 2 arms, got 1", grasps=held.grasps[:1])
+    refused("q must have one entry for each of the 2 arms, got 3", q=(*held.q, held.q[0]))
+    refused(r"arms\[1\]: tau must have shape \(nv,\) = \(6,\), got \(5,\)", tau=(held.tau[0], held.tau[1][:5]))
+    refused(r"velocity must have shape \(6,\), got \(3,\)", velocity=np.zeros(3))
+    refused(r"wrench must have shape \(6,\), got \(\)", wrench=1.0)
+    refused(
+        r"arms\[0\]: No frame or body named 'top'; did you mean 'tip'",
+        grasps=(Grasp.ball("top", held.pose), held.grasps[1]),
+    )
+    refused("same gravity", arms=(held.arms[0], eqx.tree_at(lambda m: m.gravity, held.arms[1], np.zeros(3))))
+
+
+def test_invalid_grasps_and_objects():
+    place = jaxcfa.Transform.identity()
+    with pytest.raises(ValueError, match=r"axis must be finite and not zero, got \[0.0, 0.0, 0.0\]"):
+        Grasp.hinge("tip", place, np.zeros(3))
+    with pytest.raises(ValueError, match=r"normal must have shape \(3,\), got \(2,\)"):
+        Grasp.soft_finger("tip", place, np.ones(2))
+    with pytest.raises(ValueError, match="axes must be linearly independent"):
+        Grasp("tip", place, np.array([[1.0, 0, 0], [-1.0, 0, 0]]))
+    with pytest.raises(ValueError, match="axes must be unit vectors"):
+        Grasp("tip", place, np.array([[1.0, 1.0, 0]]))
+    with pytest.raises(ValueError, match=r"axes must have shape \(d, 3\)"):
+        Grasp("tip", place, np.ones(3))
+    with pytest.raises(ValueError, match="mass of an object must be positive and finite, got 0.0"):
+        RigidObject(0.0, np.zeros(3), 1.0)
+    with pytest.raises(ValueError, match="positive definite"):
+        RigidObject(1.0, np.zeros(3), (1.0, 1.0, -1.0))
+    with pytest.raises(ValueError, match="symmetric"):
+        RigidObject(1.0, np.zeros(3), np.triu(np.ones((3, 3))))
+    assert_close(RigidObject(1, (0, 0, 0), (1, 2, 3)).inertia, np.diag([1.0, 2, 3]))
