@@ -10,14 +10,21 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import batch, chain, compile_time, methods, robots, space
+from . import batch, chain, compile_time, methods, operators, robots, space
 from .machine import commit, environment
 from .record import Result, read
 from .report import report
 from .runner import Runner
 from .settings import Settings
 
-BENCHMARKS = {"chain": chain, "batch": batch, "space": space, "compile": compile_time, "robots": robots}
+BENCHMARKS = {
+    "chain": chain,
+    "batch": batch,
+    "space": space,
+    "operators": operators,
+    "compile": compile_time,
+    "robots": robots,
+}
 Name = enum.StrEnum("Name", {name: name for name in BENCHMARKS})
 MethodName = enum.StrEnum("MethodName", {name: name for name in methods.FORWARD})
 

@@ -6,7 +6,7 @@ import jax
 import jax.scipy.linalg as linalg
 
 import jaxcfa
-from jaxcfa import ABA, CFA, JSI, AbstractForwardDynamics, Model
+from jaxcfa import ABA, CFA, JSI, AbstractForwardDynamics, FactoredFD, Model
 from jaxcfa.structured import (
     AbstractSchedule,
     BlockLDL,
@@ -49,6 +49,9 @@ FORWARD: dict[str, Function] = {
     "CFA leaf to root": by(CFA(LeafToRoot())),
     "CFA dense": by(CFA(Dense())),
     "JSI": by(JSI()),
+    "factored FD1": by(FactoredFD(1)),
+    "factored FD3": by(FactoredFD(3)),
+    "factored FD4": by(FactoredFD(4)),
     "mass matrix": mass_matrix_cholesky,
 }
 INVERSE: dict[str, Function] = {

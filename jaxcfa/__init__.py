@@ -8,7 +8,14 @@ Conventions: spatial vectors are `[angular; linear]`, quaternions `[w, x, y, z]`
 Jacobians are in world axes; units are SI. `jaxcfa.convert` translates to and from Pinocchio and MuJoCo.
 """
 
-from . import convert as convert, io as io, joints as joints, spatial as spatial, structured as structured
+from . import (
+    closed_chains as closed_chains,
+    convert as convert,
+    io as io,
+    joints as joints,
+    spatial as spatial,
+    structured as structured,
+)
 from ._defaults import default_schedule as default_schedule
 from .actuation import actuator_forces as actuator_forces
 from .configuration import (

@@ -10,7 +10,8 @@ from ..joints import AbstractJoint, Cylindrical, Fixed, Helical, Planar, Prismat
 from ..model import Connect, Distance, JointCoupling, LoopJoint, Model, Weld
 from ..spatial import Transform
 
-FrameOrBody = str | int
+# A frame or body, or a pose in one of these.
+FrameOrBody = str | int | tuple[str | int, Transform]
 
 _FREE = {
     Fixed: (False, False, False, False, False, False),
@@ -27,7 +28,8 @@ _FREE = {
 def weld(model: Model, frame1: FrameOrBody, frame2: FrameOrBody, name: str = "") -> Weld:
     """Two frames coincide.
 
-    **Arguments:** `frame1`, `frame2`: names of frames or bodies, or numbers of bodies (-1 is the world).
+    **Arguments:** `frame1`, `frame2`: names of frames or bodies, or numbers of bodies (-1 is the world); or a pair of
+    such a one and a pose in it, for example `(-1, frame_pose(model, q, "foot"))`.
 
     **Raises:** `ValueError` for unknown names, and for two frames of the same body.
     """
@@ -106,10 +108,17 @@ def couple(
 
 
 def _places(model: Model, frame1: FrameOrBody, frame2: FrameOrBody) -> list[tuple[int, Transform]]:
-    places = [model.locate(frame) for frame in (frame1, frame2)]
+    places = [_place(model, frame) for frame in (frame1, frame2)]
     if places[0][0] == places[1][0]:
         raise ValueError(f"{frame1!r} and {frame2!r} belong to the same body; a constraint between them is no loop.")
     return places
+
+
+def _place(model: Model, frame: FrameOrBody) -> tuple[int, Transform]:
+    if not isinstance(frame, tuple):
+        return model.locate(frame)
+    body, placement = model.locate(frame[0])
+    return body, placement @ frame[1]
 
 
 def _axes(joint: AbstractJoint) -> np.ndarray:

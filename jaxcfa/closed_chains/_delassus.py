@@ -18,6 +18,8 @@ from ..structured import LDL, ldl_factor, ldl_solve
 class AbstractDelassus(eqx.Module):
     """Delassus' matrix, prepared for right-hand sides."""
 
+    matrix: eqx.AbstractVar[Float[Array, "k k"]]
+
     @abc.abstractmethod
     def solve(self, b: Float[Array, "k"]) -> Float[Array, "k"]:
         """Multipliers; linear in b, and symmetric."""

@@ -1,6 +1,7 @@
 """Configurations and velocities that satisfy constraints."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -10,8 +11,8 @@ from .._types import ConfigurationLike, Velocity, VelocityLike
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
 from ..structured import AbstractSchedule
-from ._delassus import LEAST_NORM, AbstractConstraintSolver, AbstractDelassus, Direct
-from ._relations import Constraints, check_constraints, motion_of_constraints, row_labels
+from ._delassus import LEAST_NORM, Direct
+from ._relations import Constraints, check_constraints, motion_of_constraints, row_labels, row_starts
 from ._system import Geometry, Plan, assemble, geometry, make_plan, solve_implicitly
 
 _START, _SMALLEST, _LARGEST = 1e-3, 1e-12, 1e6  # of the damping, relative to Delassus' matrix
@@ -109,15 +110,33 @@ def _project(
     tolerance: Float[Array, ""],
     most: Int[Array, ""],
 ) -> ProjectedConfiguration:
-    found, iterations = lax.stop_gradient(_search(plan, constraints, model, q, tolerance, most))
+    found = lax.stop_gradient(_search(plan, constraints, model, q, tolerance, most))
     # One more step, which carries the derivatives: of the residual at a fixed point, and along the tangent space.
-    where, residual = _open(plan, constraints, model, found)
-    system = lax.stop_gradient(assemble(model, plan, where))
+    where, residual = _at_rest(plan, constraints, model, found.q)
     closed = jnp.all(jnp.abs(residual) <= tolerance)
     nearby = displacement(model, lax.stop_gradient(q), q)
-    step = nearby - system.mobility @ system.delassus.solve(system.jacobian @ nearby + residual)
-    found = integrate(model, found, jnp.where(closed, step, 0))
-    return ProjectedConfiguration(found, _open(plan, constraints, model, found)[1], closed, iterations)
+    unclosed = lax.stop_gradient(where.jacobian) @ nearby + residual
+    step = nearby - found.mobility @ plan.solver.factor(found.delassus, found.scale).solve(unclosed)
+    return ProjectedConfiguration(
+        integrate(model, found.q, jnp.where(closed, step, 0)), residual, closed, found.iterations
+    )
+
+
+class _Search(eqx.Module):
+    """The best configuration so far, with all that a step from there needs."""
+
+    q: Float[Array, "nq"]
+    residual: Float[Array, "k"]
+    delassus: Float[Array, "k k"]
+    mobility: Float[Array, "nv k"]
+    scale: Float[Array, "k"]
+    damping: Float[Array, ""]
+    iterations: Int[Array, ""]
+
+    @property
+    def size(self) -> Float[Array, ""]:
+        """How open the loops are, in a measure without units."""
+        return jnp.sum(self.residual**2 / self.scale)
 
 
 def _search(
@@ -127,42 +146,52 @@ def _search(
     q: Float[Array, "nq"],
     tolerance: Float[Array, ""],
     most: Int[Array, ""],
-) -> tuple[Float[Array, "nq"], Int[Array, ""]]:
+) -> _Search:
     """Damped steps until all residuals are within the tolerance, or no step makes them smaller."""
 
-    def unfinished(state: tuple[Array, ...]) -> Array:
-        _, residual, damping, iteration = state
-        return jnp.any(jnp.abs(residual) > tolerance) & (damping < _LARGEST) & (iteration < most)
+    def unfinished(best: _Search) -> Array:
+        is_open = jnp.any(jnp.abs(best.residual) > tolerance)
+        return is_open & (best.damping < _LARGEST) & (best.iterations <= most)
 
-    def improve(state: tuple[Array, ...]) -> tuple[Array, ...]:
-        q, residual, damping, iteration = state
-        where, _ = _open(plan, constraints, model, q)
-        system = assemble(model, Plan(_Damped(damping), plan.schedule, plan.by_scan), where)
-        tried = integrate(model, q, -system.mobility @ system.delassus.solve(residual))
-        reached = _open(plan, constraints, model, tried)[1]
-        better = jnp.sum(reached**2 / system.scale) < jnp.sum(residual**2 / system.scale)
-        damping = jnp.where(better, jnp.maximum(damping / 10, _SMALLEST), jnp.maximum(damping, 1e-6) * 10)
-        return jnp.where(better, tried, q), jnp.where(better, reached, residual), damping, iteration + 1
+    def improve(best: _Search) -> _Search:
+        damped = best.delassus + best.damping * jnp.diag(best.scale)
+        step = -best.mobility @ Direct().factor(damped, best.scale).solve(best.residual)
+        tried = integrate(model, best.q, jnp.where(best.iterations == 0, 0, step))
+        where, residual = _at_rest(plan, constraints, model, tried)
+        system = assemble(model, Plan(Direct(), plan.schedule, plan.by_scan), where)
+        found = _Search(
+            tried,
+            residual,
+            system.delassus.matrix,
+            system.mobility,
+            system.scale,
+            jnp.maximum(best.damping / 10, _SMALLEST),
+            best.iterations,
+        )
+        better = found.size < best.size
+        chosen = jax.tree.map(lambda x, y: jnp.where(better, x, y), found, best)
+        damping = jnp.where(better, found.damping, jnp.maximum(best.damping, 1e-6) * 10)
+        return eqx.tree_at(lambda s: (s.damping, s.iterations), chosen, (damping, best.iterations + 1))
 
-    residual = _open(plan, constraints, model, q)[1]
-    start = q, residual, jnp.asarray(_START, q.dtype), jnp.zeros((), int)
-    q, _, _, iterations = lax.while_loop(unfinished, improve, start)
-    return q, iterations
+    k, dtype = int(row_starts(constraints)[-1]), q.dtype
+    nothing = _Search(
+        q,
+        jnp.full(k, jnp.inf, dtype),
+        jnp.zeros((k, k), dtype),
+        jnp.zeros((model.nv, k), dtype),
+        jnp.ones(k, dtype),
+        jnp.asarray(10 * _START, dtype),
+        jnp.zeros((), int),
+    )
+    # The first iteration only looks at the start.
+    found = lax.while_loop(unfinished, improve, nothing)
+    return eqx.tree_at(lambda s: s.iterations, found, found.iterations - 1)
 
 
-def _open(
+def _at_rest(
     plan: Plan, constraints: Constraints, model: Model, q: Float[Array, "nq"]
 ) -> tuple[Geometry, Float[Array, "k"]]:
-    """The geometry at rest, and by how much the loops are open."""
+    """The geometry, and by how much the loops are open."""
     still = jnp.zeros(model.nv, q.dtype)
     where = geometry(model, constraints, plan.schedule, q, still)
     return where, motion_of_constraints(model, constraints, where.bodies, q, still, still).residual
-
-
-class _Damped(AbstractConstraintSolver):
-    """`(A + damping * scale)^-1`."""
-
-    damping: Float[Array, ""]
-
-    def factor(self, matrix: Float[Array, "k k"], scale: Float[Array, "k"]) -> AbstractDelassus:
-        return Direct().factor(matrix + self.damping * jnp.diag(scale), scale)

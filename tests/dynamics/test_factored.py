@@ -5,6 +5,7 @@ import functools
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import lineax
 import numpy as np
 import pytest
 
@@ -164,7 +165,6 @@ def test_invalid_arguments():
 
 
 def test_lineax_operator():
-    lineax = pytest.importorskip("lineax")
     model = mechanism("straight chain")
     operator = jaxcfa.mass_operator(model, random_state(model).q)
     x = np.arange(1.0, 7.0)

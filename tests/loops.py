@@ -8,8 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxcfa
+from helpers import quick_options
 from jaxcfa import Model, ModelBuilder, Transform
-from jaxcfa.closed_chains import connect, couple, distance, loop_joint, weld
+from jaxcfa.closed_chains import (
+    connect,
+    couple,
+    distance,
+    loop_joint,
+    project_configuration,
+    project_velocity,
+    weld,
+)
 from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
 from jaxcfa.spatial import rotation_exp
 
@@ -117,21 +126,14 @@ def delta() -> Loop:
             builder.add_frame(f"elbow{i}{side}", f"arm{i}", (0.3, 0.05 * side, 0.0))
             builder.add_frame(f"wrist{i}{side}", "platform", turn @ pose((0.1, 0.05 * side, 0.0)))
     model = builder.build(dtype="float64")
-    rods = tuple(
-        distance(model, f"elbow{i}{side}", f"wrist{i}{side}", 0.7) for i in range(3) for side in (-1, 1)
-    )
+    rods = tuple(distance(model, f"elbow{i}{side}", f"wrist{i}{side}", 0.7) for i in range(3) for side in (-1, 1))
     guess = np.array([0.0, 0.02, -0.6, 1.0, 0.0, 0.0, 0.0, 0.1, 0.2, 0.0])
     return Loop(model, rods, guess, mobility=3)
 
 
 def bricard() -> Loop:
-    """Six links that twist by 90 degrees (Bricard's trihedral linkage): rigid by count, mobile nevertheless."""
+    """Six equal links with twists of 90 and -90 degrees (Bricard): rigid by count of freedoms, but it moves."""
     builder, parent = ModelBuilder(), None
-    lengths = (0.5, 0.6, 0.6, 0.7, 0.7, 0.5)
-    a, b, c = 0.5, 0.6, 0.7
-    lengths = (a, b, c, np.sqrt(a**2 + c**2 - b**2), 0.0, 0.0)
-    del lengths
-    # Equal links with twists of alternating sign.
     length = 0.6
     turn = pose((length, 0.0, 0.0)) @ pose(rotation=(np.pi / 2, 0.0, 0.0))
     back = pose((length, 0.0, 0.0)) @ pose(rotation=(-np.pi / 2, 0.0, 0.0))
@@ -218,9 +220,7 @@ _MAKERS = {
     "four-bar": lambda: four_bar(
         lambda model: loop_joint(model, "ground", "bar end", Revolute((0, 1, 0))), mobility=1, redundant=3
     ),
-    "four-bar by points": lambda: four_bar(
-        lambda model: connect(model, "ground", "bar end"), mobility=1, redundant=1
-    ),
+    "four-bar by points": lambda: four_bar(lambda model: connect(model, "ground", "bar end"), mobility=1, redundant=1),
     "floating four-bar": floating_four_bar,
     "spatial four-bar": spatial_four_bar,
     "slider-crank": slider_crank,
@@ -234,12 +234,10 @@ _MAKERS = {
 NAMES = tuple(_MAKERS)
 
 
-@functools.cache
-def loop(name: str) -> Loop:
-    """The mechanism, and its configuration closed."""
-    made = _MAKERS[name]()
-    closed = jaxcfa.closed_chains.project_configuration(made.model, made.constraints, made.guess)
-    return made._replace(guess=np.asarray(closed.q))
+@functools.partial(jax.jit, compiler_options=quick_options())
+def _closed(model: Model, constraints: tuple, guess, v):
+    found = project_configuration(model, constraints, guess)
+    return found, project_velocity(model, constraints, found.q, v)
 
 
 class LoopState(NamedTuple):
@@ -251,10 +249,11 @@ class LoopState(NamedTuple):
 
 
 @functools.cache
-def state(name: str) -> LoopState:
-    made = loop(name)
+def loop(name: str) -> tuple[Loop, LoopState]:
+    """The mechanism and a state of it."""
+    made = _MAKERS[name]()
     keys = jax.random.split(jax.random.key(7), 2)
     v, tau = (np.asarray(jax.random.normal(key, (made.model.nv,))) for key in keys)
-    return LoopState(
-        made.guess, np.asarray(jaxcfa.closed_chains.project_velocity(made.model, made.constraints, made.guess, v)), tau
-    )
+    found, v = _closed(made.model, made.constraints, made.guess, v)
+    assert found.closed, name
+    return made, LoopState(np.asarray(found.q), np.asarray(v), tau)
