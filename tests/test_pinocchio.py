@@ -62,7 +62,7 @@ _OTHERS = [path for path in robot_paths() if path not in map(urdf_path, HANDFUL)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "path"), enumerate(_OTHERS), ids=map(robot_id, _OTHERS))
+@pytest.mark.parametrize(("number", "path"), list(enumerate(_OTHERS)), ids=list(map(robot_id, _OTHERS)))
 def test_all(number, path):
     floating_base = number % 2 == 1
     check(path, floating_base, ESSENTIAL if floating_base else tuple(QUANTITIES))
