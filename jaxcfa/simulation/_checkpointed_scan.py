@@ -1,0 +1,54 @@
+"""A long loop whose reverse-mode derivative needs little memory."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+Carry = TypeVar("Carry", bound=PyTree[Array])
+
+
+def checkpointed_scan(
+    body: Callable[[Carry, PyTree[Array]], tuple[Carry, PyTree[Array]]],
+    start: Carry,
+    xs: PyTree[Array],
+    steps: int,
+    length: int,
+) -> tuple[Carry, PyTree[Array]]:
+    """`lax.scan(body, start, xs)` in segments of at most `length` steps, of which reverse mode stores the beginnings.
+
+    Differentiating computes one segment after the other anew, so that it stores `steps / length` carries and what the
+    derivatives of `length` steps need (Griewank & Walther, Evaluating Derivatives, 2008, chapter 12, with two levels).
+    """
+    segments = -(-steps // length)
+    # As short as this number of segments allows: fewer than `segments` steps are left over.
+    length = -(-steps // segments)
+    left_over = segments * length - steps
+
+    def masked(carry: Carry, x: tuple[Array, PyTree[Array]]) -> tuple[Carry, PyTree[Array]]:
+        active, x = x
+        # Steps that are left over start where the first one does: there the body and its derivatives are finite, which
+        # after the last step they need not be, and zero times infinity would not be zero.
+        after, y = body(_select(active, carry, start), x)
+        return _select(active, after, carry), y
+
+    def segment(carry: Carry, x: PyTree[Array]) -> tuple[Carry, PyTree[Array]]:
+        return jax.lax.scan(masked if left_over else body, carry, x)
+
+    if left_over:
+        xs = (jnp.arange(steps + left_over) < steps, jax.tree.map(lambda x: _padded(x, left_over), xs))
+    xs = jax.tree.map(lambda x: x.reshape(segments, length, *x.shape[1:]), xs)
+    # Inside a loop nothing can be shared with the first evaluation, so XLA need not be kept from trying.
+    end, ys = jax.lax.scan(jax.checkpoint(segment, prevent_cse=False), start, xs)
+    return end, jax.tree.map(lambda y: y.reshape(segments * length, *y.shape[2:])[:steps], ys)
+
+
+def _select(condition: Array, x: Carry, y: Carry) -> Carry:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), x, y)
+
+
+def _padded(x: Array, count: int) -> Array:
+    """With the first element again at the end, `count` times."""
+    return jnp.concatenate([x, jnp.broadcast_to(x[:1], (count, *x.shape[1:]))])

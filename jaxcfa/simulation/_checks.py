@@ -1,0 +1,36 @@
+"""Checking the arguments that all functions of the simulation have."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import is_concrete
+from ._integrators import AbstractIntegrator
+
+
+def checked_dt(dt: Any, dtype: Any) -> Float[Array, ""]:
+    """The time step as a scalar, positive if that can be seen."""
+    try:
+        array = jnp.asarray(dt)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"dt must be a time step in seconds, got {dt!r}.") from error
+    if array.shape != ():
+        raise ValueError(f"dt must be one number, got shape {array.shape}. Batch with jax.vmap.")
+    if is_concrete(array) and not (np.isfinite(array) and array > 0):
+        raise ValueError(f"dt must be positive and finite, got {dt}.")
+    return array.astype(dtype)
+
+
+def check_integrator(integrator: Any) -> None:
+    """Raises `ValueError` for anything but an integrator."""
+    if not isinstance(integrator, AbstractIntegrator):
+        remedy = f" Write {integrator.__name__}()." if _is_integrator_class(integrator) else ""
+        raise ValueError(
+            f"integrator must be one such as SemiImplicitEuler() or RungeKutta4(), got {integrator!r}.{remedy}"
+        )
+
+
+def _is_integrator_class(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, AbstractIntegrator)

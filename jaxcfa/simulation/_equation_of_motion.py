@@ -1,0 +1,77 @@
+"""The accelerations of a mechanism and the forces that act on it during one step."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import is_concrete
+from .._types import Velocity
+from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
+from ..model import Model
+
+
+class EquationOfMotion(eqx.Module):
+    """What an integrator integrates: `qdd = M^-1 (tau + passive forces - bias)`, under constant torques.
+
+    **Fields:** `model`; `method`: the algorithm for forward dynamics; `has_passive_forces`: whether springs, damping
+    and dry friction act; `friction_velocity` [rad/s, m/s]: see `passive_forces`.
+    """
+
+    model: Model
+    method: AbstractForwardDynamics
+    has_passive_forces: bool = eqx.field(static=True)
+    friction_velocity: float = eqx.field(static=True)
+
+    def acceleration(
+        self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
+    ) -> Velocity:
+        """Joint accelerations (nv,) in the state `q`, `v`."""
+        return forward_dynamics(self.model, q, v, self._forces(q, v, tau), f_ext, self.method)
+
+    def acceleration_of_step(
+        self,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"],
+        tau: Float[Array, "nv"],
+        f_ext: Float[Array, "nb 6"],
+        dt: Float[Array, ""],
+    ) -> Velocity:
+        """`qdd` for which damping and dry friction are those at the velocity `v + dt qdd`.
+
+        They are `-D v`, so that `(M + dt D) qdd = forces at v`: D acts like armature.
+        """
+        if not self.has_passive_forces:
+            return self.acceleration(q, v, tau, f_ext)
+        heavier = eqx.tree_at(lambda m: m.armature, self.model, self.model.armature + dt * self._damping(v))
+        return forward_dynamics(heavier, q, v, self._forces(q, v, tau), f_ext, self.method)
+
+    def _forces(self, q: Array, v: Array, tau: Array) -> Array:
+        return tau + passive_forces(self.model, q, v, self.friction_velocity) if self.has_passive_forces else tau
+
+    def _damping(self, v: Array) -> Array:
+        """D >= 0 (nv,): damping and friction are `-D(v) v`."""
+        x = v / self.friction_velocity
+        # The double `where` keeps the quotient and its derivative finite at rest; the series is exact to rounding.
+        small = jnp.abs(x) < jnp.finfo(x.dtype).eps ** 0.25
+        slope = jnp.where(small, 1 - x * x / 3, jnp.tanh(x) / jnp.where(small, 1.0, x))
+        return self.model.damping + self.model.friction_loss * slope / self.friction_velocity
+
+
+def equation_of_motion(
+    model: Model, method: Any, has_passive_forces: bool, friction_velocity: float
+) -> EquationOfMotion:
+    """The equation with checked options; `method` may be `None`.
+
+    The algorithm is chosen and checked here, where the model's values can still be looked at: inside `jit` they
+    cannot.
+    """
+    method = default_method(model) if method is None else method
+    if not isinstance(method, AbstractForwardDynamics):
+        raise ValueError(f"method must be an algorithm for forward dynamics, such as ABA(), got {method!r}.")
+    if is_concrete(model):
+        method.refuse(model)
+    if not friction_velocity > 0:
+        raise ValueError(f"friction_velocity must be positive, got {friction_velocity}.")
+    return EquationOfMotion(model, method, bool(has_passive_forces), float(friction_velocity))

@@ -1,0 +1,152 @@
+"""Trajectories of many steps."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays
+from .._types import ConfigurationLike, VelocityLike
+from ..dynamics import AbstractForwardDynamics
+from ..model import Model
+from ._checkpointed_scan import checkpointed_scan
+from ._checks import check_integrator, checked_dt
+from ._equation_of_motion import EquationOfMotion, equation_of_motion
+from ._integrators import AbstractIntegrator
+from ._step import SEMI_IMPLICIT_EULER
+
+Policy = Callable[[Float[Array, ""], Float[Array, "nq"], Float[Array, "nv"]], ArrayLike]
+
+
+class Trajectory(NamedTuple):
+    """States at `steps + 1` instants, and the torques of the `steps` between.
+
+    **Fields:** `t` (steps + 1,) [s], from zero; `q` (steps + 1, nq); `v` (steps + 1, nv) [rad/s, m/s];
+    `tau` (steps, nv) [N m, N].
+    """
+
+    t: Float[Array, "steps+1"]
+    q: Float[Array, "steps+1 nq"]
+    v: Float[Array, "steps+1 nv"]
+    tau: Float[Array, "steps nv"]
+
+
+def rollout(
+    model: Model,
+    q0: ConfigurationLike,
+    v0: VelocityLike,
+    controls: ArrayLike | Policy,
+    dt: ArrayLike,
+    integrator: AbstractIntegrator = SEMI_IMPLICIT_EULER,
+    f_ext: ArrayLike | None = None,
+    method: AbstractForwardDynamics | None = None,
+    *,
+    steps: int | None = None,
+    passive_forces: bool = True,
+    friction_velocity: float = 1e-3,
+    checkpoint: int | None = None,
+) -> Trajectory:
+    """The trajectory from a state under given torques, or under those of a policy.
+
+    Springs, damping and dry friction of the joints act too, as in `step`. Reverse-mode derivatives need memory for
+    some `2 sqrt(steps)` steps, not for all of them: the trajectory is cut into segments, and only the states at their
+    beginnings are kept; each segment is computed once more when it is differentiated.
+
+    **Arguments:** `q0` (nq,); `v0` (nv,) [rad/s, m/s]. `controls`: joint torques (steps, nv) [N m, N], each held for
+    one step, or a policy: `controls(t, q, v)` gives the torques (nv,) for the step from t on, and `steps` says how many
+    there are. (Calls outside `jit` compile anew for every new function object; an `equinox.Module` with `__call__`,
+    whose arrays may change, does not.) `dt`: length of one step [s]. `integrator`, `method`, `passive_forces`,
+    `friction_velocity`: as for `step`. `f_ext`: external wrenches (nb, 6), constant, or (steps, nb, 6).
+    `checkpoint`: the largest number of steps in a segment, by default `ceil(sqrt(steps))`; `steps` stores everything.
+
+    **Returns:** a `Trajectory`, whose first state is the given one.
+
+    **Raises:** `ValueError` for a wrong shape or integrator, a policy without `steps`, a number of steps or a
+    `checkpoint` below one, a `dt` that is not positive, and a model whose mass matrix is singular everywhere (if these
+    can be looked at: not while they are traced).
+    """
+    check_integrator(integrator)
+    torques = None if callable(controls) else _per_step(model, "controls", controls, (model.nv,), "nv")
+    steps = _number_of_steps(torques, steps)
+    length = math.isqrt(steps - 1) + 1 if checkpoint is None else _positive_integer("checkpoint", checkpoint)
+    q0, v0 = as_arrays(model, q0=q0, v0=v0)
+    wrenches = _wrenches(model, f_ext, steps)
+    dtype = jnp.result_type(q0, wrenches, q0 if torques is None else torques)
+    q0, v0, wrenches = q0.astype(dtype), v0.astype(dtype), wrenches.astype(dtype)
+    equation = equation_of_motion(model, method, passive_forces, friction_velocity)
+    source = controls if torques is None else torques.astype(dtype)
+    return _rollout(integrator, equation, q0, v0, source, wrenches, checked_dt(dt, dtype), steps, length)
+
+
+@eqx.filter_jit
+def _rollout(
+    integrator: AbstractIntegrator,
+    equation: EquationOfMotion,
+    q0: Float[Array, "nq"],
+    v0: Float[Array, "nv"],
+    controls: Any,
+    f_ext: Float[Array, "*steps nb 6"],
+    dt: Float[Array, ""],
+    steps: int,
+    length: int,
+) -> Trajectory:
+    model, dtype = equation.model, q0.dtype
+    t = dt * jnp.arange(steps + 1, dtype=dtype)
+
+    def body(state: tuple[Array, Array], x: tuple[Array, Array | None, Array | None]):
+        (q, v), (now, tau, wrenches) = state, x
+        if tau is None:
+            (tau,) = (x.astype(dtype) for x in as_arrays(model, **{"controls(t, q, v)": controls(now, q, v)}))
+        state = integrator.step(equation, q, v, tau, f_ext if wrenches is None else wrenches, dt)
+        return state, (q, v, tau)
+
+    xs = (t[:-1], None if callable(controls) else controls, f_ext if f_ext.ndim == 3 else None)
+    (q, v), (qs, vs, taus) = checkpointed_scan(body, (q0, v0), xs, steps, length)
+    return Trajectory(t, jnp.concatenate([qs, q[None]]), jnp.concatenate([vs, v[None]]), taus)
+
+
+def _number_of_steps(torques: Array | None, steps: int | None) -> int:
+    if torques is None:
+        if steps is None:
+            raise ValueError("A policy needs the number of steps: rollout(..., steps=1000).")
+        return _positive_integer("steps", steps)
+    if steps is not None and steps != torques.shape[0]:
+        raise ValueError(f"controls has {torques.shape[0]} rows, one for each step, but steps is {steps}. Omit steps.")
+    return _positive_integer("steps", torques.shape[0])
+
+
+def _positive_integer(name: str, value: Any) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+    return value
+
+
+def _wrenches(model: Model, f_ext: Any, steps: int) -> Float[Array, "*steps nb 6"]:
+    if f_ext is None or jnp.ndim(f_ext) != 3:
+        return as_arrays(model, f_ext=f_ext)[0]
+    wrenches = _per_step(model, "f_ext", f_ext, (model.nb, 6), "nb, 6")
+    if wrenches.shape[0] != steps:
+        raise ValueError(f"f_ext has wrenches for {wrenches.shape[0]} steps, but there are {steps}.")
+    return wrenches
+
+
+def _per_step(model: Model, name: str, value: Any, shape: tuple[int, ...], letters: str) -> Array:
+    """An array with a leading axis over steps."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be an array of shape (steps, {letters}) or a function, got {value!r}."
+        ) from error
+    if array.shape[1:] != shape or array.ndim != len(shape) + 1:
+        expected = ", ".join(["steps", *map(str, shape)])
+        batch = array.ndim > len(shape) + 1 and array.shape[-len(shape) :] == shape
+        remedy = " Functions are for one state; batch them with jax.vmap." if batch else ""
+        raise ValueError(f"{name} must have shape (steps, {letters}) = ({expected}), got {array.shape}.{remedy}")
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise ValueError(f"{name} must be real, got dtype {array.dtype}.")
+    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(model.dtype)

@@ -1,0 +1,71 @@
+"""One step in time."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays
+from .._types import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
+from ..dynamics import AbstractForwardDynamics
+from ..model import Model
+from ._checks import check_integrator, checked_dt
+from ._equation_of_motion import EquationOfMotion, equation_of_motion
+from ._integrators import AbstractIntegrator, SemiImplicitEuler
+
+SEMI_IMPLICIT_EULER = SemiImplicitEuler()
+
+
+class State(NamedTuple):
+    """The state of a mechanism: configuration `q` (nq,) and velocity `v` (nv,) [rad/s, m/s]."""
+
+    q: Configuration
+    v: Velocity
+
+
+def step(
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    tau: VelocityLike,
+    dt: ArrayLike,
+    integrator: AbstractIntegrator = SEMI_IMPLICIT_EULER,
+    f_ext: BodyForcesLike | None = None,
+    method: AbstractForwardDynamics | None = None,
+    *,
+    passive_forces: bool = True,
+    friction_velocity: float = 1e-3,
+) -> State:
+    """The state after one step in time, under constant torques.
+
+    Unlike in `forward_dynamics`, the springs, damping and dry friction of the joints act too.
+
+    **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s]; `tau` (nv,) [N m, N], held during the step; `dt` [s], positive.
+    `integrator`: `SemiImplicitEuler()` or `RungeKutta4()`, or your own. `f_ext` (nb, 6): external wrench
+    `[moment; force]` on each body, world axes, at the body's origin [N m, N], held during the step. `method`: the
+    algorithm for forward dynamics. `passive_forces`: whether `jaxcfa.passive_forces` act; `friction_velocity`
+    [rad/s, m/s]: its argument.
+
+    **Returns:** a `State`: the pair `q`, `v`. It is NaN where the mass matrix is singular.
+
+    **Raises:** `ValueError` for a wrong shape or integrator, a `dt` that is not positive, and a model whose mass matrix
+    is singular everywhere (if these can be looked at: not while they are traced).
+    """
+    check_integrator(integrator)
+    q, v, tau, f_ext = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
+    equation = equation_of_motion(model, method, passive_forces, friction_velocity)
+    return State(*_step(integrator, equation, q, v, tau, f_ext, checked_dt(dt, q.dtype)))
+
+
+@eqx.filter_jit
+def _step(
+    integrator: AbstractIntegrator,
+    equation: EquationOfMotion,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    tau: Float[Array, "nv"],
+    f_ext: Float[Array, "nb 6"],
+    dt: Float[Array, ""],
+) -> tuple[Configuration, Velocity]:
+    return integrator.step(equation, q, v, tau, f_ext, dt)
