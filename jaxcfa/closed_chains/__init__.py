@@ -27,6 +27,14 @@ from ._forward import (
     ConstrainedSolution as ConstrainedSolution,
     constrained_forward_dynamics as constrained_forward_dynamics,
 )
+from ._grasp import GraspSolution as GraspSolution, grasp_forward_dynamics as grasp_forward_dynamics
+from ._grasp_algorithms import (
+    RCCFD1 as RCCFD1,
+    RCCFD2 as RCCFD2,
+    RCCFD3 as RCCFD3,
+    AbstractGraspAlgorithm as AbstractGraspAlgorithm,
+)
+from ._grasps import Grasp as Grasp, RigidObject as RigidObject
 from ._impact import Impact as Impact, impulse as impulse
 from ._inverse import (
     ConstrainedTorques as ConstrainedTorques,

@@ -124,20 +124,20 @@ def _solution(
     tau: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
 ) -> ConstrainedSolution:
-    return _solve(plan, constraints, model, stabilization, q, v, tau, f_ext)[0]
+    outputs, status, _ = _solve(plan, constraints, model, stabilization, q, v, tau, f_ext)
+    return ConstrainedSolution(*(*outputs, status))
 
 
 @jax.custom_jvp
-def _solve(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[ConstrainedSolution, System]:
-    """The solution, and the equations that it solves, whose derivatives do not count."""
+def _solve(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[tuple, Array, System]:
+    """What a solution holds, its status, and the equations that it solves; the last two have no derivatives."""
     where = geometry(model, constraints, plan.schedule, q, v)
     system = assemble(model, plan, where)
     motion = motion_of_constraints(model, constraints, where.bodies, q, v, jnp.zeros_like(v))
     demanded = -motion.acceleration - _stabilising(stabilization, motion)
     found = system.solve(tau - bias_torques(model, plan.schedule, where, f_ext), demanded)
     outputs = _outputs(constraints, stabilization, where, motion, *found)
-    status = _status(system, stabilization, where, outputs, v)
-    return ConstrainedSolution(*outputs, status), system
+    return outputs, _status(system, stabilization, where, outputs, v), system
 
 
 @_solve.defjvp
@@ -147,10 +147,10 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     Internal forces, which these leave open, are those of least norm, `lambda = J u` with some u. With N a basis of the
     null space of `J^T`, `N^T lambda' = N^T J' u` follows from `N^T lambda = 0` and `N^T J = 0`.
     """
-    solution, system = _solve(*primals)
+    outputs, status, system = _solve(*primals)
     plan, constraints, model, stabilization, q, v, _, f_ext = primals
     _, constraints_dot, model_dot, stabilization_dot, q_dot, v_dot, tau_dot, f_ext_dot = tangents
-    qdd, multipliers = solution.qdd, solution.multipliers
+    qdd, multipliers, *_ = outputs
     u = lax.stop_gradient(system.mobility @ system.delassus.solve(multipliers))
 
     where, where_dot = jax.jvp(
@@ -184,8 +184,7 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
         (constraints, stabilization, where, motion, qdd, multipliers),
         (constraints_dot, stabilization_dot, where_dot, motion_dot, qdd_dot, multipliers_dot),
     )
-    solution_dot = ConstrainedSolution(*outputs_dot, _no_tangent(solution.status))
-    return (solution, system), (solution_dot, jax.tree.map(_no_tangent, system))
+    return (outputs, status, system), (outputs_dot, *jax.tree.map(_no_tangent, (status, system)))
 
 
 def _outputs(

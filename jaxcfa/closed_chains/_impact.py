@@ -48,11 +48,11 @@ def impulse(
     **Raises:** as `constrained_forward_dynamics`.
     """
     constraints = check_constraints(model, constraints)
-    arguments = as_arrays(model, q=q, v=v)
+    q, v = as_arrays(model, q=q, v=v)
     plan = make_plan(model, solver, schedule)
-    result, singular = _impulse(plan, constraints, model, *arguments, jnp.asarray(restitution, arguments[1].dtype))
+    result, singular = _impulse(plan, constraints, model, q, v, jnp.asarray(restitution, v.dtype))
     if is_concrete(result, singular):
-        explain(ConstraintStatus.SINGULAR if bool(singular) else ConstraintStatus.OK, result.v, arguments)
+        explain(ConstraintStatus.SINGULAR if bool(singular) else ConstraintStatus.OK, result.v, [q, v])
     return result
 
 

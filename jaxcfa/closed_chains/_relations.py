@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._jacobians import point_jacobians
-from .._small import matmul, skew
+from .._small import matmul, skew, sum_of
 from ..model import WORLD, AbstractConstraint, AbstractFrameConstraint, JointCoupling, Model
 from ..spatial import Transform
 
@@ -112,8 +112,8 @@ def jacobian_of_constraints(
                 point_jacobians(model, bodies.columns, bodies.pose.translation, _row(bodies.pose, x).translation, x)
                 for x in (group.first, group.second)
             ]
-            jacobians.append(sum(map(matmul, slopes, both)))
-            sizes.append(sum(map(_sizes, slopes, both)))
+            jacobians.append(sum_of(map(matmul, slopes, both)))
+            sizes.append(sum_of(map(_sizes, slopes, both)))
         else:
             jacobians.append(_coupling_jacobian(model, group, q)[:, None])
             sizes.append(jnp.abs(jacobians[-1]))

@@ -16,14 +16,24 @@ class AbstractConstraint(eqx.Module):
     A new one is a subclass of `AbstractFrameConstraint` with its residual: all derivatives follow from that.
     """
 
-    name: eqx.AbstractVar[str]
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Name in the file, or empty."""
 
 
 class AbstractFrameConstraint(AbstractConstraint):
     """A relation between the poses of two bodies. Bodies are numbers, -1 for the world."""
 
-    body1: eqx.AbstractVar[int]
-    body2: eqx.AbstractVar[int]
+    @property
+    @abc.abstractmethod
+    def body1(self) -> int:
+        """Number of the first body."""
+
+    @property
+    @abc.abstractmethod
+    def body2(self) -> int:
+        """Number of the second body."""
 
     @abc.abstractmethod
     def residual(self, body1: Transform, body2: Transform) -> Float[Array, "k"]:

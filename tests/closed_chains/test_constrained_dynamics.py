@@ -308,11 +308,12 @@ def test_inverse_dynamics_with_few_actuators():
     assert none.residual > 0.01
 
 
-class TestErrors:
-    @pytest.fixture(scope="class")
-    def model(self):
-        return loop("welded twice")[0].model
+@pytest.fixture(scope="module")
+def model():
+    return loop("welded twice")[0].model
 
+
+class TestErrors:
     def test_singular_matrix(self):
         (model, constraints, *_), state = loop("four-bar")
         with pytest.raises(ValueError, match="is singular: constraints repeat one another"):
@@ -366,5 +367,5 @@ class TestErrors:
         model = builder.build(dtype="float64")
         reach = connect(model, "hand", "far", "reach")
         with pytest.raises(ValueError, match=r"cannot be closed .*Connect 'reach' is still off by 2 "):
-            project_configuration(model, reach, [0.5])
+            project_configuration(model, reach, np.array([0.5]))
         assert not jax.jit(lambda q: project_configuration(model, reach, q))(np.array([0.5])).closed

@@ -1,0 +1,91 @@
+"""Constrained forward dynamics of real robots against Pinocchio's proximal solver."""
+
+import functools
+
+import jax
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import jaxcfa
+from helpers import assert_close, quick_options
+from jaxcfa.closed_chains import connect, constrained_forward_dynamics, project_velocity, weld
+from robots import urdf_path
+
+pytestmark = pytest.mark.filterwarnings("ignore::jaxcfa.io.ModelWarning")
+
+# File, kind of constraint, and the frames that it holds; one frame is held by the world.
+CASES = {
+    "quadruped on point feet": (
+        "anymal_c_simple_description/urdf/anymal.urdf",
+        "CONTACT_3D",
+        [("LF_FOOT",), ("RF_FOOT",), ("LH_FOOT",), ("RH_FOOT",)],
+    ),
+    "humanoid on flat feet": ("talos_reduced.urdf", "CONTACT_6D", [("left_sole_link",), ("right_sole_link",)]),
+    "hands of a humanoid tied together": (
+        "talos_reduced.urdf",
+        "CONTACT_3D",
+        [("gripper_left_base_link", "gripper_right_base_link"), ("left_sole_link",)],
+    ),
+}
+
+
+@functools.partial(jax.jit, compiler_options=quick_options())
+def ours(model, constraints, q, v, tau):
+    v = project_velocity(model, constraints, q, v)
+    return v, constrained_forward_dynamics(model, constraints, q, v, tau)
+
+
+def held(pin_model, pin_data, kind, frames):
+    """The constraint in both packages. A point of the world is where the frame is now."""
+    places = []
+    for name in frames:
+        frame = pin_model.frames[pin_model.getFrameId(name)]
+        places.append((frame.parentJoint, frame.placement))
+    if len(places) == 1:
+        places.append((0, pin_data.oMf[pin_model.getFrameId(frames[0])]))
+    (joint1, placement1), (joint2, placement2) = places
+    return pin.RigidConstraintModel(
+        getattr(pin.ContactType, kind),
+        pin_model,
+        joint1,
+        placement1,
+        joint2,
+        placement2,
+        pin.ReferenceFrame.LOCAL,
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_accelerations(name):
+    file, kind, held_frames = CASES[name]
+    path = urdf_path(file)
+    model = jaxcfa.load_model(path, floating_base=True, dtype="float64")
+    pin_model = pin.buildModelFromUrdf(str(path), pin.JointModelFreeFlyer())
+    coordinates = jaxcfa.convert.Pinocchio(model, pin_model)
+    q = jaxcfa.random_configuration(model, jax.random.key(2))
+    v, tau = np.asarray(jax.random.normal(jax.random.key(3), (2, model.nv)))
+
+    # What is held by the world is held where it is.
+    make = {"CONTACT_3D": connect, "CONTACT_6D": weld}[kind]
+    pairs = [
+        frames if len(frames) == 2 else ((-1, jaxcfa.frame_pose(model, q, *frames)), *frames) for frames in held_frames
+    ]
+    constraints = tuple(make(model, *pair) for pair in pairs)
+    v, found = ours(model, constraints, q, v, tau)
+
+    q_pin, v_pin = np.asarray(coordinates.q_to(q)), np.asarray(coordinates.v_to(q, v))
+    data = pin_model.createData()
+    pin.framesForwardKinematics(pin_model, data, q_pin)
+    contacts, contact_data = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
+    for frames in held_frames:
+        contacts.append(held(pin_model, data, kind, frames))
+        contact_data.append(contacts[-1].createData())
+    settings = pin.ProximalSettings(1e-13, 1e-12, 100)
+    pin.initConstraintDynamics(pin_model, data, contacts, contact_data)
+    qdd_pin = pin.constraintDynamics(
+        pin_model, data, q_pin, v_pin, np.asarray(coordinates.tau_to(q, tau)), contacts, contact_data, settings
+    )
+    qdd = np.asarray(coordinates.qdd_from(q, v, qdd_pin))
+    assert found.residual < 1e-9
+    assert_close(found.qdd, qdd, 1e-8)
