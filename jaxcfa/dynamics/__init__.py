@@ -10,8 +10,13 @@ from ._energy import (
 )
 from ._factored import FactoredFD as FactoredFD
 from ._forward import default_method as default_method, forward_dynamics as forward_dynamics
+from ._inertial_parameters import (
+    inertial_parameters as inertial_parameters,
+    with_inertial_parameters as with_inertial_parameters,
+)
 from ._inverse import bias_forces as bias_forces, inverse_dynamics as inverse_dynamics, rnea as rnea
 from ._joint_space_inertia import JSI as JSI
+from ._log_cholesky import LogCholesky as LogCholesky
 from ._mass_matrix import crba as crba, mass_matrix as mass_matrix
 from ._mass_operator import MassOperator as MassOperator, mass_operator as mass_operator
 from ._method import AbstractForwardDynamics as AbstractForwardDynamics
@@ -21,3 +26,4 @@ from ._operational_space import (
 )
 from ._passive import passive_forces as passive_forces
 from ._reactions import joint_reactions as joint_reactions
+from ._regressor import regressor as regressor

@@ -1,0 +1,153 @@
+"""Inertias that a rigid body can have, as a function of ten unconstrained numbers."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays, is_concrete
+from .._small import dot, symmetrise
+from ..model import Model
+from ..spatial import Inertia
+from ..structured._small_spd import ldl_factor
+from ._inertial_parameters import to_com, to_parameters, with_inertias
+
+# A pivot of this many rounding errors of the second moments is zero: the body is a sheet, a rod or a point.
+_ROUNDING = 4
+
+
+class LogCholesky(eqx.Module):
+    """Physically consistent inertias of bodies, by ten unconstrained parameters each.
+
+    A mass distribution has a positive definite pseudo-inertia `P = [[Sigma, h], [h^T, m]]` (4 x 4), with the second
+    moments `Sigma = tr(I) / 2 - I` about the origin, and each such P is that of a mass distribution. With
+    `theta = [alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3]`
+
+        P = U U^T,  U = e^alpha [[e^d1, s12, s13, t1], [0, e^d2, s23, t2], [0, 0, e^d3, t3], [0, 0, 0, 1]]
+
+    (Rucker & Wensing 2022, "Smooth parameterization of rigid-body inertia"; the order is also that of Pinocchio's
+    `LogCholeskyParameters`). So every theta has positive mass `e^(2 alpha)` and principal moments that
+    satisfy the triangle inequality, up to rounding; the map is smooth and one to one, and optimizers need no
+    constraints. The centre of mass is `t`.
+
+    ```python
+    start = LogCholesky.of(model)
+    gradient = jax.grad(lambda x: loss(x.apply(model)))(start)
+    ```
+
+    **Fields:** `theta` (..., 10): alpha and d are logarithms, in kg and m; s and t are in m.
+
+    **Raises:** `ValueError` if the last axis has not ten elements.
+    """
+
+    theta: Float[Array, "*batch 10"]
+
+    def __init__(self, theta: ArrayLike):
+        self.theta = _ten_numbers("theta", theta)
+
+    @classmethod
+    def of(cls, model: Model) -> "LogCholesky":
+        """The parameters (nb, 10) of a model's bodies.
+
+        **Raises:** `ValueError` naming the bodies whose pseudo-inertia is not positive definite: without mass, of
+        principal moments that break the triangle inequality, or without extent in some direction, such as a point
+        mass. (If the model is traced, their parameters are not finite instead.)
+        """
+        return cls(_checked(_of_com(model.mass, model.com, symmetrise(model.inertia)), model.body_names))
+
+    @classmethod
+    def from_inertial_parameters(cls, pi: ArrayLike) -> "LogCholesky":
+        """The parameters of bodies whose inertial parameters are `pi` (..., 10), see `inertial_parameters`.
+
+        In single precision `LogCholesky.of` is more accurate: inertias about a distant origin have lost digits.
+
+        **Raises:** `ValueError` for a wrong shape, and as `of`, with numbers in place of names.
+        """
+        return cls(_checked(_of_parameters(_ten_numbers("pi", pi))))
+
+    def inertial_parameters(self) -> Float[Array, "*batch 10"]:
+        """`[m, hx, hy, hz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz]` about the bodies' origins [kg, kg m, kg m^2]."""
+        return _to_parameters(self.theta)
+
+    def apply(self, model: Model) -> Model:
+        """The model with these masses, centres of mass and inertias.
+
+        **Raises:** `ValueError` unless `theta` has shape (nb, 10).
+        """
+        (theta,) = as_arrays(model, theta=self.theta)
+        return _apply(theta, model)
+
+
+@jax.jit
+def _apply(theta: Float[Array, "nb 10"], model: Model) -> Model:
+    return with_inertias(model, *_to_com(theta))
+
+
+@jax.jit
+def _to_parameters(theta: Float[Array, "*batch 10"]) -> Float[Array, "*batch 10"]:
+    return to_parameters(Inertia.from_com(*_to_com(theta)))
+
+
+def _to_com(
+    theta: Float[Array, "*batch 10"],
+) -> tuple[Float[Array, "*batch"], Float[Array, "*batch 3"], Float[Array, "*batch 3 3"]]:
+    """Mass, centre of mass and inertia about it. Nothing is taken about the origin, so float32 loses no digits."""
+    mass, (d1, d2, d3) = jnp.exp(2 * theta[..., 0]), jnp.moveaxis(jnp.exp(theta[..., 1:4]), -1, 0)
+    s12, s23, s13 = jnp.moveaxis(theta[..., 4:7], -1, 0)
+    o = jnp.zeros_like(d1)
+    x, y, z = (jnp.stack(row, axis=-1) for row in ((d1, s12, s13), (o, d2, s23), (o, o, d3)))
+    xx, yy, zz = dot(x, x), dot(y, y), dot(z, z)
+    xy, yz, xz = -dot(x, y), -dot(y, z), -dot(x, z)
+    # Sums of squares, not a trace less its own elements: exact also for slender bodies.
+    rows = (yy + zz, xy, xz), (xy, xx + zz, yz), (xz, yz, xx + yy)
+    gyration = jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
+    return mass, theta[..., 7:], mass[..., None, None] * gyration
+
+
+@jax.jit
+def _of_parameters(pi: Float[Array, "*batch 10"]) -> Float[Array, "*batch 10"]:
+    return _of_com(*to_com(pi))
+
+
+@jax.jit
+def _of_com(
+    mass: Float[Array, "*batch"], com: Float[Array, "*batch 3"], inertia: Float[Array, "*batch 3 3"]
+) -> Float[Array, "*batch 10"]:
+    """The inverse of `_to_com`; not finite where the pseudo-inertia is not positive definite."""
+    alpha = 0.5 * jnp.log(mass)
+    trace = inertia[..., 0, 0] + inertia[..., 1, 1] + inertia[..., 2, 2]
+    second = (0.5 * trace[..., None, None] * jnp.eye(3, dtype=mass.dtype) - inertia) / mass[..., None, None]
+    floor = _ROUNDING * float(jnp.finfo(mass.dtype).eps) * 0.5 * trace / mass
+    # Rows and columns in reverse order make the lower triangular factor an upper one.
+    factor = ldl_factor(second[..., ::-1, ::-1], floor[..., None])
+    d3, d2, d1 = jnp.moveaxis(0.5 * jnp.log(factor.pivots), -1, 0)
+    s23, s13 = (factor.lower[..., i, 0] * jnp.exp(d3) for i in (1, 2))
+    s12 = factor.lower[..., 2, 1] * jnp.exp(d2)
+    return jnp.concatenate([jnp.stack([alpha, d1, d2, d3, s12, s23, s13], axis=-1), com], axis=-1)
+
+
+def _checked(theta: Float[Array, "*batch 10"], names: Sequence[str] = ()) -> Float[Array, "*batch 10"]:
+    if is_concrete(theta):
+        wrong = ~np.all(np.isfinite(theta), axis=-1)
+        if wrong.any():
+            numbers = np.unique(np.argwhere(np.atleast_1d(wrong))[:, -1]).tolist()
+            raise ValueError(
+                f"The inertias of bodies {[names[i] for i in numbers] if names else numbers} are not physically "
+                "consistent: the pseudo-inertia is not positive definite. Masses must be positive, and the sum of any two "
+                "principal moments about the centre of mass must exceed the third. Replace these inertias first."
+            )
+    return theta
+
+
+def _ten_numbers(name: str, x: ArrayLike) -> Float[Array, "*batch 10"]:
+    try:
+        array = jnp.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of shape (..., 10), got {x!r}.") from error
+    if array.ndim == 0 or array.shape[-1] != 10:
+        raise ValueError(f"{name} must have shape (..., 10), got {array.shape}.")
+    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(jnp.result_type(float))

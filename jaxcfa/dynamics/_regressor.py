@@ -1,0 +1,112 @@
+"""Inverse dynamics as a linear function of the inertial parameters."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from .._arguments import as_arrays
+from .._defaults import choose_schedule
+from .._jacobians import point_jacobian
+from .._motion import BodyMotion, fictitious_acceleration, sweep_motions
+from .._motion_scan import scan_accelerations, scan_motions
+from .._small import matmul, matvec, skew, transpose
+from .._types import ConfigurationLike, VelocityLike
+from ..model import Model, join_dofs, pad_dofs, split_dofs, unpad_dofs
+from ..spatial import rotate_columns
+from ..structured import AbstractSchedule, Sequential
+
+
+def regressor(
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    qdd: VelocityLike,
+    schedule: AbstractSchedule | None = None,
+) -> Float[Array, "nv 10*nb"]:
+    """The matrix Y with `inverse_dynamics(model, q, v, qdd) = Y pi + armature * qdd`.
+
+    `pi` are the inertial parameters of all bodies, body after body: `inertial_parameters(model).reshape(-1)`. Y depends
+    on the state, on placements, axes and gravity, but on no mass or inertia (Atkeson, An & Hollerbach 1986).
+    Columns `10 i` to `10 i + 9` are `J_i^T A_i`, with the Jacobian of body i and the regressor of the wrench that moves
+    it, `F_i = A_i pi_i`; they vanish in all rows whose joints do not carry body i.
+
+    Armature is linear too but is a parameter of a joint, so that it has no column. To find it as well, append
+    `jnp.diag(qdd)`; for viscous damping `jnp.diag(v)`.
+
+    **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s]; `qdd` (nv,) [rad/s^2, m/s^2]; `schedule` as for
+    `inverse_dynamics`.
+
+    **Returns:** Y (nv, 10 nb) [N m or N, for each kg, kg m or kg m^2]. **Raises:** `ValueError` for a wrong shape.
+    """
+    return _regressor(model, *as_arrays(model, q=q, v=v, qdd=qdd), choose_schedule(model, schedule))
+
+
+@jax.jit
+def _regressor(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    qdd: Float[Array, "nv"],
+    schedule: AbstractSchedule,
+) -> Float[Array, "nv 10*nb"]:
+    acceleration, angular, rotation, origin, columns = _motions(model, q, v, qdd, schedule)
+    jacobians = jax.vmap(lambda *x: point_jacobian(model, columns, origin, *x))(origin, _supports(model))
+    blocks = matmul(transpose(jacobians), wrench_regressor(acceleration, angular, rotation))
+    return jnp.swapaxes(blocks, 0, 1).reshape(model.nv, 10 * model.nb)
+
+
+def wrench_regressor(
+    acceleration: Float[Array, "*n 6"], angular: Float[Array, "*n 3"], rotation: Float[Array, "*n 3 3"]
+) -> Float[Array, "*n 6 10"]:
+    """The matrix A with the wrench `F = A pi` that moves a body, in world axes about the body's origin.
+
+    With classical acceleration `[alpha; a]` (less gravity) and angular velocity w, in body axes, Newton and Euler are
+    `[J alpha + w x J w + h x a; m a + alpha x h + w x (w x h)]`, linear in m, h and J.
+    """
+    inverse = transpose(rotation)
+    alpha, a, w = (matvec(inverse, x) for x in (acceleration[..., :3], acceleration[..., 3:], angular))
+    turning = skew(w)
+    of_mass = jnp.concatenate([jnp.zeros_like(a), a], axis=-1)[..., None]
+    of_moment = jnp.concatenate([-skew(a), skew(alpha) + matmul(turning, turning)], axis=-2)
+    euler = _product_with_inertia(alpha) + matmul(turning, _product_with_inertia(w))
+    of_inertia = jnp.concatenate([euler, jnp.zeros_like(euler)], axis=-2)
+    return rotate_columns(rotation, jnp.concatenate([of_mass, of_moment, of_inertia], axis=-1))
+
+
+def _product_with_inertia(x: Float[Array, "*n 3"]) -> Float[Array, "*n 3 6"]:
+    """The matrix L with `J x = L [Jxx, Jxy, Jyy, Jxz, Jyz, Jzz]`."""
+    a, b, c = x[..., 0], x[..., 1], x[..., 2]
+    o = jnp.zeros_like(a)
+    rows = [jnp.stack(row, axis=-1) for row in ((a, b, o, c, o, o), (o, a, b, o, c, o), (o, o, o, a, b, c))]
+    return jnp.stack(rows, axis=-2)
+
+
+def _motions(
+    model: Model, q: Array, v: Array, qdd: Array, schedule: AbstractSchedule
+) -> tuple[
+    Float[Array, "nb 6"], Float[Array, "nb 3"], Float[Array, "nb 3 3"], Float[Array, "nb 3"], Float[Array, "nv 6"]
+]:
+    """Accelerations less gravity, angular velocities, rotations and origins of all bodies; columns of the subspaces."""
+
+    def visit(parent: tuple[Array, Array], motion: BodyMotion, qdd: Array):
+        value = motion.acceleration(parent[0], qdd), parent[1] + motion.offset
+        return value, (*value, motion.angular, motion.rotation, transpose(motion.subspace))
+
+    base = fictitious_acceleration(model).astype(q.dtype)
+    if isinstance(schedule, Sequential):
+        segments = sweep_motions(model, q, v, visit, (base, jnp.zeros(3, q.dtype)), split_dofs(model, qdd))
+        *bodies, blocks = zip(*segments, strict=True)
+        acceleration, origin, angular, rotation = (jnp.concatenate(x) for x in bodies)
+        return acceleration, angular, rotation, origin, join_dofs(model, list(blocks))
+    motion = scan_motions(model, q, v, schedule)
+    acceleration = scan_accelerations(model, motion, pad_dofs(model, qdd), base, schedule)
+    origin = schedule.ancestor_sum(model.topology.schedule, motion.offset)
+    columns = unpad_dofs(model, transpose(motion.subspace))
+    return acceleration, motion.angular, motion.rotation, origin, columns
+
+
+def _supports(model: Model) -> Bool[Array, "nb nv"]:
+    """Whether a degree of freedom carries a body, from vectors of length nb and nv."""
+    first, last = map(jnp.asarray, model.topology.intervals)
+    bodies = model.topology.dof_bodies
+    return (first[bodies] <= first[:, None]) & (first[:, None] < last[bodies])
