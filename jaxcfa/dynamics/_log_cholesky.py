@@ -122,8 +122,9 @@ def _of_com(
     trace = inertia[..., 0, 0] + inertia[..., 1, 1] + inertia[..., 2, 2]
     second = (0.5 * trace[..., None, None] * jnp.eye(3, dtype=mass.dtype) - inertia) / mass[..., None, None]
     floor = _ROUNDING * float(jnp.finfo(mass.dtype).eps) * 0.5 * trace / mass
+    floor = jnp.broadcast_to(floor[..., None], com.shape)
     # Rows and columns in reverse order make the lower triangular factor an upper one.
-    factor = ldl_factor(second[..., ::-1, ::-1], floor[..., None])
+    factor = ldl_factor(second[..., ::-1, ::-1], floor)
     d3, d2, d1 = jnp.moveaxis(0.5 * jnp.log(factor.pivots), -1, 0)
     s23, s13 = (factor.lower[..., i, 0] * jnp.exp(d3) for i in (1, 2))
     s12 = factor.lower[..., 2, 1] * jnp.exp(d2)
@@ -137,8 +138,8 @@ def _checked(theta: Float[Array, "*batch 10"], names: Sequence[str] = ()) -> Flo
             numbers = np.unique(np.argwhere(np.atleast_1d(wrong))[:, -1]).tolist()
             raise ValueError(
                 f"The inertias of bodies {[names[i] for i in numbers] if names else numbers} are not physically "
-                "consistent: the pseudo-inertia is not positive definite. Masses must be positive, and the sum of any two "
-                "principal moments about the centre of mass must exceed the third. Replace these inertias first."
+                "consistent: the pseudo-inertia is not positive definite. Masses must be positive, and the sum of any "
+                "two principal moments about the centre of mass must exceed the third. Replace these inertias first."
             )
     return theta
 

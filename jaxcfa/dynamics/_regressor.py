@@ -22,7 +22,7 @@ def regressor(
     v: VelocityLike,
     qdd: VelocityLike,
     schedule: AbstractSchedule | None = None,
-) -> Float[Array, "nv 10*nb"]:
+) -> Float[Array, "nv parameters"]:
     """The matrix Y with `inverse_dynamics(model, q, v, qdd) = Y pi + armature * qdd`.
 
     `pi` are the inertial parameters of all bodies, body after body: `inertial_parameters(model).reshape(-1)`. Y depends
@@ -48,7 +48,7 @@ def _regressor(
     v: Float[Array, "nv"],
     qdd: Float[Array, "nv"],
     schedule: AbstractSchedule,
-) -> Float[Array, "nv 10*nb"]:
+) -> Float[Array, "nv parameters"]:
     acceleration, angular, rotation, origin, columns = _motions(model, q, v, qdd, schedule)
     jacobians = jax.vmap(lambda *x: point_jacobian(model, columns, origin, *x))(origin, _supports(model))
     blocks = matmul(transpose(jacobians), wrench_regressor(acceleration, angular, rotation))
