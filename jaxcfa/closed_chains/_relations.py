@@ -6,7 +6,7 @@ accelerations that they have, the first and second derivative of a residual are 
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -182,8 +182,9 @@ def _groups(constraints: Constraints) -> list[_Group]:
 
 
 def _without_names(constraint: AbstractConstraint) -> AbstractConstraint:
-    names = ("body1", "body2") if isinstance(constraint, AbstractFrameConstraint) else ("joint", "reference")
-    return dataclasses.replace(constraint, name="", **dict.fromkeys(names, 0))
+    numbers = ("body1", "body2") if isinstance(constraint, AbstractFrameConstraint) else ("joint", "reference")
+    changes: dict[str, Any] = {"name": "", **dict.fromkeys(numbers, 0)}
+    return dataclasses.replace(constraint, **changes)
 
 
 def _pair_of(constraint: AbstractConstraint) -> tuple[int, int]:

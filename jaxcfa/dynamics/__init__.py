@@ -10,11 +10,19 @@ from ._energy import (
 )
 from ._factored import FactoredFD as FactoredFD
 from ._forward import default_method as default_method, forward_dynamics as forward_dynamics
+from ._forward_derivatives import (
+    ForwardDerivatives as ForwardDerivatives,
+    forward_dynamics_derivatives as forward_dynamics_derivatives,
+)
 from ._inertial_parameters import (
     inertial_parameters as inertial_parameters,
     with_inertial_parameters as with_inertial_parameters,
 )
 from ._inverse import bias_forces as bias_forces, inverse_dynamics as inverse_dynamics, rnea as rnea
+from ._inverse_derivatives import (
+    InverseDerivatives as InverseDerivatives,
+    inverse_dynamics_derivatives as inverse_dynamics_derivatives,
+)
 from ._joint_space_inertia import JSI as JSI
 from ._log_cholesky import LogCholesky as LogCholesky
 from ._mass_matrix import crba as crba, mass_matrix as mass_matrix

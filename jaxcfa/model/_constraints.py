@@ -25,15 +25,8 @@ class AbstractConstraint(eqx.Module):
 class AbstractFrameConstraint(AbstractConstraint):
     """A relation between the poses of two bodies. Bodies are numbers, -1 for the world."""
 
-    @property
-    @abc.abstractmethod
-    def body1(self) -> int:
-        """Number of the first body."""
-
-    @property
-    @abc.abstractmethod
-    def body2(self) -> int:
-        """Number of the second body."""
+    body1: eqx.AbstractVar[int]
+    body2: eqx.AbstractVar[int]
 
     @abc.abstractmethod
     def residual(self, body1: Transform, body2: Transform) -> Float[Array, "k"]:

@@ -1,0 +1,140 @@
+"""Closed forms of the derivatives of inverse and forward dynamics, against differentiation and against Pinocchio."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import jaxcfa
+from helpers import assert_close, quick_options
+from jaxcfa.structured import Doubling, Sequential
+from mechanisms import mechanism, random_state, random_states
+from robots import urdf_path
+
+pytestmark = pytest.mark.filterwarnings("ignore::jaxcfa.io.ModelWarning")
+
+
+def closed_forms(model, q, v, x, f_ext, schedule=None):
+    return (
+        jaxcfa.inverse_dynamics_derivatives(model, q, v, x, f_ext, schedule),
+        jaxcfa.forward_dynamics_derivatives(model, q, v, x, f_ext, schedule=schedule),
+    )
+
+
+compiled = jax.jit(closed_forms, static_argnames="schedule", compiler_options=quick_options())
+
+
+@functools.partial(jax.jit, static_argnums=0, compiler_options=quick_options())
+def by_differentiation(function, model, q, v, x, f_ext):
+    def moved(dq, v, x):
+        return function(model, jaxcfa.integrate(model, q, dq), v, x, f_ext)
+
+    return jax.jacfwd(moved, (0, 1, 2))(jnp.zeros_like(v), v, x)
+
+
+CASES = [("mixed tree", Sequential()), ("forest", Doubling()), ("straight chain", None)]
+
+
+@pytest.mark.parametrize(("name", "schedule"), CASES, ids=str)
+def test_closed_forms_are_derivatives(name, schedule):
+    """All joint types, several roots, external wrenches and gravity askew; and at rest in the neutral configuration."""
+    model = mechanism(name)
+    state = random_state(model)
+    still = (jaxcfa.neutral(model), *(0 * x for x in state[1:]))
+    for arguments in (state, still):
+        inverse, forward = compiled(model, *arguments, schedule=schedule)
+        assert_close(tuple(inverse), by_differentiation(jaxcfa.inverse_dynamics, model, *arguments), 1e-10)
+        if name == "straight chain":
+            assert_close(tuple(forward), by_differentiation(jaxcfa.forward_dynamics, model, *arguments), 1e-10)
+
+
+def test_batches_and_single_precision():
+    model = mechanism("straight chain", "float32")
+    states = random_states(model, 2)
+    found = jax.jit(jax.vmap(lambda *x: closed_forms(model, *x)), compiler_options=quick_options())(*states)
+    double = [compiled(mechanism("straight chain"), *(np.asarray(x[i], float) for x in states)) for i in range(2)]
+    for x, *y in zip(jax.tree.leaves(found), *map(jax.tree.leaves, double), strict=True):
+        assert x.dtype == np.float32
+        assert_close(x, np.stack(y), 3e-5)
+
+
+def test_second_derivatives():
+    """The closed forms can be differentiated: those of the mass matrix by configurations, say."""
+    model = mechanism("straight chain")
+    q, v, qdd, f_ext = random_state(model)
+
+    @functools.partial(jax.jit, compiler_options=quick_options())
+    def both(q):
+        by_form = jax.jvp(lambda q: jaxcfa.inverse_dynamics_derivatives(model, q, v, qdd, f_ext).dq @ v, (q,), (qdd,))
+        by_jax = jax.jvp(
+            lambda q: jax.jvp(lambda q: jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext), (q,), (v,))[1], (q,), (qdd,)
+        )
+        return by_form, by_jax
+
+    assert_close(*both(q), 1e-10)
+
+
+def in_our_coordinates(model, coordinates, state, result, matrices, x_to, result_from):
+    """Pinocchio's derivatives of `(q, v, x) -> result` in this package's coordinates.
+
+    A floating base has other velocities there, and the map between the two depends on the configuration: so what
+    Pinocchio's matrices say is differentiated together with that map.
+    """
+    q, v, x = state
+    turn, v_there, x_there = coordinates.velocity_map(q), coordinates.v_to(q, v), x_to(q, v, x)
+
+    def ours(dq, v, x):
+        moved = jaxcfa.integrate(model, q, dq)
+        by_q, by_v, by_x = matrices
+        change = by_q @ (turn @ dq) + by_v @ (coordinates.v_to(moved, v) - v_there)
+        return result_from(moved, v, result + change + by_x @ (x_to(moved, v, x) - x_there))
+
+    return jax.jacfwd(ours, (0, 1, 2))(jnp.zeros_like(v), v, x)
+
+
+ROBOTS = [
+    ("panda.urdf", False),
+    ("ur5_robot.urdf", False),
+    ("double_pendulum_continuous.urdf", False),
+    ("anymal_c_simple_description/urdf/anymal.urdf", True),
+    ("talos_reduced.urdf", True),
+    ("solo12.urdf", True),
+]
+
+
+@pytest.mark.parametrize(("name", "floating_base"), ROBOTS)
+def test_robots_against_pinocchio(name, floating_base):
+    path = urdf_path(name)
+    model = jaxcfa.load_model(path, floating_base=floating_base, dtype="float64")
+    pin_model = pin.buildModelFromUrdf(str(path), *([pin.JointModelFreeFlyer()] if floating_base else []))
+    coordinates, data = jaxcfa.convert.Pinocchio(model, pin_model), pin_model.createData()
+    q, v, x, _ = random_state(model)
+    there = [np.asarray(y) for y in (coordinates.q_to(q), coordinates.v_to(q, v))]
+
+    qdd = np.asarray(coordinates.qdd_to(q, v, x))
+    torques = pin.rnea(pin_model, data, *there, qdd)
+    matrices = pin.computeRNEADerivatives(pin_model, data, *there, qdd)
+    # Only the upper triangle of the mass matrix is filled in.
+    matrices = (*matrices[:2], np.triu(matrices[2]) + np.triu(matrices[2], 1).T)
+    inverse = in_our_coordinates(
+        model, coordinates, (q, v, x), torques, matrices, coordinates.qdd_to, lambda q, v, y: coordinates.tau_from(q, y)
+    )
+    tau = np.asarray(coordinates.tau_to(q, x))
+    accelerations = pin.aba(pin_model, data, *there, tau)
+    pin.computeABADerivatives(pin_model, data, *there, tau)
+    inverse_mass = np.triu(data.Minv) + np.triu(data.Minv, 1).T
+    forward = in_our_coordinates(
+        model,
+        coordinates,
+        (q, v, x),
+        accelerations,
+        (data.ddq_dq.copy(), data.ddq_dv.copy(), inverse_mass),
+        lambda q, v, y: coordinates.tau_to(q, y),
+        coordinates.qdd_from,
+    )
+    found = compiled(model, q, v, x, jnp.zeros((model.nb, 6)))
+    for ours, theirs in zip(jax.tree.leaves(found), (*inverse, *forward), strict=True):
+        assert np.max(np.abs(ours - theirs)) < 1e-8 * np.max(np.abs(theirs))
