@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import jaxcfa
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -40,4 +42,35 @@ def test_space_robot(capsys, monkeypatch, tmp_path):
     assert max(energy) < 1e-10
     assert len(orders) == 2
     assert min(orders) > 3.7
+    assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_reach_target(capsys, monkeypatch, tmp_path):
+    robot = Path(jaxcfa.__file__).parent / "data" / "arm7.urdf"
+    options = ["--robot", str(robot), "--targets", "2", "--iterations", "100", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["reach_target.py", *options])
+    runpy.run_path(str(EXAMPLES / "reach_target.py"), run_name="__main__")
+    rows = [line for line in capsys.readouterr().out.splitlines() if re.match(r"│ \d", line)]
+    assert len(rows) == 2
+    for row in rows:
+        *_, distance, speed, _, _ = row.split("│")
+        assert float(distance.split()[-1]) < 30
+        assert float(speed.split()[-1]) < 0.5
+    assert (tmp_path / "optimisation.png").stat().st_size > 0
+    assert (tmp_path / "motion.gif").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_identify_inertias(capsys, monkeypatch, tmp_path):
+    robot, plot = Path(__file__).parent.parent / "jaxcfa" / "data" / "arm7.urdf", tmp_path / "plot.png"
+    options = ["--robot", str(robot), "--samples", "100", "--iterations", "8", "--output", str(plot)]
+    monkeypatch.setattr(sys, "argv", ["identify_inertias.py", *options])
+    runpy.run_path(str(EXAMPLES / "identify_inertias.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    guess, found = (next(line for line in lines if name in line).split("│") for name in ("guess  ", "log-Cholesky"))
+    errors = [[float(cell.strip(" %")) for cell in row[2:4]] for row in (guess, found)]  # of torques, base parameters
+    assert min(errors[0]) > 10
+    assert max(errors[1]) < 2
+    assert found[5].split()[0] == "0"
     assert plot.stat().st_size > 0

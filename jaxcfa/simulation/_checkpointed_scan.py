@@ -19,9 +19,12 @@ def checkpointed_scan(
 ) -> tuple[Carry, PyTree[Array]]:
     """`lax.scan(body, start, xs)` in segments of at most `length` steps, of which reverse mode stores the beginnings.
 
-    Differentiating computes one segment after the other anew, so that it stores `steps / length` carries and what the
-    derivatives of `length` steps need (Griewank & Walther, Evaluating Derivatives, 2008, chapter 12, with two levels).
+    Differentiating computes one segment after the other anew, if there is more than one, so that it stores
+    `steps / length` carries and what the derivatives of `length` steps need (Griewank & Walther, Evaluating
+    Derivatives, 2008, chapter 12, with two levels).
     """
+    if length >= steps:
+        return jax.lax.scan(body, start, xs)
     segments = -(-steps // length)
     # As short as this number of segments allows: fewer than `segments` steps are left over.
     length = -(-steps // segments)
