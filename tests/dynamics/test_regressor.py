@@ -94,6 +94,15 @@ def test_pinocchio(name, floating_base):
     assert_close(inertial_parameters(model), np.array(parameters), 1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::jaxcfa.io.ModelWarning")
+def test_base_parameters_of_a_known_robot():
+    """The Panda without its hand has 43 (Gaz et al. 2019)."""
+    model = jaxcfa.load_model(urdf_path("panda.urdf")).astype("float64")
+    states = np.random.default_rng(0).normal(size=(10, 3, model.nv))
+    rows = np.concatenate([regressor_and_torques(model, *state)[0][:7, :70] for state in states])
+    assert np.linalg.matrix_rank(rows, tol=1e-9) == 43
+
+
 def test_nothing_that_moves():
     model = jaxcfa.ModelBuilder().build()
     assert regressor(model, *[np.zeros(0)] * 3).shape == (0, 0)
