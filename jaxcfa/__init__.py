@@ -30,6 +30,7 @@ from .dynamics import (
     JSI as JSI,
     AbstractForwardDynamics as AbstractForwardDynamics,
     FactoredFD as FactoredFD,
+    LogCholesky as LogCholesky,
     MassOperator as MassOperator,
     OperationalSpace as OperationalSpace,
     aba as aba,
@@ -39,6 +40,7 @@ from .dynamics import (
     default_method as default_method,
     forward_dynamics as forward_dynamics,
     forward_dynamics_derivatives as forward_dynamics_derivatives,
+    inertial_parameters as inertial_parameters,
     inverse_dynamics as inverse_dynamics,
     inverse_dynamics_derivatives as inverse_dynamics_derivatives,
     joint_reactions as joint_reactions,
@@ -49,7 +51,9 @@ from .dynamics import (
     operational_space_inertia as operational_space_inertia,
     passive_forces as passive_forces,
     potential_energy as potential_energy,
+    regressor as regressor,
     rnea as rnea,
+    with_inertial_parameters as with_inertial_parameters,
 )
 from .io import load_model as load_model
 from .kinematics import (
