@@ -181,6 +181,7 @@ def test_a_rollout_is_its_steps(integrator, dtype):
     assert_close(trajectory.q[-1], q)
 
 
+@pytest.mark.slow
 def test_the_segments_change_neither_values_nor_gradients():
     """Seven steps are one segment of seven, or three of three with two steps left over."""
     model = pendulum()
