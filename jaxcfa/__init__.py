@@ -13,6 +13,7 @@ from . import (
     convert as convert,
     io as io,
     joints as joints,
+    simulation as simulation,
     spatial as spatial,
     structured as structured,
 )
@@ -70,6 +71,13 @@ from .model import (
     ModelBuilder as ModelBuilder,
     chain as chain,
     random_tree as random_tree,
+)
+from .simulation import (
+    RungeKutta4 as RungeKutta4,
+    SemiImplicitEuler as SemiImplicitEuler,
+    linearize as linearize,
+    rollout as rollout,
+    step as step,
 )
 from .spatial import Transform as Transform
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from .._arguments import is_concrete
 from ..joints import AbstractJoint, Cylindrical, Fixed, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from ..model import Connect, Distance, JointCoupling, LoopJoint, Model, Weld
 from ..spatial import Transform
@@ -46,8 +47,8 @@ def connect(model: Model, frame1: FrameOrBody, frame2: FrameOrBody, name: str = 
 def distance(model: Model, frame1: FrameOrBody, frame2: FrameOrBody, length: ArrayLike, name: str = "") -> Distance:
     """The origins of two frames have a distance [m]. **Arguments** and **Raises** as for `weld`."""
     (body1, pose1), (body2, pose2) = _places(model, frame1, frame2)
-    if not isinstance(length, jnp.ndarray) and not float(np.min(length)) > 0:
-        raise ValueError(f"length must be positive, got {length!r}; use connect for points that coincide.")
+    if jnp.shape(length) != () or (is_concrete(length) and not np.asarray(length) > 0):
+        raise ValueError(f"length must be one positive number, got {length!r}; use connect for points that coincide.")
     return Distance(body1, body2, pose1.translation, pose2.translation, jnp.asarray(length, model.dtype), name)
 
 
@@ -71,6 +72,8 @@ def loop_joint(
     (body1, pose1), (body2, pose2) = _places(model, frame1, frame2)
     if (joint is None) == (free is None):
         raise ValueError("Give either joint or free, to say how the frames can move.")
+    if free is not None and len(free) != 6:
+        raise ValueError(f"free must be 6 booleans, for rotations about and translations along x, y, z, got {free!r}.")
     if joint is None:
         return LoopJoint(body1, body2, pose1, pose2, tuple(map(bool, free)), name=name)  # type: ignore[arg-type]
     if type(joint) not in _FREE:
@@ -117,6 +120,8 @@ def _places(model: Model, frame1: FrameOrBody, frame2: FrameOrBody) -> list[tupl
 def _place(model: Model, frame: FrameOrBody) -> tuple[int, Transform]:
     if not isinstance(frame, tuple):
         return model.locate(frame)
+    if len(frame) != 2 or not isinstance(frame[1], Transform):
+        raise ValueError(f"A frame must be a name, a number, or a pair of such a one and a Transform, got {frame!r}.")
     body, placement = model.locate(frame[0])
     return body, placement @ frame[1]
 

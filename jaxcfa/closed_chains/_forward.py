@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from .._arguments import as_arrays, is_concrete
+from .._arguments import is_concrete
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._inverse import inverse_dynamics_of_arrays
 from ..model import AbstractConstraint, Model
@@ -16,9 +16,9 @@ from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import (
     Constraints,
     Motion,
-    check_constraints,
     constraint_wrenches,
     motion_of_constraints,
+    prepared,
 )
 from ._status import ConstraintStatus
 from ._system import Geometry, Plan, System, assemble, bias_torques, geometry, make_plan, solve_implicitly
@@ -87,8 +87,7 @@ def constrained_forward_dynamics(
     **Raises:** `ValueError` for wrong shapes, constraints of other models, bodies that move no inertia, and with
     `Direct()` for a singular matrix. Under `jit` and `vmap` what depends on traced values is in the status.
     """
-    constraints = check_constraints(model, constraints)
-    arguments = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
+    model, constraints, arguments = prepared(model, constraints, q=q, v=v, tau=tau, f_ext=f_ext)
     if not (stabilization is None or isinstance(stabilization, Baumgarte)):
         raise ValueError(f"stabilization must be Baumgarte(...) or None, got {stabilization!r}.")
     plan = make_plan(model, solver, schedule)
@@ -212,10 +211,10 @@ def _status(
     flags = {
         ConstraintStatus.SINGULAR: system.delassus.is_singular,
         ConstraintStatus.UNSATISFIED: jnp.any(
-            jnp.abs(motion.acceleration + demanded) > tolerance * (1 + strong + jnp.abs(demanded))
+            jnp.abs(motion.acceleration + demanded) > tolerance * (where.reach + strong + jnp.abs(demanded))
         ),
-        ConstraintStatus.OPEN: jnp.any(jnp.abs(motion.residual) > tolerance),
-        ConstraintStatus.MOVING: jnp.any(jnp.abs(motion.rate) > tolerance * (1 + fast)),
+        ConstraintStatus.OPEN: jnp.any(jnp.abs(motion.residual) > tolerance * where.reach),
+        ConstraintStatus.MOVING: jnp.any(jnp.abs(motion.rate) > tolerance * (where.reach + fast)),
     }
     return sum((jnp.where(wrong, int(flag), 0) for flag, wrong in flags.items()), jnp.zeros((), jnp.int32))
 

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays, is_concrete
+from .._arguments import is_concrete
 from .._types import ConfigurationLike, VelocityLike
 from ..model import AbstractConstraint, Model
 from ..structured import AbstractSchedule
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._forward import explain
-from ._relations import Constraints, check_constraints, constraint_wrenches
+from ._relations import Constraints, constraint_wrenches, prepared
 from ._status import ConstraintStatus
 from ._system import Plan, assemble, geometry, make_plan, solve_implicitly
 
@@ -47,8 +47,9 @@ def impulse(
 
     **Raises:** as `constrained_forward_dynamics`.
     """
-    constraints = check_constraints(model, constraints)
-    q, v = as_arrays(model, q=q, v=v)
+    model, constraints, (q, v) = prepared(model, constraints, q=q, v=v)
+    if jnp.shape(restitution) != ():
+        raise ValueError(f"restitution must be one number, got {restitution!r}.")
     plan = make_plan(model, solver, schedule)
     result, singular = _impulse(plan, constraints, model, q, v, jnp.asarray(restitution, v.dtype))
     if is_concrete(result, singular):

@@ -8,13 +8,12 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import as_arrays
 from .._defaults import choose_schedule
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._factors import mass_product
 from ..model import AbstractConstraint, Model
 from ..structured import AbstractSchedule
-from ._relations import Constraints, check_constraints, constraint_wrenches
+from ._relations import Constraints, constraint_wrenches, prepared
 from ._system import bias_torques, geometry
 
 
@@ -38,7 +37,7 @@ def constrained_inverse_dynamics(
     v: VelocityLike,
     qdd: VelocityLike,
     f_ext: BodyForcesLike | None = None,
-    actuated: Sequence[str | int] | None = None,
+    actuated: str | int | Sequence[str | int] | None = None,
     schedule: AbstractSchedule | None = None,
 ) -> ConstrainedTorques:
     """Joint torques and constraint forces that give the acceleration `qdd`: `M qdd + bias = tau + J^T lambda`.
@@ -53,8 +52,9 @@ def constrained_inverse_dynamics(
 
     **Raises:** `ValueError` for wrong shapes, unknown joints, and constraints of other models.
     """
-    constraints = check_constraints(model, constraints)
-    arguments = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
+    model, constraints, arguments = prepared(model, constraints, q=q, v=v, qdd=qdd, f_ext=f_ext)
+    if isinstance(actuated, (str, int)):
+        actuated = [actuated]
     driven = np.zeros(model.nv, bool)
     for joint in model.joint_names if actuated is None else actuated:
         driven[model.v_slice(joint)] = True

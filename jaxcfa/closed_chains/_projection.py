@@ -6,13 +6,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import as_arrays, is_concrete
+from .._arguments import is_concrete
 from .._types import ConfigurationLike, Velocity, VelocityLike
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
 from ..structured import AbstractSchedule
 from ._delassus import LEAST_NORM, Direct
-from ._relations import Constraints, check_constraints, motion_of_constraints, row_labels, row_starts
+from ._relations import Constraints, motion_of_constraints, prepared, row_labels, row_starts
 from ._system import Geometry, Plan, assemble, geometry, make_plan, solve_implicitly
 
 _START, _SMALLEST, _LARGEST = 1e-3, 1e-12, 1e6  # of the damping, relative to Delassus' matrix
@@ -46,7 +46,7 @@ def project_configuration(
     `couple(model, joint, None, ...)`.
 
     **Arguments:** `q` (nq,), the start; `tolerance` of every residual [m, rad]: by default `10 eps^(3/4)`, 2e-11 in
-    float64.
+    float64, for angles, and for lengths that times a length of the mechanism.
 
     **Returns:** a `ProjectedConfiguration`. Derivatives with respect to the model and the constraints are those of the
     manifold, and those with respect to `q` of the projection onto its tangent space.
@@ -54,14 +54,13 @@ def project_configuration(
     **Raises:** `ValueError` if a loop cannot be closed from here (traced: see `closed`), and as
     `constrained_forward_dynamics`.
     """
-    constraints = check_constraints(model, constraints)
-    (q,) = as_arrays(model, q=q)
+    model, constraints, (q,) = prepared(model, constraints, q=q)
     if max_iterations < 1:
         raise ValueError(f"max_iterations must be one or more, got {max_iterations}.")
-    if tolerance is None:
-        tolerance = 10 * float(jnp.finfo(q.dtype).eps) ** 0.75
+    if tolerance is not None and not tolerance > 0:
+        raise ValueError(f"tolerance must be positive, got {tolerance}.")
     plan = make_plan(model, LEAST_NORM, schedule)
-    found = _project(plan, constraints, model, q, jnp.asarray(tolerance, q.dtype), jnp.asarray(max_iterations))
+    found = _project(plan, constraints, model, q, tolerance, jnp.asarray(max_iterations))
     if is_concrete(found) and not bool(found.closed):
         worst = int(jnp.argmax(jnp.abs(found.residual)))
         raise ValueError(
@@ -85,8 +84,7 @@ def project_velocity(
 
     **Raises:** as `constrained_forward_dynamics`.
     """
-    constraints = check_constraints(model, constraints)
-    q, v = as_arrays(model, q=q, v=v)
+    model, constraints, (q, v) = prepared(model, constraints, q=q, v=v)
     return _project_velocity(make_plan(model, LEAST_NORM, schedule), constraints, model, q, v)
 
 
@@ -107,13 +105,13 @@ def _project(
     constraints: Constraints,
     model: Model,
     q: Float[Array, "nq"],
-    tolerance: Float[Array, ""],
+    tolerance: float | None,
     most: Int[Array, ""],
 ) -> ProjectedConfiguration:
     found = lax.stop_gradient(_search(plan, constraints, model, q, tolerance, most))
     # One more step, which carries the derivatives: of the residual at a fixed point, and along the tangent space.
     where, residual = _at_rest(plan, constraints, model, found.q)
-    closed = jnp.all(jnp.abs(residual) <= tolerance)
+    closed = jnp.all(jnp.abs(residual) <= _allowed(tolerance, where.reach))
     nearby = displacement(model, lax.stop_gradient(q), q)
     unclosed = lax.stop_gradient(where.jacobian) @ nearby + residual
     step = nearby - found.mobility @ plan.solver.factor(found.delassus, found.scale).solve(unclosed)
@@ -130,13 +128,9 @@ class _Search(eqx.Module):
     delassus: Float[Array, "k k"]
     mobility: Float[Array, "nv k"]
     scale: Float[Array, "k"]
+    reach: Float[Array, "k"]
     damping: Float[Array, ""]
     iterations: Int[Array, ""]
-
-    @property
-    def size(self) -> Float[Array, ""]:
-        """How open the loops are, in a measure without units."""
-        return jnp.sum(self.residual**2 / self.scale)
 
 
 def _search(
@@ -144,13 +138,13 @@ def _search(
     constraints: Constraints,
     model: Model,
     q: Float[Array, "nq"],
-    tolerance: Float[Array, ""],
+    tolerance: float | None,
     most: Int[Array, ""],
 ) -> _Search:
     """Damped steps until all residuals are within the tolerance, or no step makes them smaller."""
 
     def unfinished(best: _Search) -> Array:
-        is_open = jnp.any(jnp.abs(best.residual) > tolerance)
+        is_open = jnp.any(jnp.abs(best.residual) > _allowed(tolerance, best.reach))
         return is_open & (best.damping < _LARGEST) & (best.iterations <= most)
 
     def improve(best: _Search) -> _Search:
@@ -165,10 +159,12 @@ def _search(
             system.delassus.matrix,
             system.mobility,
             system.scale,
+            where.reach,
             jnp.maximum(best.damping / 10, _SMALLEST),
             best.iterations,
         )
-        better = found.size < best.size
+        # In a measure without units, the same for both.
+        better = jnp.sum(residual**2 / best.scale) < jnp.sum(best.residual**2 / best.scale)
         chosen = jax.tree.map(lambda x, y: jnp.where(better, x, y), found, best)
         damping = jnp.where(better, found.damping, jnp.maximum(best.damping, 1e-6) * 10)
         return eqx.tree_at(lambda s: (s.damping, s.iterations), chosen, (damping, best.iterations + 1))
@@ -180,12 +176,19 @@ def _search(
         jnp.zeros((k, k), dtype),
         jnp.zeros((model.nv, k), dtype),
         jnp.ones(k, dtype),
+        jnp.ones(k, dtype),
         jnp.asarray(10 * _START, dtype),
         jnp.zeros((), int),
     )
     # The first iteration only looks at the start.
     found = lax.while_loop(unfinished, improve, nothing)
     return eqx.tree_at(lambda s: s.iterations, found, found.iterations - 1)
+
+
+def _allowed(tolerance: float | None, reach: Float[Array, "k"]) -> Float[Array, "k"]:
+    if tolerance is None:
+        return 10 * float(jnp.finfo(reach.dtype).eps) ** 0.75 * reach
+    return jnp.full_like(reach, tolerance)
 
 
 def _at_rest(

@@ -12,8 +12,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
+from .._arguments import as_arrays
 from .._jacobians import point_jacobians
 from .._small import matmul, skew, sum_of
 from ..model import WORLD, AbstractConstraint, AbstractFrameConstraint, JointCoupling, Model
@@ -102,8 +104,12 @@ def motion_of_constraints(
 
 def jacobian_of_constraints(
     model: Model, constraints: Constraints, bodies: Bodies, q: Float[Array, "nq"]
-) -> tuple[Float[Array, "k nv"], Float[Array, "k nv"]]:
-    """J, and how large its elements would be if no directions were perpendicular."""
+) -> tuple[Float[Array, "k nv"], Float[Array, "k nv"], Float[Array, "k"]]:
+    """J; how large its elements would be if no directions were perpendicular; and the reach of each row.
+
+    That is how far one radian of some joint may move it: one for rows that are angles, a length of the mechanism for
+    those that are lengths. Against that residuals are large or small.
+    """
     jacobians, sizes = [], []
     for group in _groups(constraints):
         if isinstance(group.stacked, AbstractFrameConstraint):
@@ -117,7 +123,11 @@ def jacobian_of_constraints(
         else:
             jacobians.append(_coupling_jacobian(model, group, q)[:, None])
             sizes.append(jnp.abs(jacobians[-1]))
-    return _in_order(constraints, jacobians, q.dtype, model.nv), _in_order(constraints, sizes, q.dtype, model.nv)
+    jacobian = _in_order(constraints, jacobians, q.dtype, model.nv)
+    size = lax.stop_gradient(_in_order(constraints, sizes, q.dtype, model.nv))
+    turns = jnp.any(bodies.columns[:, :3] != 0, axis=1)
+    reach = jnp.max(jnp.where(turns, size, 0), axis=1, initial=0)
+    return jacobian, size, jnp.where(reach > 0, reach, 1)
 
 
 def constraint_wrenches(
@@ -149,21 +159,58 @@ def row_labels(constraints: Constraints) -> list[str]:
     return labels
 
 
+def prepared(model: Model, constraints: object, **arguments) -> tuple[Model, Constraints, list[Array]]:
+    """Model, constraints and `as_arrays(model, **arguments)`, all of one floating-point type.
+
+    **Raises:** `ValueError` for what is no constraint, does not fit the model, or has a wrong shape.
+    """
+    constraints = check_constraints(model, constraints)
+    arrays = as_arrays(model, **arguments)
+    dtype = arrays[0].dtype
+
+    def cast(x: Any) -> Any:
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), x)
+
+    return (model if model.dtype == dtype else cast(model)), cast(constraints), arrays
+
+
 def check_constraints(model: Model, constraints: object) -> Constraints:
-    """The constraints as a tuple. **Raises:** `ValueError` for what is none, or refers to what the model lacks."""
+    """The constraints as a tuple. **Raises:** `ValueError` for what is none, or does not fit the model."""
     given = (constraints,) if isinstance(constraints, AbstractConstraint) else constraints
-    if not isinstance(given, (tuple, list)) or not all(isinstance(c, AbstractConstraint) for c in given):
+    kinds = AbstractFrameConstraint, JointCoupling
+    if not isinstance(given, (tuple, list)) or not all(isinstance(c, kinds) for c in given):
         raise ValueError(
             f"constraints must be a sequence of constraints such as Weld, or model.constraints, got {given!r}."
         )
     for number, constraint in enumerate(given):
-        pair = _pair_of(constraint)
-        if any(x >= model.nb or x < WORLD for x in pair):
-            raise ValueError(
-                f"Constraint {constraint.name or number!r} relates numbers {pair}, but the model has {model.nb} "
-                "bodies, numbered from 0 (-1 is the world). Was it made for another model?"
-            )
+        _check_constraint(model, constraint, f"Constraint {constraint.name or number!r}")
     return tuple(given)
+
+
+def _check_constraint(model: Model, constraint: AbstractConstraint, what: str) -> None:
+    first, second = pair = _pair_of(constraint)
+    if any(x >= model.nb or x < WORLD for x in pair):
+        raise ValueError(
+            f"{what} relates numbers {pair}, but the model has {model.nb} bodies, numbered from 0 (-1 is the world). "
+            "Was it made for another model?"
+        )
+    if first == second:
+        raise ValueError(f"{what} relates number {first} to itself.")
+    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(constraint)]
+    if isinstance(constraint, JointCoupling):
+        fits = len(shapes[0]) == 1 and not any(shapes[1:])
+        for joint in (x for x in pair if x >= 0):
+            if (model.topology.nqs[joint], model.topology.nvs[joint]) != (1, 1):
+                raise ValueError(f"{what} couples joint {model.joint_names[joint]!r}, which has not one coordinate.")
+        if first < 0:
+            raise ValueError(f"{what} couples no joint: joint is {first}; only reference can be -1.")
+    else:
+        fits = all(shape in ((), (3,), (3, 3)) for shape in shapes)
+    if not fits:
+        raise ValueError(
+            f"The fields of {what} have the shapes {shapes}, but functions are for one mechanism: points (3,), "
+            "rotations (3, 3), numbers (). Batch with jax.vmap."
+        )
 
 
 def _groups(constraints: Constraints) -> list[_Group]:
@@ -190,8 +237,7 @@ def _without_names(constraint: AbstractConstraint) -> AbstractConstraint:
 def _pair_of(constraint: AbstractConstraint) -> tuple[int, int]:
     if isinstance(constraint, AbstractFrameConstraint):
         return constraint.body1, constraint.body2
-    assert isinstance(constraint, JointCoupling)
-    return constraint.joint, constraint.reference
+    return constraint.joint, constraint.reference  # type: ignore[attr-defined]
 
 
 def _size(constraint: AbstractConstraint) -> int:
@@ -247,7 +293,7 @@ def _sizes(slope: Float[Array, "m k 6"], jacobian: Float[Array, "m 6 nv"]) -> Fl
     """Products of the lengths of angular and linear parts."""
 
     def length(x: Array, axis: int) -> Array:
-        return jnp.sqrt(jnp.sum(jax.lax.stop_gradient(x) ** 2, axis=axis))
+        return jnp.sqrt(jnp.sum(lax.stop_gradient(x) ** 2, axis=axis))
 
     return (
         length(slope[..., :3], -1)[..., None] * length(jacobian[:, :3], 1)[:, None]

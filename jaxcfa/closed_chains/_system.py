@@ -82,13 +82,14 @@ class Geometry(eqx.Module):
     """Where all bodies are and how they move: what of a state is differentiated.
 
     **Fields:** `links`, the `bodies` at zero joint accelerations, the constraints' `jacobian`, and the `size` of its
-    elements if no directions were perpendicular.
+    elements if no directions were perpendicular; `reach` of each row, see `jacobian_of_constraints`.
     """
 
     links: Links
     bodies: Bodies
     jacobian: Float[Array, "k nv"]
     size: Float[Array, "k nv"]
+    reach: Float[Array, "k"]
 
 
 def geometry(
@@ -140,16 +141,19 @@ def solve_implicitly(
 ) -> tuple[Float[Array, "nv"], Float[Array, "k"]]:
     """`system.solve` with the derivatives of the solution of its equations, but for internal forces."""
 
-    def matrix(x: tuple[Array, Array]) -> tuple[Array, Array]:
-        product = mass_product(model, plan.schedule, where.links, x[0])
-        return product + where.jacobian.T @ x[1], where.jacobian @ x[0]
+    n = len(torque)
 
-    def solve(_, b: tuple[Array, Array]) -> tuple[Array, Array]:
-        x, multipliers = lax.stop_gradient(system).solve(*b)
-        return x, -multipliers
+    # One vector: JAX does not transpose solutions whose right-hand side is known to be zero in part.
+    def matrix(x: Array) -> Array:
+        product = mass_product(model, plan.schedule, where.links, x[:n])
+        return jnp.concatenate([product + where.jacobian.T @ x[n:], where.jacobian @ x[:n]])
 
-    x, opposite = lax.custom_linear_solve(matrix, (torque, acceleration), solve, symmetric=True)
-    return x, -opposite
+    def solve(_, b: Array) -> Array:
+        x, multipliers = lax.stop_gradient(system).solve(b[:n], b[n:])
+        return jnp.concatenate([x, -multipliers])
+
+    x = lax.custom_linear_solve(matrix, jnp.concatenate([torque, acceleration]), solve, symmetric=True)
+    return x[:n], -x[n:]
 
 
 def _compliance(factors: Factors, size: Float[Array, "k nv"]) -> Float[Array, "k"]:

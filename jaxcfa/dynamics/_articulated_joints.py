@@ -32,8 +32,9 @@ class Links(eqx.Module):
 def links(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule) -> Links:
     """The bodies in a state, by scans."""
     motion = scan_motions(model, q, v, schedule)
-    armature = pad_dofs(model, model.armature, missing=1.0)
-    return Links(model.topology.schedule, motion, model.spatial_inertia.rotated(motion.rotation), armature)
+    armature = pad_dofs(model, model.armature, missing=1.0).astype(q.dtype)
+    inertia = jax.tree.map(lambda x: x.astype(q.dtype), model.spatial_inertia.rotated(motion.rotation))
+    return Links(model.topology.schedule, motion, inertia, armature)
 
 
 def eliminate_by_sweep(bodies: Links) -> JointElimination:

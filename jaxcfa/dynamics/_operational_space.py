@@ -69,7 +69,7 @@ def operational_space_inertia(
     **Raises:** `ValueError` for a wrong shape, an unknown name, and bodies that move no inertia.
     """
     operator = mass_operator(model, q, schedule)
-    names = [frames] if isinstance(frames, (str, int)) else list(frames)
+    names = [frames] if isinstance(frames, (str, int, np.integer)) else list(frames)
     if not names:
         raise ValueError("frames must name one frame or more, got none.")
     places = [model.locate(name) for name in names]

@@ -80,7 +80,8 @@ class Connect(AbstractFrameConstraint):
 class Distance(AbstractFrameConstraint):
     """Two points have a distance: a massless rod between `point1` of `body1` and `point2` of `body2`.
 
-    Multiplier: the force with which the rod pushes the points apart [N].
+    Multiplier: the force with which the rod pushes the points apart [N]. Where the points coincide the rod has no
+    direction: a configuration that is far from closed should not start there.
 
     **Fields:** points in body axes [m]; `length` > 0 [m].
     """
@@ -160,7 +161,11 @@ class LoopJoint(AbstractFrameConstraint):
             # Rows i of R[:, free]: the free axis of frame 2 in frame 1 has no component along the others. The signs
             # make it grow with rotations about the fixed axes.
             (axis,) = free
-            angles = jnp.stack([_sign(i, axis) * rotation[3 - i - axis, axis] for i in fixed])
+            sines = jnp.stack([_sign(i, axis) * rotation[3 - i - axis, axis] for i in fixed])
+            # Twice the tangent of half the tilt: with sines alone opposite axes would count as the same.
+            above = 1 + rotation[axis, axis]
+            upright = above > 4 * jnp.finfo(rotation.dtype).eps
+            angles = jnp.where(upright, 2 * sines / jnp.where(upright, above, 1), jnp.pi)
         elif len(free) == 2:
             (first, second), (axis,) = free, fixed
             angles = (_sign(axis, second) * rotation[first, second])[None]

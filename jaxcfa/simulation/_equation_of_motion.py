@@ -1,5 +1,6 @@
 """The accelerations of a mechanism and the forces that act on it during one step."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -8,27 +9,34 @@ from jaxtyping import Array, Float
 
 from .._arguments import is_concrete
 from .._types import Velocity
+from ..closed_chains import Baumgarte, constrained_forward_dynamics
+from ..closed_chains._relations import check_constraints
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
-from ..model import Model
+from ..model import AbstractConstraint, Model
+
+_FREQUENCY = 20.0  # rad/s: loops that drift open close again within a few tenths of a second
 
 
 class EquationOfMotion(eqx.Module):
     """What an integrator integrates: `qdd = M^-1 (tau + passive forces - bias)`, under constant torques.
 
     **Fields:** `model`; `method`: the algorithm for forward dynamics; `has_passive_forces`: whether springs, damping
-    and dry friction act; `friction_velocity` [rad/s, m/s]: see `passive_forces`.
+    and dry friction act; `friction_velocity` [rad/s, m/s]: see `passive_forces`; `constraints` that close loops, and
+    their `stabilization`.
     """
 
     model: Model
     method: AbstractForwardDynamics
     has_passive_forces: bool = eqx.field(static=True)
     friction_velocity: float = eqx.field(static=True)
+    constraints: tuple[AbstractConstraint, ...] = ()
+    stabilization: Baumgarte | None = None
 
     def acceleration(
         self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
     ) -> Velocity:
         """Joint accelerations (nv,) in the state `q`, `v`."""
-        return forward_dynamics(self.model, q, v, self._forces(q, v, tau), f_ext, self.method)
+        return self._solve(self.model, q, v, tau, f_ext)
 
     def acceleration_of_step(
         self,
@@ -45,7 +53,15 @@ class EquationOfMotion(eqx.Module):
         if not self.has_passive_forces:
             return self.acceleration(q, v, tau, f_ext)
         heavier = eqx.tree_at(lambda m: m.armature, self.model, self.model.armature + dt * self._damping(v))
-        return forward_dynamics(heavier, q, v, self._forces(q, v, tau), f_ext, self.method)
+        return self._solve(heavier, q, v, tau, f_ext)
+
+    def _solve(self, model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> Velocity:
+        forces = self._forces(q, v, tau)
+        if not self.constraints:
+            return forward_dynamics(model, q, v, forces, f_ext, self.method)
+        return constrained_forward_dynamics(
+            model, self.constraints, q, v, forces, f_ext, stabilization=self.stabilization
+        ).qdd
 
     def _forces(self, q: Array, v: Array, tau: Array) -> Array:
         return tau + passive_forces(self.model, q, v, self.friction_velocity) if self.has_passive_forces else tau
@@ -60,7 +76,12 @@ class EquationOfMotion(eqx.Module):
 
 
 def equation_of_motion(
-    model: Model, method: Any, has_passive_forces: bool, friction_velocity: float
+    model: Model,
+    method: Any,
+    has_passive_forces: bool,
+    friction_velocity: float,
+    constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+    stabilization: Baumgarte | None = None,
 ) -> EquationOfMotion:
     """The equation with checked options; `method` may be `None`.
 
@@ -74,4 +95,7 @@ def equation_of_motion(
         method.refuse(model)
     if not friction_velocity > 0:
         raise ValueError(f"friction_velocity must be positive, got {friction_velocity}.")
-    return EquationOfMotion(model, method, bool(has_passive_forces), float(friction_velocity))
+    loops = check_constraints(model, constraints)
+    if loops and stabilization is None:
+        stabilization = Baumgarte(jnp.asarray(_FREQUENCY))
+    return EquationOfMotion(model, method, bool(has_passive_forces), float(friction_velocity), loops, stabilization)

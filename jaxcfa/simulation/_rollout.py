@@ -1,7 +1,7 @@
 """Trajectories of many steps."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,8 +11,9 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
 from .._types import ConfigurationLike, VelocityLike
+from ..closed_chains import Baumgarte
 from ..dynamics import AbstractForwardDynamics
-from ..model import Model
+from ..model import AbstractConstraint, Model
 from ._checkpointed_scan import checkpointed_scan
 from ._checks import check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
@@ -48,6 +49,8 @@ def rollout(
     steps: int | None = None,
     passive_forces: bool = True,
     friction_velocity: float = 1e-3,
+    constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+    stabilization: Baumgarte | None = None,
     checkpoint: int | None = None,
 ) -> Trajectory:
     """The trajectory from a state under given torques, or under those of a policy.
@@ -60,8 +63,9 @@ def rollout(
     one step, or a policy: `controls(t, q, v)` gives the torques (nv,) for the step from t on, and `steps` says how many
     there are. (Calls outside `jit` compile anew for every new function object; an `equinox.Module` with `__call__`,
     whose arrays may change, does not.) `dt`: length of one step [s]. `integrator`, `method`, `passive_forces`,
-    `friction_velocity`: as for `step`. `f_ext`: external wrenches (nb, 6), constant, or (steps, nb, 6).
-    `checkpoint`: the largest number of steps in a segment, by default `ceil(sqrt(steps))`; `steps` stores everything.
+    `friction_velocity`, `constraints`, `stabilization`: as for `step`. `f_ext`: external wrenches (nb, 6), constant,
+    or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by default `ceil(sqrt(steps))`; `steps`
+    stores everything.
 
     **Returns:** a `Trajectory`, whose first state is the given one.
 
@@ -77,7 +81,7 @@ def rollout(
     wrenches = _wrenches(model, f_ext, steps)
     dtype = jnp.result_type(q0, wrenches, q0 if torques is None else torques)
     q0, v0, wrenches = q0.astype(dtype), v0.astype(dtype), wrenches.astype(dtype)
-    equation = equation_of_motion(model, method, passive_forces, friction_velocity)
+    equation = equation_of_motion(model, method, passive_forces, friction_velocity, constraints, stabilization)
     source = controls if torques is None else torques.astype(dtype)
     return _rollout(integrator, equation, q0, v0, source, wrenches, checked_dt(dt, dtype), steps, length)
 

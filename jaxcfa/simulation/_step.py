@@ -1,5 +1,6 @@
 """One step in time."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -8,8 +9,9 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
 from .._types import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
+from ..closed_chains import Baumgarte
 from ..dynamics import AbstractForwardDynamics
-from ..model import Model
+from ..model import AbstractConstraint, Model
 from ._checks import check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
 from ._integrators import AbstractIntegrator, SemiImplicitEuler
@@ -36,6 +38,8 @@ def step(
     *,
     passive_forces: bool = True,
     friction_velocity: float = 1e-3,
+    constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+    stabilization: Baumgarte | None = None,
 ) -> State:
     """The state after one step in time, under constant torques.
 
@@ -45,7 +49,8 @@ def step(
     `integrator`: `SemiImplicitEuler()` or `RungeKutta4()`, or your own. `f_ext` (nb, 6): external wrench
     `[moment; force]` on each body, world axes, at the body's origin [N m, N], held during the step. `method`: the
     algorithm for forward dynamics. `passive_forces`: whether `jaxcfa.passive_forces` act; `friction_velocity`
-    [rad/s, m/s]: its argument.
+    [rad/s, m/s]: its argument. `constraints`: loops to be kept closed, as for `constrained_forward_dynamics` (then
+    `method` is not used), with `stabilization`, by default `Baumgarte(20.0)`.
 
     **Returns:** a `State`: the pair `q`, `v`. It is NaN where the mass matrix is singular.
 
@@ -54,7 +59,7 @@ def step(
     """
     check_integrator(integrator)
     q, v, tau, f_ext = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
-    equation = equation_of_motion(model, method, passive_forces, friction_velocity)
+    equation = equation_of_motion(model, method, passive_forces, friction_velocity, constraints, stabilization)
     return State(*_step(integrator, equation, q, v, tau, f_ext, checked_dt(dt, q.dtype)))
 
 

@@ -13,6 +13,7 @@ from helpers import assert_close, cast, quick_options
 from jaxcfa import ModelBuilder, Transform
 from jaxcfa.closed_chains import (
     Baumgarte,
+    Connect,
     ConstraintStatus,
     Direct,
     JointCoupling,
@@ -238,6 +239,83 @@ def test_derivatives(name):
     assert_close(reverse, weights @ forward, 1e-10)
 
 
+def test_derivatives_by_one_argument_at_a_time():
+    """What stays fixed has tangents that JAX knows to be zero, which not all of its rules accept."""
+    (model, constraints, *_), (q, v, tau) = loop("four-bar by points")
+
+    def values(tau, v, restitution):
+        return (
+            jnp.sum(constrained_forward_dynamics(model, constraints, q, v, tau).qdd ** 2),
+            jnp.sum(project_velocity(model, constraints, q, v) ** 2),
+            jnp.sum(impulse(model, constraints, q, v + 1.0, restitution).v ** 2),
+        )
+
+    @functools.partial(jax.jit, compiler_options=quick_options())
+    def slopes(tau, v):
+        along = jnp.arange(1.0, 4.0)
+        reverse = (
+            jax.grad(lambda tau: values(tau, v, 0.5)[0])(tau) @ along,
+            jax.grad(lambda v: values(tau, v, 0.5)[1])(v) @ along,
+            jax.grad(lambda restitution: values(tau, v, restitution)[2])(0.5),
+        )
+        forward = (
+            jax.jvp(lambda t: values(tau + t * along, v, 0.5)[0], (0.0,), (1.0,))[1],
+            jax.jvp(lambda t: values(tau, v + t * along, 0.5)[1], (0.0,), (1.0,))[1],
+            jax.jvp(lambda t: values(tau, v, 0.5 + t)[2], (0.0,), (1.0,))[1],
+        )
+        return reverse, forward
+
+    assert_close(*slopes(tau, v), 1e-10)
+
+
+def test_precisions_may_be_mixed():
+    """Everything is done in the widest type."""
+    (model, constraints, *_), (q, v, tau) = loop("four-bar by points")
+    single = cast((model, constraints), np.float32)
+    found = constrained_forward_dynamics(*single, q, v, tau)
+    assert found.qdd.dtype == np.float64
+    assert_close(found.qdd, constrained_forward_dynamics(model, constraints, q, v, tau).qdd, 1e-5)
+    assert project_velocity(*single, q, v).dtype == np.float64
+
+
+def test_small_mechanisms_in_single_precision():
+    """A mechanism of a millimetre is not closed because its gaps are short."""
+    (model, constraints, *_), (q, _, _) = loop("four-bar by points")
+    size = 1e-3
+    small, pins = cast(
+        (
+            eqx.tree_at(
+                lambda m: (m.placement.translation, m.com, m.inertia),
+                model,
+                (model.placement.translation * size, model.com * size, model.inertia * size**2),
+            ),
+            eqx.tree_at(lambda c: (c[0].point1, c[0].point2), constraints, replace_fn=lambda x: x * size),
+        ),
+        np.float32,
+    )
+    moved = (q + np.array([0.0, 0.0, 0.02])).astype(np.float32)
+    zero = np.zeros(3, np.float32)
+    found = constrained_forward_dynamics(small, pins, moved, zero, zero)
+    assert ConstraintStatus.OPEN in ConstraintStatus(int(found.status))
+    closed = project_configuration(small, pins, moved)
+    assert np.max(np.abs(closed.residual)) < 1e-4 * size
+
+
+def test_axes_must_point_the_same_way():
+    """A hinge with its pin upside down is open."""
+    builder = ModelBuilder()
+    builder.add_body("lid", None, Free(), mass=1.0, inertia=0.1)
+    model = builder.build(dtype="float64")
+    hinge = loop_joint(model, -1, "lid", Revolute((0, 0, 1)))
+    upside_down = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
+    still = np.zeros(6)
+    found = constrained_forward_dynamics(model, hinge, upside_down, still, still)
+    assert ConstraintStatus.OPEN in ConstraintStatus(int(found.status))
+    tilted = np.array([0.0, 0.0, 0.0, 0.3, 0.9, 0.1, 0.0])
+    turned = project_configuration(model, hinge, tilted).q
+    assert_close(jaxcfa.frame_pose(model, turned, "lid").rotation[:, 2], np.array([0.0, 0.0, 1.0]), 1e-9)
+
+
 def test_batches_and_single_precision():
     (model, constraints, *_), (q, v, tau) = loop("four-bar")
     single = cast((model, constraints), np.float32)
@@ -328,7 +406,7 @@ class TestErrors:
             weld(model, "left end", "nowhere")
         with pytest.raises(ValueError, match="belong to the same body"):
             connect(model, "left end", "left grip")
-        with pytest.raises(ValueError, match="length must be positive, got 0"):
+        with pytest.raises(ValueError, match="length must be one positive number, got 0"):
             distance(model, "left end", "right end", 0.0)
         with pytest.raises(ValueError, match="No joint named 'elbow'"):
             couple(model, "elbow", None, [1.0])
@@ -355,9 +433,24 @@ class TestErrors:
             constrained_forward_dynamics(model, constraint, np.zeros(3), np.zeros(14), np.zeros(14))
         with pytest.raises(ValueError, match="Was it made for another model"):
             project_velocity(jaxcfa.chain(3, dtype="float64"), constraint, np.zeros(3), np.zeros(3))
-        for wrong in (LeastNorm, Proximal):
+        point, still = jnp.zeros(3), np.zeros(14)
+        wrong = {
+            "relates number 0 to itself": Connect(0, 0, point, point),
+            "functions are for one mechanism": Connect(-1, 0, jnp.zeros((2, 3)), jnp.zeros((2, 3))),
+            "only reference can be -1": JointCoupling(-1, 0, jnp.zeros(2), jnp.zeros(()), jnp.zeros(())),
+        }
+        for message, mistaken in wrong.items():
+            with pytest.raises(ValueError, match=message):
+                project_velocity(model, mistaken, still, still)
+        with pytest.raises(ValueError, match="restitution must be one number"):
+            impulse(model, constraint, still, still, np.zeros(2))
+        with pytest.raises(ValueError, match="tolerance must be positive"):
+            project_configuration(model, constraint, np.zeros(14), -1.0)
+        with pytest.raises(ValueError, match="a Transform, got"):
+            weld(model, "left end", (-1, np.eye(4)))
+        for solver in (LeastNorm, Proximal):
             with pytest.raises(ValueError, match="must be"):
-                wrong(-1.0)
+                solver(-1.0)
 
     def test_loops_that_cannot_close(self):
         builder = ModelBuilder()
