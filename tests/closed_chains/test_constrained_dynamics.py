@@ -446,8 +446,6 @@ class TestErrors:
             impulse(model, constraint, still, still, np.zeros(2))
         with pytest.raises(ValueError, match="tolerance must be positive"):
             project_configuration(model, constraint, np.zeros(14), -1.0)
-        with pytest.raises(ValueError, match="a Transform, got"):
-            weld(model, "left end", (-1, np.eye(4)))
         for solver in (LeastNorm, Proximal):
             with pytest.raises(ValueError, match="must be"):
                 solver(-1.0)
