@@ -6,10 +6,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._defaults import default_schedule
-from .._motion import bias_wrench, fictitious_acceleration
-from .._motion_scan import scan_accelerations, scan_velocities, scan_wrenches
+from .._motion_scan import scan_velocities
 from .._small import cross, matvec, transpose
-from ..dynamics._factors import Factors, LinkVector, factorise, filter_inward, smooth_outward
+from ..dynamics._factors import (
+    Factors,
+    LinkVector,
+    drift_accelerations,
+    drift_wrenches,
+    factorise,
+    filter_inward,
+    smooth_outward,
+)
 from ..model import Model, pad_dofs
 from ..spatial import pack, shift_force, shift_motion
 from ..structured import ldl_solve
@@ -71,10 +78,8 @@ def prepare_arm(
     factors = factorise(model, q, v, schedule, by_scan=False)
     bodies, motion = factors.bodies, factors.bodies.motion
     torques, speeds = pad_dofs(model, tau), pad_dofs(model, v)
-    base = fictitious_acceleration(model).astype(q.dtype)
-    drift = scan_accelerations(model, motion, jnp.zeros_like(speeds), base, schedule)
-    demanded = bodies.inertia.mv(drift) + bias_wrench(bodies.inertia, motion.angular, f_ext)
-    wrenches = scan_wrenches(model, motion.offset, demanded, schedule)
+    drift = drift_accelerations(model, schedule, bodies)
+    wrenches = drift_wrenches(model, schedule, bodies, drift, f_ext)
     velocities = scan_velocities(model, motion.offset, matvec(motion.subspace, speeds), schedule)
     lever, spin = matvec(motion.rotation[tip], contact), motion.angular[tip]
     still = jnp.zeros_like(torques)

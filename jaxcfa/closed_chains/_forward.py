@@ -12,14 +12,9 @@ from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._inverse import inverse_dynamics_of_arrays
 from ..model import AbstractConstraint, Model
 from ..structured import AbstractSchedule
+from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
-from ._relations import (
-    Constraints,
-    Motion,
-    constraint_wrenches,
-    motion_of_constraints,
-    prepared,
-)
+from ._relations import Constraints, Motion, constraint_wrenches, motion_of_constraints
 from ._status import ConstraintStatus
 from ._system import Geometry, Plan, System, assemble, bias_torques, geometry, make_plan, solve_implicitly
 

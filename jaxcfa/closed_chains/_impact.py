@@ -9,9 +9,10 @@ from .._arguments import is_concrete
 from .._types import ConfigurationLike, VelocityLike
 from ..model import AbstractConstraint, Model
 from ..structured import AbstractSchedule
+from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._forward import explain
-from ._relations import Constraints, constraint_wrenches, prepared
+from ._relations import Constraints, constraint_wrenches
 from ._status import ConstraintStatus
 from ._system import Plan, assemble, geometry, make_plan, solve_implicitly
 

@@ -13,7 +13,8 @@ from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._factors import mass_product
 from ..model import AbstractConstraint, Model
 from ..structured import AbstractSchedule
-from ._relations import Constraints, constraint_wrenches, prepared
+from ._checks import prepared
+from ._relations import Constraints, constraint_wrenches
 from ._system import bias_torques, geometry
 
 

@@ -11,8 +11,9 @@ from .._types import ConfigurationLike, Velocity, VelocityLike
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
 from ..structured import AbstractSchedule
+from ._checks import prepared, row_labels
 from ._delassus import LEAST_NORM, Direct
-from ._relations import Constraints, motion_of_constraints, prepared, row_labels, row_starts
+from ._relations import Constraints, motion_of_constraints, row_starts
 from ._system import Geometry, Plan, assemble, geometry, make_plan, solve_implicitly
 
 _START, _SMALLEST, _LARGEST = 1e-3, 1e-12, 1e6  # of the damping, relative to Delassus' matrix

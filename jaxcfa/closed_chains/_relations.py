@@ -15,10 +15,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
 from .._jacobians import point_jacobians
 from .._small import matmul, skew, sum_of
-from ..model import WORLD, AbstractConstraint, AbstractFrameConstraint, JointCoupling, Model
+from ..model import AbstractConstraint, AbstractFrameConstraint, Model
 from ..spatial import Transform
 
 Constraints = tuple[AbstractConstraint, ...]
@@ -147,70 +146,7 @@ def constraint_wrenches(
 
 def row_starts(constraints: Constraints) -> np.ndarray:
     """(nc + 1,): where the rows of each constraint begin."""
-    return np.concatenate([[0], np.cumsum([_size(c) for c in constraints], dtype=int)])
-
-
-def row_labels(constraints: Constraints) -> list[str]:
-    """What each row belongs to, for messages."""
-    labels = []
-    for number, constraint in enumerate(constraints):
-        label = f"{type(constraint).__name__} {constraint.name!r}" if constraint.name else f"constraint {number}"
-        labels.extend([label] * _size(constraint))
-    return labels
-
-
-def prepared(model: Model, constraints: object, **arguments) -> tuple[Model, Constraints, list[Array]]:
-    """Model, constraints and `as_arrays(model, **arguments)`, all of one floating-point type.
-
-    **Raises:** `ValueError` for what is no constraint, does not fit the model, or has a wrong shape.
-    """
-    constraints = check_constraints(model, constraints)
-    arrays = as_arrays(model, **arguments)
-    dtype = arrays[0].dtype
-
-    def cast(x: Any) -> Any:
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), x)
-
-    return (model if model.dtype == dtype else cast(model)), cast(constraints), arrays
-
-
-def check_constraints(model: Model, constraints: object) -> Constraints:
-    """The constraints as a tuple. **Raises:** `ValueError` for what is none, or does not fit the model."""
-    given = (constraints,) if isinstance(constraints, AbstractConstraint) else constraints
-    kinds = AbstractFrameConstraint, JointCoupling
-    if not isinstance(given, (tuple, list)) or not all(isinstance(c, kinds) for c in given):
-        raise ValueError(
-            f"constraints must be a sequence of constraints such as Weld, or model.constraints, got {given!r}."
-        )
-    for number, constraint in enumerate(given):
-        _check_constraint(model, constraint, f"Constraint {constraint.name or number!r}")
-    return tuple(given)
-
-
-def _check_constraint(model: Model, constraint: AbstractConstraint, what: str) -> None:
-    first, second = pair = _pair_of(constraint)
-    if any(x >= model.nb or x < WORLD for x in pair):
-        raise ValueError(
-            f"{what} relates numbers {pair}, but the model has {model.nb} bodies, numbered from 0 (-1 is the world). "
-            "Was it made for another model?"
-        )
-    if first == second:
-        raise ValueError(f"{what} relates number {first} to itself.")
-    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(constraint)]
-    if isinstance(constraint, JointCoupling):
-        fits = len(shapes[0]) == 1 and not any(shapes[1:])
-        for joint in (x for x in pair if x >= 0):
-            if (model.topology.nqs[joint], model.topology.nvs[joint]) != (1, 1):
-                raise ValueError(f"{what} couples joint {model.joint_names[joint]!r}, which has not one coordinate.")
-        if first < 0:
-            raise ValueError(f"{what} couples no joint: joint is {first}; only reference can be -1.")
-    else:
-        fits = all(shape in ((), (3,), (3, 3)) for shape in shapes)
-    if not fits:
-        raise ValueError(
-            f"The fields of {what} have the shapes {shapes}, but functions are for one mechanism: points (3,), "
-            "rotations (3, 3), numbers (). Batch with jax.vmap."
-        )
+    return np.concatenate([[0], np.cumsum([number_of_rows(c) for c in constraints], dtype=int)])
 
 
 def _groups(constraints: Constraints) -> list[_Group]:
@@ -223,7 +159,7 @@ def _groups(constraints: Constraints) -> list[_Group]:
     groups = []
     for numbers in kinds.values():
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *(plain[number] for number in numbers))
-        pairs = np.array([_pair_of(constraints[number]) for number in numbers])
+        pairs = np.array([related(constraints[number]) for number in numbers])
         groups.append(_Group(np.array(numbers), stacked, pairs[:, 0], pairs[:, 1]))
     return groups
 
@@ -234,13 +170,14 @@ def _without_names(constraint: AbstractConstraint) -> AbstractConstraint:
     return dataclasses.replace(constraint, **changes)
 
 
-def _pair_of(constraint: AbstractConstraint) -> tuple[int, int]:
+def related(constraint: AbstractConstraint) -> tuple[int, int]:
+    """Numbers of the two bodies or joints."""
     if isinstance(constraint, AbstractFrameConstraint):
         return constraint.body1, constraint.body2
     return constraint.joint, constraint.reference  # type: ignore[attr-defined]
 
 
-def _size(constraint: AbstractConstraint) -> int:
+def number_of_rows(constraint: AbstractConstraint) -> int:
     """Number of rows."""
     if not isinstance(constraint, AbstractFrameConstraint):
         return 1

@@ -10,11 +10,11 @@ from jaxtyping import Array, Float
 
 from .._arguments import is_concrete
 from .._defaults import choose_schedule
-from .._motion import bias_wrench, fictitious_acceleration
-from .._motion_scan import scan_accelerations, scan_velocities, scan_wrenches
+from .._motion import fictitious_acceleration
+from .._motion_scan import scan_accelerations, scan_velocities
 from .._small import matvec, transpose
 from ..dynamics._articulated_joints import Links, eliminate_by_scan, eliminate_by_sweep, links
-from ..dynamics._factors import Factors, mass_product
+from ..dynamics._factors import Factors, drift_wrenches, mass_product
 from ..dynamics._mass_operator import MassOperator
 from ..dynamics._suitability import joints_without_inertia, refuse_massless_subtrees
 from ..model import Model, pad_dofs, unpad_dofs
@@ -110,11 +110,9 @@ def bias_torques(
     model: Model, schedule: AbstractSchedule, where: Geometry, f_ext: Float[Array, "nb 6"]
 ) -> Float[Array, "nv"]:
     """`bias_forces` from the geometry."""
-    motion, inertia = where.links.motion, where.links.inertia
     drift = where.bodies.acceleration + fictitious_acceleration(model).astype(f_ext.dtype)
-    wrench = inertia.mv(drift) + bias_wrench(inertia, motion.angular, f_ext)
-    total = scan_wrenches(model, motion.offset, wrench, schedule)
-    return unpad_dofs(model, matvec(transpose(motion.subspace), total))
+    total = drift_wrenches(model, schedule, where.links, drift, f_ext)
+    return unpad_dofs(model, matvec(transpose(where.links.motion.subspace), total))
 
 
 def assemble(model: Model, plan: Plan, where: Geometry) -> System:

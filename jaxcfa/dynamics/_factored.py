@@ -6,7 +6,6 @@ from jaxtyping import Array, Float
 
 from .._defaults import check_schedule
 from .._motion import bias_wrench, fictitious_acceleration
-from .._motion_scan import scan_accelerations, scan_wrenches
 from .._small import matvec, transpose
 from .._types import Velocity
 from ..model import Model, pad_dofs, unpad_dofs
@@ -14,7 +13,7 @@ from ..spatial import shift_motion
 from ..structured import AbstractSchedule, Sequential
 from ..structured._scan import SEQUENTIAL
 from ..structured._tree_scan import from_parents
-from ._factors import Factors, LinkVector, factorise, solve_links
+from ._factors import Factors, LinkVector, drift_accelerations, drift_wrenches, factorise, solve_links
 from ._method import AbstractForwardDynamics
 from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees
 
@@ -82,8 +81,7 @@ class FactoredFD(AbstractForwardDynamics):
 
     def _links(self, model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> LinkVector:
         factors = factorise(model, q, v, self.schedule, by_scan=not isinstance(self.schedule, Sequential))
-        bias = bias_wrench(factors.bodies.inertia, factors.bodies.motion.angular, f_ext)
-        return _GROUPINGS[self.variant](factors, pad_dofs(model, tau), bias)
+        return _GROUPINGS[self.variant](factors, pad_dofs(model, tau), f_ext)
 
     def inverse_schedule(self) -> AbstractSchedule:
         return self.schedule
@@ -94,29 +92,34 @@ class FactoredFD(AbstractForwardDynamics):
             refuse_joints_without_inertia(model, "FactoredFD with a parallel schedule", "FactoredFD()")
 
 
-def _bias_torques_first(factors: Factors, tau: Float[Array, "nb d"], bias: Float[Array, "nb 6"]) -> LinkVector:
+def _bias_torques_first(factors: Factors, tau: Float[Array, "nb d"], f_ext: Float[Array, "nb 6"]) -> LinkVector:
     """FD1 and FD2, which differ only in whether the accelerations and wrenches of the bodies are used."""
-    drift, motion = _drift(factors), factors.bodies.motion
-    wrench = scan_wrenches(factors.model, motion.offset, factors.bodies.inertia.mv(drift) + bias, factors.schedule)
-    nothing = jnp.zeros_like(bias)
-    left = tau - matvec(transpose(motion.subspace), wrench)
+    model, schedule, bodies = factors.model, factors.schedule, factors.bodies
+    drift = drift_accelerations(model, schedule, bodies)
+    wrench = drift_wrenches(model, schedule, bodies, drift, f_ext)
+    nothing = jnp.zeros_like(f_ext)
+    left = tau - matvec(transpose(bodies.motion.subspace), wrench)
     found = solve_links(factors, LinkVector(nothing, nothing, left))
     return LinkVector(found.bodies + drift, found.wrench + wrench, found.joints)
 
 
-def _bias_wrenches_in_the_filter(factors: Factors, tau: Float[Array, "nb d"], bias: Float[Array, "nb 6"]) -> LinkVector:
+def _bias_wrenches_in_the_filter(
+    factors: Factors, tau: Float[Array, "nb d"], f_ext: Float[Array, "nb 6"]
+) -> LinkVector:
     """FD3."""
-    drift = _drift(factors)
-    wrench = factors.bodies.inertia.mv(drift) + bias
-    found = solve_links(factors, LinkVector(jnp.zeros_like(bias), wrench, tau))
+    drift = drift_accelerations(factors.model, factors.schedule, factors.bodies)
+    wrench = factors.bodies.inertia.mv(drift) + _bias(factors, f_ext)
+    found = solve_links(factors, LinkVector(jnp.zeros_like(f_ext), wrench, tau))
     return LinkVector(found.bodies + drift, found.wrench, found.joints)
 
 
-def _local_bias_accelerations(factors: Factors, tau: Float[Array, "nb d"], bias: Float[Array, "nb 6"]) -> LinkVector:
+def _local_bias_accelerations(factors: Factors, tau: Float[Array, "nb d"], f_ext: Float[Array, "nb 6"]) -> LinkVector:
     """FD4."""
     motion = factors.bodies.motion
-    base = from_parents(factors.bodies.tree, jnp.zeros_like(bias), _base(factors))
-    return solve_links(factors, LinkVector(motion.bias + shift_motion(base, motion.offset), bias, tau))
+    world = fictitious_acceleration(factors.model).astype(f_ext.dtype)
+    base = from_parents(factors.bodies.tree, jnp.zeros_like(f_ext), world)
+    drift = motion.bias + shift_motion(base, motion.offset)
+    return solve_links(factors, LinkVector(drift, _bias(factors, f_ext), tau))
 
 
 _GROUPINGS = {
@@ -127,12 +130,5 @@ _GROUPINGS = {
 }
 
 
-def _drift(factors: Factors) -> Float[Array, "nb 6"]:
-    """`xi = phi^T a`: accelerations at zero joint accelerations, in a world that accelerates against gravity."""
-    motion = factors.bodies.motion
-    still = jnp.zeros_like(motion.subspace[:, 0])
-    return scan_accelerations(factors.model, motion, still, _base(factors), factors.schedule)
-
-
-def _base(factors: Factors) -> Float[Array, "6"]:
-    return fictitious_acceleration(factors.model).astype(factors.bodies.motion.bias.dtype)
+def _bias(factors: Factors, f_ext: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
+    return bias_wrench(factors.bodies.inertia, factors.bodies.motion.angular, f_ext)

@@ -12,7 +12,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._motion_scan import scan_velocities, scan_wrenches
+from .._motion import bias_wrench, fictitious_acceleration
+from .._motion_scan import scan_accelerations, scan_velocities, scan_wrenches
 from .._small import matvec, transpose
 from ..model import Model, pad_dofs, unpad_dofs
 from ..spatial import shift_force, shift_motion
@@ -61,6 +62,25 @@ def mass_product(model: Model, schedule: AbstractSchedule, bodies: Links, x: Flo
     acceleration = scan_velocities(model, motion.offset, matvec(motion.subspace, pad_dofs(model, x)), schedule)
     wrench = scan_wrenches(model, motion.offset, bodies.inertia.mv(acceleration), schedule)
     return unpad_dofs(model, matvec(transpose(motion.subspace), wrench)) + model.armature * x
+
+
+def drift_accelerations(model: Model, schedule: AbstractSchedule, bodies: Links) -> Float[Array, "nb 6"]:
+    """`xi = phi^T a`: accelerations at zero joint accelerations, in a world that accelerates against gravity."""
+    motion = bodies.motion
+    base = fictitious_acceleration(model).astype(motion.bias.dtype)
+    return scan_accelerations(model, motion, jnp.zeros_like(motion.subspace[:, 0]), base, schedule)
+
+
+def drift_wrenches(
+    model: Model,
+    schedule: AbstractSchedule,
+    bodies: Links,
+    drift: Float[Array, "nb 6"],
+    f_ext: Float[Array, "nb 6"],
+) -> Float[Array, "nb 6"]:
+    """`phi (I xi + b)`: what joints transmit at zero joint accelerations."""
+    wrench = bodies.inertia.mv(drift) + bias_wrench(bodies.inertia, bodies.motion.angular, f_ext)
+    return scan_wrenches(model, bodies.motion.offset, wrench, schedule)
 
 
 def filter_inward(factors: Factors, given: LinkVector) -> tuple[Float[Array, "nb 6"], Float[Array, "nb d"]]:

@@ -13,7 +13,7 @@ from ..model import Model
 from ..structured import AbstractSchedule
 from ._forward import default_method
 from ._inverse_derivatives import derivatives_of_arrays
-from ._mass_operator import mass_operator
+from ._mass_operator import MassOperator, mass_operator
 from ._method import AbstractForwardDynamics, solve_forward_dynamics
 
 
@@ -48,15 +48,15 @@ def forward_dynamics_derivatives(
     """
     qdd = solve_forward_dynamics(default_method(model) if method is None else method, model, q, v, tau, f_ext)
     schedule = choose_schedule(model, schedule)
-    inverse = mass_operator(model, q, schedule).inverse_as_matrix()
+    operator = mass_operator(model, q, schedule)
     arguments = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    return _forward_derivatives(model, inverse, *arguments, schedule)
+    return _forward_derivatives(model, operator, *arguments, schedule)
 
 
 @jax.jit
 def _forward_derivatives(
     model: Model,
-    inverse: Float[Array, "nv nv"],
+    operator: MassOperator,
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     qdd: Float[Array, "nv"],
@@ -64,5 +64,8 @@ def _forward_derivatives(
     schedule: AbstractSchedule,
 ) -> ForwardDerivatives:
     needed = derivatives_of_arrays(model, q, v, qdd, f_ext, schedule)
+    # One sweep, where solutions need two.
+    half = operator.inv_sqrt_mv(jnp.eye(model.nv, dtype=operator.dtype))
+    inverse = jnp.matmul(half.T, half)
     both = -jnp.matmul(inverse, jnp.concatenate([needed.dq, needed.dv], axis=1))
     return ForwardDerivatives(both[:, : model.nv], both[:, model.nv :], inverse)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from .._arguments import is_concrete
 from .._types import Velocity
 from ..closed_chains import Baumgarte, constrained_forward_dynamics
-from ..closed_chains._relations import check_constraints
+from ..closed_chains._checks import check_constraints
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
 from ..model import AbstractConstraint, Model
 
