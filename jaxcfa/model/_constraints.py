@@ -11,10 +11,7 @@ from ..spatial import Transform, rotation_log
 
 
 class AbstractConstraint(eqx.Module):
-    """A relation between the bodies or joints of a model: a residual that has to vanish.
-
-    A new one is a subclass of `AbstractFrameConstraint` with its residual: all derivatives follow from that.
-    """
+    """A relation between the bodies or joints of a model: a residual that has to vanish."""
 
     @property
     @abc.abstractmethod
@@ -23,7 +20,11 @@ class AbstractConstraint(eqx.Module):
 
 
 class AbstractFrameConstraint(AbstractConstraint):
-    """A relation between the poses of two bodies. Bodies are numbers, -1 for the world."""
+    """A relation between the poses of two bodies. Bodies are numbers, -1 for the world.
+
+    A new one is a subclass with a `residual`, from which all its derivatives follow, and static fields `body1`, `body2`
+    and `name`, the last with a default. Its other fields are points (3,), rotations (3, 3), transforms or numbers.
+    """
 
     body1: eqx.AbstractVar[int]
     body2: eqx.AbstractVar[int]

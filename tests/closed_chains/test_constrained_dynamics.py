@@ -7,11 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array
 
 import jaxcfa
 from helpers import assert_close, cast, quick_options
 from jaxcfa import ModelBuilder, Transform
 from jaxcfa.closed_chains import (
+    AbstractFrameConstraint,
     Baumgarte,
     Connect,
     ConstraintStatus,
@@ -211,6 +213,33 @@ def test_loop_joints_are_joints(name):
     assert_close((found.motion.residual, found.motion.rate), (0 * found.motion.residual,) * 2, 1e-12)
     assert_close(found.qdd[0], base_qdd, 1e-9)
     assert_close(found_acceleration, acceleration, 1e-9)
+
+
+class OnParaboloid(AbstractFrameConstraint):
+    """The origin of body 2 stays on a bowl that is fixed to body 1."""
+
+    body1: int = eqx.field(static=True)
+    body2: int = eqx.field(static=True)
+    curvature: Array
+    name: str = eqx.field(static=True, default="bowl")
+
+    def residual(self, body1: Transform, body2: Transform):
+        x, y, z = body1.rotation.T @ (body2.translation - body1.translation)
+        return (z - 0.5 * self.curvature * (x**2 + y**2))[None]
+
+
+def test_own_constraints():
+    """A residual is all that a new kind of constraint needs: a particle in a bowl swings as its curvature says."""
+    builder = ModelBuilder()
+    builder.add_body("particle", None, Free(), mass=2.0, inertia=0.1)
+    model = builder.build(gravity=(0.0, 0.0, -9.81), dtype="float64")
+    bowl = OnParaboloid(-1, 0, jnp.asarray(3.0))
+    q = np.array([0.1, 0.0, 0.5 * 3.0 * 0.01, 1.0, 0.0, 0.0, 0.0])
+    found = constrained_forward_dynamics(model, bowl, q, np.zeros(6), np.zeros(6))
+    slope = 0.3
+    along = -9.81 * slope / (1 + slope**2)
+    assert_close(found.qdd[:3], along * np.array([1.0, 0.0, slope]), 1e-12)
+    assert_close(found.wrenches[0, 1, 3:], 2.0 * (found.qdd[:3] + np.array([0.0, 0.0, 9.81])), 1e-12)
 
 
 @pytest.mark.parametrize("name", ["four-bar", "spatial four-bar"])
