@@ -15,7 +15,7 @@ from ..structured import AbstractSchedule
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import Constraints, Motion, constraint_wrenches, motion_of_constraints
-from ._status import ConstraintStatus
+from ._status import ConstraintStatus, status_tolerance
 from ._system import Geometry, Plan, System, assemble, bias_torques, geometry, make_plan, solve_implicitly
 
 
@@ -201,7 +201,7 @@ def _status(
 ) -> Int[Array, ""]:
     qdd, _, _, _, motion, _ = outputs
     demanded = _stabilising(stabilization, motion)
-    tolerance = float(jnp.finfo(v.dtype).eps) ** (1 / 3)
+    tolerance = status_tolerance(v.dtype)
     fast, strong = jnp.sum(where.size * jnp.abs(v), axis=1), jnp.sum(where.size * jnp.abs(qdd), axis=1)
     flags = {
         ConstraintStatus.SINGULAR: system.delassus.is_singular,

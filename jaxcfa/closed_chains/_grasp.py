@@ -23,7 +23,7 @@ from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._grasp_algorithms import RCCFD2, AbstractGraspAlgorithm
 from ._grasp_system import GraspProblem, GraspSystem, JointState, ObjectState, assemble, at_contacts
 from ._grasps import Grasp, RigidObject, check_pose
-from ._status import ConstraintStatus
+from ._status import ConstraintStatus, status_tolerance
 
 _RCCFD2 = RCCFD2()
 
@@ -151,7 +151,7 @@ def solve_system(algorithm: AbstractGraspAlgorithm, problem: GraspProblem, syste
 def _status(
     system: GraspSystem, problem: GraspProblem, residual: Float[Array, ""], accelerations: list[Array]
 ) -> Int[Array, ""]:
-    """Flags, each for what exceeds `sqrt(eps)` of the largest length, speed or acceleration."""
+    """Flags, each for what exceeds the tolerance times the largest length, speed or acceleration."""
     held, speeds = problem.held, [state.v for state in problem.states]
     points, velocities = (jnp.concatenate(x) for x in zip(*((a.point, a.velocity) for a in system.arms), strict=True))
     lengths = [jnp.sum(jnp.abs(arm.factors.bodies.motion.offset), axis=(1, 2)) for arm in system.arms]
@@ -169,7 +169,7 @@ def _status(
 def _exceeds(error: Array, sizes: list[Array]) -> Bool[Array, ""]:
     """Also where it is not a number."""
     size = functools.reduce(jnp.maximum, [jnp.max(jnp.abs(x), initial=0) for x in sizes])
-    return ~(jnp.max(jnp.abs(error)) <= float(jnp.finfo(error.dtype).eps) ** 0.5 * size)
+    return ~(jnp.max(jnp.abs(error)) <= status_tolerance(error.dtype) * size)
 
 
 def _check_types(arms, object, grasps) -> None:
