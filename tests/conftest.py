@@ -12,6 +12,13 @@ jax.config.update("jax_enable_x64", True)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _programs_are_freed():
+    """Drops what a file compiled. Thousands of programs in one process run out of memory maps (Linux allows 65530)."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def key():
     """A fixed key, so that every run draws the same mechanisms."""
