@@ -21,12 +21,14 @@ class Prepared(NamedTuple):
     """A contestant that is ready to run.
 
     **Fields:** `run`: does the work, and waits for it. `seconds`: what preparation took, by step. `value`: turns what
-    `run` returns into an array that can be compared with that of other contestants, or is `None`.
+    `run` returns into an array that can be compared with that of other contestants, or is `None`. `memory`: what the
+    program needs for intermediate results and outputs [bytes], if that is known.
     """
 
     run: Callable[[], Any]
     seconds: dict[str, float]
     value: Callable[[Any], np.ndarray] | None = np.asarray
+    memory: int | None = None
 
 
 class Contestant(NamedTuple):
@@ -48,7 +50,7 @@ def compiled(function: Callable, *arguments: Any, value: Callable[[Any], np.ndar
     if needed > 0.8 * available:
         raise Unable(f"needs {needed / 2**30:.1f} GiB of memory, {available / 2**30:.1f} GiB are free")
     seconds = dict(zip(("trace", "lower", "compile"), np.diff(times).tolist(), strict=True))
-    return Prepared(lambda: jax.block_until_ready(program(*arguments)), seconds, value)
+    return Prepared(lambda: jax.block_until_ready(program(*arguments)), seconds, value, needed)
 
 
 def _memory_of(program) -> int:

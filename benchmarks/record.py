@@ -12,8 +12,8 @@ class Record:
     """What was measured of one contestant in one case.
 
     **Fields:** `seconds`: samples of the time of one run; none if it failed, for the `reason` given. `preparation`:
-    samples of the time of each step of the preparation. `difference`: from the result of the first contestant,
-    relative to the largest entry.
+    samples of the time of each step of the preparation. `difference`: from the first contestant's result of the same
+    shape, relative to the largest entry. `memory` for intermediate results and outputs [bytes], if known.
     """
 
     quantity: str
@@ -24,6 +24,7 @@ class Record:
     preparation: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     difference: float | None = None
     reason: str | None = None
+    memory: int | None = None
 
     @property
     def quartiles(self) -> tuple[float, float, float]:

@@ -46,6 +46,8 @@ def _quantity(quantity: str, records: list[Record]) -> list[str]:
         first = records[0].contestant
         lines += ["", f"### {quantity}: run time", "", *_pivot(records, _run_time)]
         lines += ["", f"Run time relative to {first}:", "", *_pivot(records, _relative_to(records))]
+        if any(record.memory for record in records):
+            lines += ["", "Memory for intermediate results and outputs:", "", *_pivot(records, _memory)]
     lines += ["", f"### {quantity}: preparation", "", "Sum of tracing, lowering and compiling, or reading a model:"]
     lines += ["", *_pivot(records, _preparation, _growth)]
     return [*lines, *_remarks(records)]
@@ -54,13 +56,12 @@ def _quantity(quantity: str, records: list[Record]) -> list[str]:
 def _remarks(records: list[Record]) -> list[str]:
     lines = []
     differences: dict[str, float] = {}
-    for record in records[1:]:
-        if record.difference is not None:
+    for record in records:
+        if record.difference:
             differences[record.contestant] = max(differences.get(record.contestant, 0.0), record.difference)
-    differences.pop(records[0].contestant, None)
     if differences:
         parts = ", ".join(f"{name} {value:.0e}" for name, value in differences.items())
-        lines += ["", f"Largest difference from {records[0].contestant}, relative to the largest entry: {parts}."]
+        lines += ["", f"Largest difference from the first such result, relative to the largest entry: {parts}."]
     reasons: dict[tuple[str, str], list[str]] = {}
     for record in records:
         if record.reason:
@@ -116,6 +117,10 @@ def _preparation(record: Record) -> str:
         return "-"
     parts = f" ({' + '.join(f'{x:.2f}' for x in steps.values())})" if len(steps) > 1 else ""
     return f"{sum(steps.values()):.2f} s{parts}"
+
+
+def _memory(record: Record) -> str:
+    return "-" if record.memory is None else f"{_digits(record.memory / 2**20)} MiB"
 
 
 def _growth(records: list[Record]) -> str:

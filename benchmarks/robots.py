@@ -14,7 +14,7 @@ from .settings import Settings
 
 TITLE = "A batch of states of three robots under jit(vmap)"
 BATCH = 2048
-PEERS = ("Pinocchio", "frax")
+PEERS = ("Pinocchio", "frax", "MJX")
 _G1 = "cmeel.prefix/share/example-robot-data/robots/g1_description/urdf/g1_29dof_rev_1_0.urdf"
 
 
@@ -57,7 +57,7 @@ def cases(settings: Settings) -> list[Case]:
 
     def contestants(quantity: str, robot) -> list[Contestant]:
         problem = robot(settings.float_type, batch)
-        return makers[quantity](problem) + of_peers(PEERS, problem, quantity)
+        return makers[quantity](problem) + of_peers(settings.sizes(PEERS, PEERS[:2]), problem, quantity)
 
     return [
         Case(quantity, label, None, partial(contestants, quantity, robot))

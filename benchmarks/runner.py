@@ -46,7 +46,7 @@ class Runner:
 
     def _race(self, case: Case, contestants: list[Contestant], records: dict[str, Record]) -> None:
         runs: dict[str, tuple[Prepared, int]] = {}
-        reference = None
+        references: dict[tuple[int, ...], np.ndarray] = {}
         for contestant in contestants:
             record = records[contestant.name]
             prepared = self._prepare(case, contestant, record)
@@ -56,8 +56,8 @@ class Runner:
                 # The first run warms up, and says how many runs make a sample.
                 value, first = _timed(prepared.run)
                 value = None if prepared.value is None else np.asarray(prepared.value(value), dtype=float)
-                reference = value if contestant is contestants[0] else reference
-                record.difference = _difference(value, reference)
+                if value is not None:
+                    record.difference = _difference(value, references.setdefault(value.shape, value))
             except Exception as error:  # whatever another package throws
                 self._drop(case, record, error)
                 continue
@@ -83,6 +83,7 @@ class Runner:
         except Exception as error:  # whatever another package throws
             self._drop(case, record, error)
             return None
+        record.memory = prepared.memory
         for step, seconds in prepared.seconds.items():
             record.preparation.setdefault(step, []).append(seconds)
         return prepared
@@ -133,8 +134,6 @@ def _reason(error: Exception) -> str:
     return first_line if isinstance(error, Unable) else f"{type(error).__name__}: {first_line}"
 
 
-def _difference(value: np.ndarray | None, reference: np.ndarray | None) -> float | None:
+def _difference(value: np.ndarray, reference: np.ndarray) -> float:
     """Largest difference relative to the largest entry."""
-    if value is None or reference is None or value.shape != reference.shape:
-        return None
     return float(np.max(np.abs(value - reference)) / np.max(np.abs(reference)))

@@ -4,6 +4,7 @@ A package that is not installed is reported as such. So is what a package cannot
 """
 
 from .frax import frax
+from .mjx import mjx
 from .mujoco import mujoco
 from .pinocchio import pinocchio
 
@@ -11,4 +12,5 @@ PEERS = {
     "Pinocchio": pinocchio,
     "MuJoCo": mujoco,
     "frax": frax,
+    "MJX": mjx,
 }

@@ -13,42 +13,64 @@ from ..spatial import shift_force, shift_motion
 from ..structured._scan import DOUBLING
 from ..structured._tree_scan import from_parents, sum_of_children
 from ._factors import Factors, LinkVector, factorise, solve_links
+from ._method import AbstractMassSolver
 
 
-def hybrid_aba(
+def solve_by_scans(
     model: Model,
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     tau: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
-) -> tuple[Velocity, Float[Array, "nb 6"]]:
-    """Articulated inertias one after the other, all else by scans (Yang, Wu & Pan 2016, sec. II-C)."""
-    return _accelerations(factorise(model, q, v, DOUBLING, by_scan=False), tau, f_ext)
+    by_scan: bool,
+) -> tuple[Velocity, "RefinedSolver"]:
+    """Joint accelerations and what solves with the mass matrix again, all by scans (Yang, Wu & Pan 2016, sec. II-C).
+
+    Articulated inertias are found one after the other, or `by_scan` too.
+    """
+    factors = factorise(model, q, v, DOUBLING, by_scan)
+    return unpad_dofs(model, _found(factors, tau, f_ext).joints), RefinedSolver(factors)
 
 
-def scan_aba(
+def wrenches_by_scans(
     model: Model,
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     tau: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
+    by_scan: bool,
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
-    """Articulated inertias by a scan, too."""
-    return _accelerations(factorise(model, q, v, DOUBLING, by_scan=True), tau, f_ext)
+    """Joint accelerations and the wrenches that joints transmit."""
+    found = _found(factorise(model, q, v, DOUBLING, by_scan), tau, f_ext)
+    return unpad_dofs(model, found.joints), found.wrench
 
 
-def _accelerations(
-    factors: Factors, tau: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
-) -> tuple[Velocity, Float[Array, "nb 6"]]:
-    """Joint accelerations and wrenches from the articulated inertias, with one step of iterative refinement.
+class RefinedSolver(AbstractMassSolver):
+    """Solutions with the factors of the mass matrix, refined."""
+
+    factors: Factors
+
+    def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
+        nothing = jnp.zeros((model.nb, 6), b.dtype)
+        found = _refined(self.factors, LinkVector(nothing, nothing, pad_dofs(model, b)), nothing[0])
+        return unpad_dofs(model, found.joints)
+
+
+def _found(factors: Factors, tau: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]) -> LinkVector:
+    model, bodies = factors.model, factors.bodies
+    bias = bias_wrench(bodies.inertia, bodies.motion.angular, f_ext)
+    base = fictitious_acceleration(model).astype(tau.dtype)
+    return _refined(factors, LinkVector(bodies.motion.bias, bias, pad_dofs(model, tau)), base)
+
+
+def _refined(factors: Factors, given: LinkVector, base: Float[Array, "6"]) -> LinkVector:
+    """The equations of motion, from the articulated inertias on, with one step of iterative refinement.
 
     That makes up for digits that products of two-ports lose where a joint moves little inertia of its own body. Its
     residuals are those of the equations of single bodies, so they do not suffer from the length of the mechanism.
     """
     model, bodies = factors.model, factors.bodies
     motion, tree = bodies.motion, bodies.tree
-    base = fictitious_acceleration(model).astype(tau.dtype)
-    given = LinkVector(motion.bias, bias_wrench(bodies.inertia, motion.angular, f_ext), pad_dofs(model, tau))
 
     def refine(_, x: LinkVector) -> LinkVector:
         parent = shift_motion(from_parents(tree, x.bodies, base), motion.offset)
@@ -61,5 +83,4 @@ def _accelerations(
         )
         return jax.tree.map(jnp.add, x, solve_links(factors, residual))
 
-    found = lax.fori_loop(0, 2, refine, jax.tree.map(jnp.zeros_like, given))
-    return unpad_dofs(model, found.joints), found.wrench
+    return lax.fori_loop(0, 2, refine, jax.tree.map(jnp.zeros_like, given))

@@ -14,7 +14,7 @@ from ..structured import AbstractSchedule, Sequential
 from ..structured._scan import SEQUENTIAL
 from ..structured._tree_scan import from_parents
 from ._factors import Factors, LinkVector, drift_accelerations, drift_wrenches, factorise, solve_links
-from ._method import AbstractForwardDynamics
+from ._method import AbstractForwardDynamics, AbstractMassSolver
 from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees
 
 
@@ -54,7 +54,18 @@ class FactoredFD(AbstractForwardDynamics):
         tau: Float[Array, "nv"],
         f_ext: Float[Array, "nb 6"],
     ) -> Velocity:
-        return self.solve_with_wrenches(model, q, v, tau, f_ext)[0]
+        return self.solve_and_factor(model, q, v, tau, f_ext)[0]
+
+    def solve_and_factor(
+        self,
+        model: Model,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"],
+        tau: Float[Array, "nv"],
+        f_ext: Float[Array, "nb 6"],
+    ) -> tuple[Velocity, AbstractMassSolver]:
+        factors, found = self._links(model, q, v, tau, f_ext)
+        return unpad_dofs(model, found.joints), _SolverOfFactors(factors)
 
     def solve_with_wrenches(
         self,
@@ -64,7 +75,7 @@ class FactoredFD(AbstractForwardDynamics):
         tau: Float[Array, "nv"],
         f_ext: Float[Array, "nb 6"],
     ) -> tuple[Velocity, Float[Array, "nb 6"]]:
-        found = self._links(model, q, v, tau, f_ext)
+        _, found = self._links(model, q, v, tau, f_ext)
         return unpad_dofs(model, found.joints), found.wrench
 
     def solve_with_body_accelerations(
@@ -76,12 +87,12 @@ class FactoredFD(AbstractForwardDynamics):
         f_ext: Float[Array, "nb 6"],
     ) -> tuple[Velocity, Float[Array, "nb 6"]]:
         """Joint accelerations, and those of `body_accelerations`, which the sweeps have found."""
-        found = self._links(model, q, v, tau, f_ext)
+        _, found = self._links(model, q, v, tau, f_ext)
         return unpad_dofs(model, found.joints), found.bodies - fictitious_acceleration(model).astype(q.dtype)
 
-    def _links(self, model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> LinkVector:
+    def _links(self, model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> tuple[Factors, LinkVector]:
         factors = factorise(model, q, v, self.schedule, by_scan=not isinstance(self.schedule, Sequential))
-        return _GROUPINGS[self.variant](factors, pad_dofs(model, tau), f_ext)
+        return factors, _GROUPINGS[self.variant](factors, pad_dofs(model, tau), f_ext)
 
     def inverse_schedule(self) -> AbstractSchedule:
         return self.schedule
@@ -90,6 +101,16 @@ class FactoredFD(AbstractForwardDynamics):
         refuse_massless_subtrees(model)
         if not isinstance(self.schedule, Sequential):
             refuse_joints_without_inertia(model, "FactoredFD with a parallel schedule", "FactoredFD()")
+
+
+class _SolverOfFactors(AbstractMassSolver):
+    """The filter and the smoother again."""
+
+    factors: Factors
+
+    def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
+        nothing = jnp.zeros((model.nb, 6), b.dtype)
+        return unpad_dofs(model, solve_links(self.factors, LinkVector(nothing, nothing, pad_dofs(model, b))).joints)
 
 
 def _bias_torques_first(factors: Factors, tau: Float[Array, "nb d"], f_ext: Float[Array, "nb 6"]) -> LinkVector:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
@@ -13,8 +14,7 @@ from ..model import Model
 from ..structured import AbstractSchedule
 from ._forward import default_method
 from ._inverse_derivatives import derivatives_of_arrays
-from ._mass_operator import MassOperator, mass_operator
-from ._method import AbstractForwardDynamics, solve_forward_dynamics
+from ._method import AbstractForwardDynamics, AbstractMassSolver, solve_and_factor
 
 
 class ForwardDerivatives(NamedTuple):
@@ -39,24 +39,23 @@ def forward_dynamics_derivatives(
     (Carpentier & Mansard, "Analytical derivatives of rigid body dynamics algorithms", RSS 2018.) For gradients of a few
     numbers `jax.grad` of `forward_dynamics` is cheaper, which needs one column of all this.
 
-    **Arguments:** as for `forward_dynamics`; `schedule` as for `mass_operator`.
+    **Arguments:** as for `forward_dynamics`; `schedule` as for `inverse_dynamics_derivatives`.
 
     **Returns:** `dq` (nv, nv), in the tangent space as in `inverse_dynamics_derivatives`, `dv` (nv, nv), and `dtau`,
     the inverse of the mass matrix.
 
     **Raises:** as `forward_dynamics`.
     """
-    qdd = solve_forward_dynamics(default_method(model) if method is None else method, model, q, v, tau, f_ext)
-    schedule = choose_schedule(model, schedule)
-    operator = mass_operator(model, q, schedule)
+    method = default_method(model) if method is None else method
+    qdd, solver = solve_and_factor(method, model, q, v, tau, f_ext)
     arguments = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    return _forward_derivatives(model, operator, *arguments, schedule)
+    return _forward_derivatives(model, solver, *arguments, choose_schedule(model, schedule))
 
 
 @jax.jit
 def _forward_derivatives(
     model: Model,
-    operator: MassOperator,
+    solver: AbstractMassSolver,
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     qdd: Float[Array, "nv"],
@@ -64,8 +63,24 @@ def _forward_derivatives(
     schedule: AbstractSchedule,
 ) -> ForwardDerivatives:
     needed = derivatives_of_arrays(model, q, v, qdd, f_ext, schedule)
-    # One sweep, where solutions need two.
-    half = operator.inv_sqrt_mv(jnp.eye(model.nv, dtype=operator.dtype))
-    inverse = jnp.matmul(half.T, half)
-    both = -jnp.matmul(inverse, jnp.concatenate([needed.dq, needed.dv], axis=1))
+    inverse = _inverse(solver, needed.dqdd, model)
+    both = -_product(inverse, jnp.concatenate([needed.dq, needed.dv], axis=1))
     return ForwardDerivatives(both[:, : model.nv], both[:, model.nv :], inverse)
+
+
+@jax.custom_jvp
+def _inverse(solver: AbstractMassSolver, matrix: Float[Array, "nv nv"], model: Model) -> Float[Array, "nv nv"]:
+    """The inverse of the mass matrix, by the solver; its derivatives by those of the matrix."""
+    return solver.inverse(model, matrix.dtype)
+
+
+@_inverse.defjvp
+def _inverse_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    inverse = _inverse(*primals)
+    _, matrix_dot, _ = tangents
+    return inverse, -_product(_product(inverse, matrix_dot), inverse)
+
+
+def _product(a: Float[Array, "n k"], b: Float[Array, "k m"]) -> Float[Array, "n m"]:
+    # Accelerators would round factors in single precision otherwise.
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)

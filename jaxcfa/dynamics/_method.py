@@ -10,11 +10,24 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays, is_concrete
+from .._perturbed import jvp_of_perturbed
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
 from ..structured import AbstractSchedule, Sequential
 from ._inverse import inverse_dynamics_of_arrays, joint_wrenches_of_arrays
 from ._suitability import refuse_massless_subtrees
+
+
+class AbstractMassSolver(eqx.Module):
+    """Solutions with the mass matrix at one configuration, where an algorithm has found what that takes."""
+
+    @abc.abstractmethod
+    def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
+        """`M^-1 b` (nv,), of the model it was made for."""
+
+    def inverse(self, model: Model, dtype: jnp.dtype) -> Float[Array, "nv nv"]:
+        """`M^-1`, dense."""
+        return jax.vmap(self.solve, (None, 1), 1)(model, jnp.eye(model.nv, dtype=dtype))
 
 
 class AbstractForwardDynamics(eqx.Module):
@@ -48,6 +61,17 @@ class AbstractForwardDynamics(eqx.Module):
         qdd = self.solve(model, q, v, tau, f_ext)
         return qdd, joint_wrenches_of_arrays(model, q, v, qdd, f_ext, self.inverse_schedule())
 
+    def solve_and_factor(
+        self,
+        model: Model,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"],
+        tau: Float[Array, "nv"],
+        f_ext: Float[Array, "nb 6"],
+    ) -> tuple[Velocity, AbstractMassSolver]:
+        """Joint accelerations, and a solver with the same mass matrix for derivatives: by default `solve` at rest."""
+        return self.solve(model, q, v, tau, f_ext), _SolverAtRest(self, q)
+
     def inverse_schedule(self) -> AbstractSchedule:
         """How inverse dynamics is done for derivatives: one as parallel as the algorithm."""
         return Sequential()
@@ -67,6 +91,18 @@ def solve_forward_dynamics(
 ) -> Velocity:
     """`method.solve` with checked arguments, and an explanation where the mass matrix is singular."""
     return _explained(_solve, method, model, q, v, tau, f_ext)
+
+
+def solve_and_factor(
+    method: AbstractForwardDynamics,
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    tau: VelocityLike,
+    f_ext: BodyForcesLike | None,
+) -> tuple[Velocity, AbstractMassSolver]:
+    """The same of `method.solve_and_factor`. The solver has no derivatives."""
+    return _explained(_solve_and_factor, method, model, q, v, tau, f_ext)
 
 
 def solve_joint_reactions(
@@ -101,6 +137,13 @@ def _solve(method: AbstractForwardDynamics, model: Model, *arguments: Array) -> 
 
 
 @jax.jit
+def _solve_and_factor(
+    method: AbstractForwardDynamics, model: Model, *arguments: Array
+) -> tuple[Velocity, AbstractMassSolver]:
+    return _accelerations_and_solver(method, model, *arguments)
+
+
+@jax.jit
 def _solve_with_wrenches(
     method: AbstractForwardDynamics, model: Model, *arguments: Array
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
@@ -119,28 +162,65 @@ def _accelerations(
     return method.solve(model, q, v, tau, f_ext)
 
 
-@_accelerations.defjvp
 def _accelerations_jvp(primals: tuple, tangents: tuple) -> tuple[Velocity, Velocity]:
+    (qdd, _), (qdd_dot, _) = _accelerations_and_solver_jvp(primals, tangents)
+    return qdd, qdd_dot
+
+
+_accelerations.defjvp(_accelerations_jvp, symbolic_zeros=True)
+
+
+@jax.custom_jvp
+def _accelerations_and_solver(
+    method: AbstractForwardDynamics,
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    tau: Float[Array, "nv"],
+    f_ext: Float[Array, "nb 6"],
+) -> tuple[Velocity, AbstractMassSolver]:
+    return method.solve_and_factor(model, q, v, tau, f_ext)
+
+
+def _accelerations_and_solver_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     """Differentiates the law of motion instead of the algorithm: `M dqdd = dtau - dID` at the qdd found.
 
-    This holds for any parameter, and needs the derivatives of inverse dynamics only. `M^-1` is the algorithm itself,
-    without bias; since M is symmetric that serves reverse mode too.
+    This holds for any parameter, and needs the derivatives of inverse dynamics only. `M^-1` is what the algorithm has
+    found anyway; since M is symmetric that serves reverse mode too. How the solver was found has no derivative.
     """
-    qdd = _accelerations(*primals)
+    qdd, solver = _accelerations_and_solver(*primals)
     method, model, q, v, _, f_ext = primals
     schedule = method.inverse_schedule()
 
     def residual(model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> Array:
         return tau - inverse_dynamics_of_arrays(model, q, v, qdd, f_ext, schedule)
 
-    still, at_rest, unloaded = eqx.tree_at(lambda m: m.gravity, model, replace_fn=jnp.zeros_like), 0 * v, 0 * f_ext
+    still, at_rest, unloaded = _without_gravity(model), jnp.zeros_like(v), jnp.zeros_like(f_ext)
     qdd_dot = lax.custom_linear_solve(
         lambda x: inverse_dynamics_of_arrays(still, q, at_rest, x, unloaded, schedule),
-        jax.jvp(residual, primals[1:], tangents[1:])[1],
-        lambda _, b: method.solve(still, q, at_rest, b, unloaded),
+        jvp_of_perturbed(residual, primals[1:], tangents[1:])[1],
+        lambda _, b: lax.stop_gradient(solver).solve(model, b),
         symmetric=True,
     )
-    return qdd, qdd_dot
+    return (qdd, solver), (qdd_dot, jax.tree.map(jnp.zeros_like, solver))
+
+
+_accelerations_and_solver.defjvp(_accelerations_and_solver_jvp, symbolic_zeros=True)
+
+
+class _SolverAtRest(AbstractMassSolver):
+    """The algorithm itself, without bias."""
+
+    method: AbstractForwardDynamics
+    q: Float[Array, "nq"]
+
+    def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
+        unloaded = jnp.zeros((model.nb, 6), b.dtype)
+        return self.method.solve(_without_gravity(model), self.q, jnp.zeros_like(b), b, unloaded)
+
+
+def _without_gravity(model: Model) -> Model:
+    return eqx.tree_at(lambda m: m.gravity, model, replace_fn=jnp.zeros_like)
 
 
 @jax.custom_jvp
@@ -155,19 +235,21 @@ def _accelerations_and_wrenches(
     return method.solve_with_wrenches(model, q, v, tau, f_ext)
 
 
-@_accelerations_and_wrenches.defjvp
 def _accelerations_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     """The wrenches are those of inverse dynamics at the accelerations found, and so are their derivatives."""
     result = _accelerations_and_wrenches(*primals)
     method, model, q, v, _, f_ext = primals
     _, model_dot, q_dot, v_dot, _, f_ext_dot = tangents
-    qdd, qdd_dot = jax.jvp(lambda *x: _accelerations(method, *x), primals[1:], tangents[1:])
-    _, wrenches_dot = jax.jvp(
+    qdd, qdd_dot = jvp_of_perturbed(lambda *x: _accelerations(method, *x), primals[1:], tangents[1:])
+    _, wrenches_dot = jvp_of_perturbed(
         lambda *x: joint_wrenches_of_arrays(*x, method.inverse_schedule()),
         (model, q, v, qdd, f_ext),
         (model_dot, q_dot, v_dot, qdd_dot, f_ext_dot),
     )
     return result, (qdd_dot, wrenches_dot)
+
+
+_accelerations_and_wrenches.defjvp(_accelerations_and_wrenches_jvp, symbolic_zeros=True)
 
 
 def _finite(*trees) -> bool:

@@ -28,6 +28,10 @@ class Anchored(AbstractJoint):
     def nv(self) -> int:
         return self.joint.nv
 
+    @property
+    def has_fixed_axes(self) -> bool:
+        return self.joint.has_fixed_axes
+
     def transform(self, q: Float[Array, "nq"]) -> Transform:
         inner = self.joint.transform(q)
         return Transform(inner.rotation, inner.translation + self.anchor - matvec(inner.rotation, self.anchor))

@@ -37,6 +37,11 @@ class AbstractJoint(eqx.Module):
     def nv(self) -> int:
         """Number of velocity coordinates; a class variable where it is always the same."""
 
+    @property
+    def has_fixed_axes(self) -> bool:
+        """Whether the motion subspace is constant, and so the bias zero. Saying so saves work in derivatives."""
+        return False
+
     @abc.abstractmethod
     def transform(self, q: Float[Array, "nq"]) -> Transform:
         """Pose of the body in the joint frame."""

@@ -17,6 +17,7 @@ def check_joint(joint: AbstractJoint, key: Key, *, samples: int = 4) -> None:
 
     - `transform` is a rigid motion, and its rate along `integrate(q, t v)` is `motion_subspace(q) v`;
     - `bias(q, v)` is the rate of `motion_subspace v` along that motion;
+    - the motion subspace is constant, if `has_fixed_axes` says so;
     - `integrate(q, difference(q, p))` is the configuration `p`, and `integrate(q, 0)` is `q`.
 
     **Arguments:** `joint`: one joint with its parameters. `key`: of the random configurations.
@@ -69,6 +70,10 @@ def _laws(joint: AbstractJoint, key: Key) -> dict[str, tuple[Array, Array]]:
         "transform must be a rotation": (matmul(rotation, pose.rotation), jnp.eye(3)),
         "motion_subspace(q) v must be the rate of transform along integrate(q, t v)": (relative, velocity),
         "bias(q, v) must be the rate of motion_subspace(q) v": (joint.bias(q, v), relative_rate),
+        "motion_subspace must be constant, since has_fixed_axes says so": (
+            joint.motion_subspace(q),
+            joint.motion_subspace(p if joint.has_fixed_axes else q),
+        ),
         "integrate(q, 0) must be q": (joint.integrate(q, jnp.zeros(joint.nv)), q),
         "integrate(q, difference(q, p)) must be p": (reached.as_matrix(), joint.transform(p).as_matrix()),
     }

@@ -18,6 +18,7 @@ class Cylindrical(AbstractJoint):
     axis: Float[Array | np.ndarray, "3"] = eqx.field(converter=unit_axis)
     nq: ClassVar[int] = 2
     nv: ClassVar[int] = 2
+    has_fixed_axes: ClassVar[bool] = True
 
     def transform(self, q: Float[Array, "2"]) -> Transform:
         axis = unit(self.axis)

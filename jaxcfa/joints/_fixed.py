@@ -16,6 +16,7 @@ class Fixed(AbstractJoint):
 
     nq: ClassVar[int] = 0
     nv: ClassVar[int] = 0
+    has_fixed_axes: ClassVar[bool] = True
 
     def transform(self, q: Float[Array, "0"]) -> Transform:
         return Transform.identity(q.dtype)

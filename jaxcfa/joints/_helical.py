@@ -23,6 +23,7 @@ class Helical(AbstractJoint):
     pitch: Float[Array | np.ndarray, ""] = eqx.field(converter=np.asarray)
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
+    has_fixed_axes: ClassVar[bool] = True
 
     def transform(self, q: Float[Array, "1"]) -> Transform:
         axis = unit(self.axis)

@@ -18,6 +18,7 @@ class Prismatic(AbstractJoint):
     axis: Float[Array | np.ndarray, "3"] = eqx.field(converter=unit_axis)
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
+    has_fixed_axes: ClassVar[bool] = True
 
     def transform(self, q: Float[Array, "1"]) -> Transform:
         return Transform(jnp.eye(3, dtype=q.dtype), unit(self.axis) * q[0])

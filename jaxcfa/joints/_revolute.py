@@ -18,6 +18,7 @@ class Revolute(AbstractJoint):
     axis: Float[Array | np.ndarray, "3"] = eqx.field(converter=unit_axis)
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
+    has_fixed_axes: ClassVar[bool] = True
 
     def transform(self, q: Float[Array, "1"]) -> Transform:
         return Transform(axis_angle_to_matrix(unit(self.axis), q[0]), jnp.zeros(3, q.dtype))

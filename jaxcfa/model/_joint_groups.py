@@ -138,7 +138,9 @@ def join_dofs(model: Model, parts: list[Float[Array, "_ _ *rest"]]) -> Float[Arr
     flat = []
     for segment, part in zip(model.topology.segments, parts, strict=True):
         _, present = _dof_index(model, segment)
-        flat.append(take(part.reshape(-1, *part.shape[2:]), np.flatnonzero(present.reshape(-1))))
+        flat.append(
+            take(part.reshape(part.shape[0] * part.shape[1], *part.shape[2:]), np.flatnonzero(present.reshape(-1)))
+        )
     return jnp.concatenate(flat)
 
 
@@ -154,7 +156,7 @@ def pad_dofs(model: Model, x: Float[Array, "nv *rest"], missing: float = 0.0) ->
 def unpad_dofs(model: Model, x: Float[Array, "nb d *rest"]) -> Float[Array, "nv *rest"]:
     """Inverse of `pad_dofs`."""
     _, present = _dof_index(model, _all_bodies(model))
-    return take(x.reshape(-1, *x.shape[2:]), np.flatnonzero(present.reshape(-1)))
+    return take(x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), np.flatnonzero(present.reshape(-1)))
 
 
 def padded_motion_subspace(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nb 6 d"]:

@@ -90,7 +90,11 @@ class Sequential(AbstractSchedule):
         return sweep_outward(tree, step, base, [(jnp.asarray(tree.parents < 0), elements)])[0]
 
     def ancestor_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
-        return self.outward(tree, add, x)
+        def step(parent, x):
+            total = add(parent, x)
+            return total, total
+
+        return sweep_outward(tree, step, jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), x), [x])[0]
 
     def subtree_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
         def step(children, x):

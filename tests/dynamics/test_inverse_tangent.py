@@ -1,0 +1,136 @@
+"""Derivatives of inverse dynamics in closed form equal those of the recursions as they stand."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxcfa
+from helpers import assert_close, quick_options
+from jaxcfa.dynamics._inverse import joint_wrenches_of_arrays, newton_euler
+from jaxcfa.structured import AncestorMask, Doubling, Sequential
+from mechanisms import mechanism, random_state
+
+NAMES = ["straight chain", "mixed tree", "forest", "humanoid-like"]
+
+
+def closed_form(model, q, v, qdd, f_ext, schedule):
+    torques = jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext, schedule)
+    return torques, joint_wrenches_of_arrays(model, q, v, qdd, f_ext, schedule)
+
+
+def directions(arguments, key):
+    keys = jax.random.split(key, len(arguments))
+    return tuple(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, arguments, strict=True))
+
+
+def jit(function):
+    return jax.jit(function, compiler_options=quick_options())
+
+
+@jit
+def tangents(model, arguments, along, schedule):
+    """Values and tangents, in closed form and of the recursions."""
+
+    def of(function):
+        return jax.jvp(lambda *x: function(model, *x, schedule), arguments, along)
+
+    return of(closed_form), of(newton_euler)
+
+
+@pytest.mark.parametrize("schedule", [Sequential(), Doubling(), AncestorMask()], ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_tangents(name, schedule, key):
+    """Along directions of everything, with quaternions that are not of unit length, and that leave their sphere."""
+    model = mechanism(name)
+    q, *others = random_state(model)
+    arguments = (1.1 * q, *others)
+    assert_close(*tangents(model, arguments, directions(arguments, key), schedule), 1e-12)
+
+
+def test_single_precision(key):
+    model = mechanism("mixed tree", "float32")
+    arguments = tuple(random_state(model))
+    found, expected = tangents(model, arguments, directions(arguments, key), Sequential())
+    assert_close(found, expected)
+    assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(found))
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_each_argument_alone(which):
+    """Reverse mode with respect to one argument, the others being constants."""
+    model = mechanism("mixed tree")
+    arguments = random_state(model)
+    weights = jnp.cos(jnp.arange(model.nv)), jnp.sin(jnp.arange(6 * model.nb)).reshape(-1, 6)
+
+    @jit
+    def gradients(arguments):
+        def gradient(function):
+            def scalar(x):
+                changed = [x if i == which else other for i, other in enumerate(arguments)]
+                torques, wrenches = function(model, *changed, Sequential())
+                return jnp.vdot(weights[0], torques) + jnp.vdot(weights[1], wrenches)
+
+            return jax.grad(scalar)(arguments[which])
+
+        return gradient(closed_form), gradient(newton_euler)
+
+    assert_close(*gradients(arguments), 1e-12)
+
+
+def test_models_and_states_together():
+    """With respect to some leaves of the model besides the state, and batched over models."""
+    model = mechanism("humanoid-like")
+    arguments = random_state(model)
+
+    def scalar(function, mass, q):
+        changed = eqx.tree_at(lambda m: m.mass, model, mass)
+        return jnp.sum(jnp.sin(function(changed, q, *arguments[1:], Sequential())[0]))
+
+    @jit
+    def gradients(masses, q):
+        def gradient(function):
+            return jax.vmap(jax.grad(lambda *x: scalar(function, *x), (0, 1)), (0, None))(masses, q)
+
+        return gradient(closed_form), gradient(newton_euler)
+
+    masses = model.mass * jnp.array([[1.0], [1.5]])
+    assert_close(*gradients(masses, arguments[0]), 1e-12)
+
+
+def test_second_derivatives():
+    model = mechanism("mixed tree")
+    q, v, qdd, f_ext = random_state(model)
+    along = jnp.cos(jnp.arange(model.nq))
+
+    @jit
+    def products(q):
+        def product(function):
+            gradient = jax.grad(lambda q: jnp.sum(jnp.sin(function(model, q, v, qdd, f_ext, Sequential())[0])))
+            return jax.jvp(gradient, (q,), (along,))[1]
+
+        return product(closed_form), product(newton_euler)
+
+    assert_close(*products(q), 1e-11)
+
+
+@pytest.mark.parametrize("schedule", [Sequential(), Doubling()], ids=str)
+def test_more_bodies_than_a_product_takes(schedule, key):
+    model = jaxcfa.random_tree(70, key, branching=0.3, floating_base=True)
+    arguments = tuple(random_state(model))
+    assert_close(*tangents(model, arguments, directions(arguments, key), schedule), 1e-11)
+
+
+def test_at_rest_and_at_zero():
+    """Derivatives at the neutral configuration, without motion, are finite, the second ones too."""
+    model = mechanism("mixed tree")
+    q, rest, f_ext = jaxcfa.neutral(model), jnp.zeros(model.nv), jnp.zeros((model.nb, 6))
+
+    @jit
+    def derivatives(q):
+        def torques(q):
+            return jaxcfa.inverse_dynamics(model, q, rest, rest, f_ext)
+
+        return jax.jacrev(torques)(q), jax.hessian(lambda q: jnp.sum(torques(q) ** 2))(q)
+
+    assert all(bool(jnp.all(jnp.isfinite(x))) for x in derivatives(q))
