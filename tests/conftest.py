@@ -9,6 +9,10 @@ import pytest
 # Laws are tested in double precision; tests of single precision convert their data with the `dtype` fixture.
 jax.config.update("jax_enable_x64", True)
 
+# Programs compile twice as fast, and run slowly. Tests that run long, and what users run as a whole, take the fixture
+# `optimised`. JAX_DISABLE_MOST_OPTIMIZATIONS=0 in the environment has everything optimised.
+jax.config.update("jax_disable_most_optimizations", os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") != "0")
+
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 
@@ -17,6 +21,15 @@ def _programs_are_freed():
     """Drops what a file compiled. Thousands of programs in one process run out of memory maps (Linux allows 65530)."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture
+def optimised():
+    """Programs are compiled as users have them."""
+    before = jax.config.jax_disable_most_optimizations
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture

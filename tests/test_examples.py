@@ -9,6 +9,7 @@ import pytest
 
 import jaxcfa
 
+pytestmark = pytest.mark.usefixtures("optimised")
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 

@@ -2,6 +2,7 @@
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,6 +50,26 @@ def test_closed_forms_are_derivatives(name, schedule):
         assert_close(tuple(inverse), by_differentiation(jaxcfa.inverse_dynamics, model, *arguments), 1e-10)
         if name == "straight chain":
             assert_close(tuple(forward), by_differentiation(jaxcfa.forward_dynamics, model, *arguments), 1e-10)
+
+
+def test_derivatives_of_the_closed_forms():
+    """With respect to a parameter: the solver that they are found with has no derivative of its own."""
+    model = mechanism("straight chain")
+    arguments = random_state(model)
+
+    def total(scale):
+        changed = eqx.tree_at(lambda m: m.mass, model, scale * model.mass)
+        return sum(jnp.sum(jnp.sin(x)) for x in jaxcfa.forward_dynamics_derivatives(changed, *arguments))
+
+    found = jax.jit(jax.value_and_grad(total), compiler_options=quick_options())
+    (above, _), (below, _), (_, slope) = (found(1.0 + h) for h in (1e-6, -1e-6, 0.0))
+    np.testing.assert_allclose((above - below) / 2e-6, slope, rtol=1e-7)
+
+
+def test_nothing_that_moves():
+    model, empty = jaxcfa.ModelBuilder().build(), jnp.zeros(0)
+    for found in closed_forms(model, empty, empty, empty, jnp.zeros((0, 6))):
+        assert all(matrix.shape == (0, 0) for matrix in found)
 
 
 def test_batches_and_single_precision():

@@ -163,3 +163,14 @@ class Wrong(Cam):
 def test_check_joint_finds_a_broken_law(key):
     with pytest.raises(ValueError, match="bias"):
         check_joint(Wrong(0.3), key)
+
+
+class Askew(Cam):
+    """Its axes turn, which it denies."""
+
+    has_fixed_axes = True
+
+
+def test_check_joint_finds_axes_that_turn(key):
+    with pytest.raises(ValueError, match="constant"):
+        check_joint(Askew(0.3), key)
