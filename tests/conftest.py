@@ -11,7 +11,8 @@ jax.config.update("jax_enable_x64", True)
 
 # Programs compile twice as fast, and run slowly. Tests that run long, and what users run as a whole, take the fixture
 # `optimised`. JAX_DISABLE_MOST_OPTIMIZATIONS=0 in the environment has everything optimised.
-jax.config.update("jax_disable_most_optimizations", os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") != "0")
+QUICK = os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") != "0"
+jax.config.update("jax_disable_most_optimizations", QUICK)
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -26,10 +27,9 @@ def _programs_are_freed():
 @pytest.fixture
 def optimised():
     """Programs are compiled as users have them."""
-    before = jax.config.jax_disable_most_optimizations
     jax.config.update("jax_disable_most_optimizations", False)
     yield
-    jax.config.update("jax_disable_most_optimizations", before)
+    jax.config.update("jax_disable_most_optimizations", QUICK)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-BENCHMARKS = ("chain", "batch", "space", "operators", "compile", "robots")
+BENCHMARKS = ("chain", "batch", "space", "operators", "compile", "robots", "derivatives")
 
 
 def run_module(*arguments: str) -> None:
