@@ -116,12 +116,16 @@ def five_bar() -> Loop:
 
 
 def delta() -> Loop:
-    """Three arms, each with a rod on two ball joints as a distance, so that the platform keeps three freedoms."""
+    """Three arms, each with a rod on two ball joints as a distance, so that the platform keeps three freedoms.
+
+    Springs hold the arms, as motors do: without them the platform falls into singular configurations.
+    """
     builder = ModelBuilder()
     builder.add_body("platform", joint=Free(), mass=0.5, inertia=0.01)
     directions = [pose(rotation=(0.0, 0.0, 2 * np.pi * i / 3)) for i in range(3)]
     for i, turn in enumerate(directions):
-        builder.add_body(f"arm{i}", None, Revolute((0, 1, 0)), turn @ pose((0.2, 0.0, 0.0)), **rod(0.3))
+        placement = turn @ pose((0.2, 0.0, 0.0))
+        builder.add_body(f"arm{i}", None, Revolute((0, 1, 0)), placement, stiffness=20.0, **rod(0.3))
         for side in (-1, 1):
             builder.add_frame(f"elbow{i}{side}", f"arm{i}", (0.3, 0.05 * side, 0.0))
             builder.add_frame(f"wrist{i}{side}", "platform", turn @ pose((0.1, 0.05 * side, 0.0)))

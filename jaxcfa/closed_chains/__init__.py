@@ -23,7 +23,6 @@ from ._delassus import (
     Proximal as Proximal,
 )
 from ._forward import (
-    Baumgarte as Baumgarte,
     ConstrainedSolution as ConstrainedSolution,
     constrained_forward_dynamics as constrained_forward_dynamics,
 )
@@ -44,5 +43,10 @@ from ._projection import (
     ProjectedConfiguration as ProjectedConfiguration,
     project_configuration as project_configuration,
     project_velocity as project_velocity,
+)
+from ._stabilization import (
+    AbstractStabilization as AbstractStabilization,
+    Baumgarte as Baumgarte,
+    Projection as Projection,
 )
 from ._status import ConstraintStatus as ConstraintStatus

@@ -15,19 +15,9 @@ from ..structured import AbstractSchedule
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import Constraints, Motion, constraint_wrenches, motion_of_constraints
+from ._stabilization import Baumgarte, check_feedback, stabilising
 from ._status import ConstraintStatus, status_tolerance
 from ._system import Geometry, Plan, System, assemble, bias_torques, geometry, make_plan, solve_implicitly
-
-
-class Baumgarte(eqx.Module):
-    """Stabilisation (Baumgarte 1972): residuals obey `phi'' + 2 damping w phi' + w^2 phi = 0` instead of `phi'' = 0`.
-
-    **Fields:** `frequency` w [rad/s], not much above a fifth of the inverse of the time step; `damping` ratio, 1 for
-    the fastest decay without oscillation.
-    """
-
-    frequency: Float[Array, ""] = eqx.field(converter=jnp.asarray)
-    damping: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1.0)
 
 
 class ConstrainedSolution(eqx.Module):
@@ -83,8 +73,7 @@ def constrained_forward_dynamics(
     `Direct()` for a singular matrix. Under `jit` and `vmap` what depends on traced values is in the status.
     """
     model, constraints, arguments = prepared(model, constraints, q=q, v=v, tau=tau, f_ext=f_ext)
-    if not (stabilization is None or isinstance(stabilization, Baumgarte)):
-        raise ValueError(f"stabilization must be Baumgarte(...) or None, got {stabilization!r}.")
+    check_feedback(stabilization)
     plan = make_plan(model, solver, schedule)
     solution = _solution(plan, constraints, model, stabilization, *arguments)
     if is_concrete(solution):
@@ -128,7 +117,7 @@ def _solve(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[t
     where = geometry(model, constraints, plan.schedule, q, v)
     system = assemble(model, plan, where)
     motion = motion_of_constraints(model, constraints, where.bodies, q, v, jnp.zeros_like(v))
-    demanded = -motion.acceleration - _stabilising(stabilization, motion)
+    demanded = -motion.acceleration - stabilising(stabilization, motion)
     found = system.solve(tau - bias_torques(model, plan.schedule, where, f_ext), demanded)
     outputs = _outputs(constraints, stabilization, where, motion, *found)
     return outputs, _status(system, stabilization, where, outputs, v), system
@@ -157,7 +146,7 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
         (model, constraints, where.bodies, q, v),
         (model_dot, constraints_dot, where_dot.bodies, q_dot, v_dot),
     )
-    _, stabilising_dot = jax.jvp(_stabilising, (stabilization, motion), (stabilization_dot, motion_dot))
+    _, stabilising_dot = jax.jvp(stabilising, (stabilization, motion), (stabilization_dot, motion_dot))
     _, needed_dot = jax.jvp(
         lambda m, q, v, f_ext: inverse_dynamics_of_arrays(m, q, v, qdd, f_ext, plan.schedule),
         (model, q, v, f_ext),
@@ -192,7 +181,7 @@ def _outputs(
     """What a solution holds besides its status. `motion` is that at zero joint accelerations."""
     wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
     moved = Motion(motion.residual, motion.rate, motion.acceleration + where.jacobian @ qdd)
-    wrong = jnp.max(jnp.abs(moved.acceleration + _stabilising(stabilization, moved)), initial=0)
+    wrong = jnp.max(jnp.abs(moved.acceleration + stabilising(stabilization, moved)), initial=0)
     return qdd, multipliers, wrenches, where.jacobian.T @ multipliers, moved, wrong
 
 
@@ -200,7 +189,7 @@ def _status(
     system: System, stabilization: Baumgarte | None, where: Geometry, outputs: tuple, v: Float[Array, "nv"]
 ) -> Int[Array, ""]:
     qdd, _, _, _, motion, _ = outputs
-    demanded = _stabilising(stabilization, motion)
+    demanded = stabilising(stabilization, motion)
     tolerance = status_tolerance(v.dtype)
     fast, strong = jnp.sum(where.size * jnp.abs(v), axis=1), jnp.sum(where.size * jnp.abs(qdd), axis=1)
     flags = {
@@ -212,13 +201,6 @@ def _status(
         ConstraintStatus.MOVING: jnp.any(jnp.abs(motion.rate) > tolerance * (where.reach + fast)),
     }
     return sum((jnp.where(wrong, int(flag), 0) for flag, wrong in flags.items()), jnp.zeros((), jnp.int32))
-
-
-def _stabilising(stabilization: Baumgarte | None, motion: Motion) -> Float[Array, "k"]:
-    if stabilization is None:
-        return jnp.zeros_like(motion.residual)
-    w = stabilization.frequency.astype(motion.rate.dtype)
-    return 2 * stabilization.damping.astype(w.dtype) * w * motion.rate + w**2 * motion.residual
 
 
 def _no_tangent(x: Array) -> Array | np.ndarray:

@@ -1,5 +1,7 @@
 """Configurations and velocities that satisfy constraints."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import is_concrete
-from .._types import ConfigurationLike, Velocity, VelocityLike
+from .._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
 from ..structured import AbstractSchedule
@@ -93,11 +95,45 @@ def project_velocity(
 def _project_velocity(
     plan: Plan, constraints: Constraints, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> Velocity:
-    where = geometry(model, constraints, plan.schedule, q, v)
-    change, _ = solve_implicitly(
-        model, plan, assemble(model, plan, where), where, jnp.zeros_like(v), -where.jacobian @ v
-    )
-    return v + change
+    where, _ = _at_rest(plan, constraints, model, q)
+    return v + _closest(plan, model, where)(-where.jacobian @ v)
+
+
+def project_step(
+    model: Model,
+    constraints: Constraints,
+    start: Float[Array, "nq"],
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    dt: Float[Array, ""],
+    iterations: int,
+) -> tuple[Configuration, Velocity]:
+    """The state `q`, `v` after a step from the closed configuration `start`, moved to where the loops are closed."""
+    model, constraints, (start, q, v) = prepared(model, constraints, q0=start, q=q, v=v)
+    plan = make_plan(model, LEAST_NORM, None)
+
+    def stage(state: tuple[Array, Array], is_first: Array) -> tuple[tuple[Array, Array], None]:
+        origin, _ = _at_rest(plan, constraints, model, jnp.where(is_first, start, state[0]))
+        closing = jax.vmap(_closest(plan, model, origin))
+
+        def improve(_, state: tuple[Array, Array]) -> tuple[Array, Array]:
+            q, v = state
+            where, residual = _at_rest(plan, constraints, model, q)
+            change, tangent = closing(-jnp.stack([residual, where.jacobian @ v]))
+            return integrate(model, q, change), v + jnp.where(is_first, change / dt, tangent)
+
+        return lax.fori_loop(0, iterations, improve, state), None
+
+    # First along the constraint forces at the start, with the velocity they give, as in SHAKE: without that the energy
+    # of Euler's method grows without bound. A loop, so that the program has all this once.
+    state, _ = lax.scan(stage, (q, v), jnp.array([True, False]))
+    return state
+
+
+def _closest(plan: Plan, model: Model, where: Geometry) -> Callable[[Float[Array, "k"]], Velocity]:
+    """The function that gives the least x with `J x = demanded`, in the metric of the mass matrix."""
+    system, still = assemble(model, plan, where), jnp.zeros(model.nv, where.jacobian.dtype)
+    return lambda demanded: solve_implicitly(model, plan, system, where, still, demanded)[0]
 
 
 @eqx.filter_jit

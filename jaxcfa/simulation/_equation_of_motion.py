@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._arguments import is_concrete
-from .._types import Velocity
-from ..closed_chains import Baumgarte, constrained_forward_dynamics
+from .._types import Configuration, Velocity
+from ..closed_chains import AbstractStabilization, Baumgarte, constrained_forward_dynamics
 from ..closed_chains._checks import check_constraints
+from ..closed_chains._stabilization import check_stabilization
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
 from ..model import AbstractConstraint, Model
 
@@ -30,7 +31,7 @@ class EquationOfMotion(eqx.Module):
     has_passive_forces: bool = eqx.field(static=True)
     friction_velocity: float = eqx.field(static=True)
     constraints: tuple[AbstractConstraint, ...] = ()
-    stabilization: Baumgarte | None = None
+    stabilization: AbstractStabilization | None = None
 
     def acceleration(
         self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
@@ -55,13 +56,20 @@ class EquationOfMotion(eqx.Module):
         heavier = eqx.tree_at(lambda m: m.armature, self.model, self.model.armature + dt * self._damping(v))
         return self._solve(heavier, q, v, tau, f_ext)
 
+    def after_step(
+        self, start: Float[Array, "nq"], q: Float[Array, "nq"], v: Float[Array, "nv"], dt: Float[Array, ""]
+    ) -> tuple[Configuration, Velocity]:
+        """The state to go on from, where an integrator has come from `start` to `q`, `v` in `dt` [s]."""
+        if not self.constraints or self.stabilization is None:
+            return q, v
+        return self.stabilization.correct(self.model, self.constraints, start, q, v, dt)
+
     def _solve(self, model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> Velocity:
         forces = self._forces(q, v, tau)
         if not self.constraints:
             return forward_dynamics(model, q, v, forces, f_ext, self.method)
-        return constrained_forward_dynamics(
-            model, self.constraints, q, v, forces, f_ext, stabilization=self.stabilization
-        ).qdd
+        feedback = None if self.stabilization is None else self.stabilization.feedback
+        return constrained_forward_dynamics(model, self.constraints, q, v, forces, f_ext, stabilization=feedback).qdd
 
     def _forces(self, q: Array, v: Array, tau: Array) -> Array:
         return tau + passive_forces(self.model, q, v, self.friction_velocity) if self.has_passive_forces else tau
@@ -81,7 +89,7 @@ def equation_of_motion(
     has_passive_forces: bool,
     friction_velocity: float,
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
-    stabilization: Baumgarte | None = None,
+    stabilization: Any = None,
 ) -> EquationOfMotion:
     """The equation with checked options; `method` may be `None`.
 
@@ -96,6 +104,8 @@ def equation_of_motion(
     if not friction_velocity > 0:
         raise ValueError(f"friction_velocity must be positive, got {friction_velocity}.")
     loops = check_constraints(model, constraints)
-    if loops and stabilization is None:
+    if stabilization is not None:
+        check_stabilization(stabilization)
+    elif loops:
         stabilization = Baumgarte(jnp.asarray(_FREQUENCY))
     return EquationOfMotion(model, method, bool(has_passive_forces), float(friction_velocity), loops, stabilization)

@@ -11,14 +11,14 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
 from .._types import ConfigurationLike, VelocityLike
-from ..closed_chains import Baumgarte
+from ..closed_chains import AbstractStabilization
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ._checkpointed_scan import checkpointed_scan
 from ._checks import check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
 from ._integrators import AbstractIntegrator
-from ._step import SEMI_IMPLICIT_EULER
+from ._step import SEMI_IMPLICIT_EULER, advance
 
 Policy = Callable[[Float[Array, ""], Float[Array, "nq"], Float[Array, "nv"]], ArrayLike]
 
@@ -50,7 +50,7 @@ def rollout(
     passive_forces: bool = True,
     friction_velocity: float = 1e-3,
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
-    stabilization: Baumgarte | None = None,
+    stabilization: AbstractStabilization | None = None,
     checkpoint: int | None = None,
 ) -> Trajectory:
     """The trajectory from a state under given torques, or under those of a policy.
@@ -69,9 +69,9 @@ def rollout(
 
     **Returns:** a `Trajectory`, whose first state is the given one.
 
-    **Raises:** `ValueError` for a wrong shape or integrator, a policy without `steps`, a number of steps or a
-    `checkpoint` below one, a `dt` that is not positive, and a model whose mass matrix is singular everywhere (if these
-    can be looked at: not while they are traced).
+    **Raises:** `ValueError` for a wrong shape, integrator or stabilisation, a policy without `steps`, a number of steps
+    or a `checkpoint` below one, a `dt` that is not positive, and a model whose mass matrix is singular everywhere (if
+    these can be looked at: not while they are traced).
     """
     check_integrator(integrator)
     torques = None if callable(controls) else _per_step(model, "controls", controls, (model.nv,), "nv")
@@ -105,7 +105,7 @@ def _rollout(
         (q, v), (now, tau, wrenches) = state, x
         if tau is None:
             (tau,) = (x.astype(dtype) for x in as_arrays(model, **{"controls(t, q, v)": controls(now, q, v)}))
-        state = integrator.step(equation, q, v, tau, f_ext if wrenches is None else wrenches, dt)
+        state = advance(integrator, equation, q, v, tau, f_ext if wrenches is None else wrenches, dt)
         return state, (q, v, tau)
 
     xs = (t[:-1], None if callable(controls) else controls, f_ext if f_ext.ndim == 3 else None)
