@@ -52,6 +52,7 @@ simulate_long = jax.jit(simulate, static_argnums=0)
 simulate_short = jax.jit(simulate, static_argnums=0, compiler_options=quick_options())
 
 
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["four-bar", "spatial four-bar", "delta", "bricard"])
 def test_ten_seconds(name):
