@@ -13,6 +13,7 @@ from mechanisms import NAMES, mechanism, random_state, random_states
 pytestmark = pytest.mark.parametrize("name", NAMES)
 
 
+@pytest.mark.usefixtures("optimised")
 def test_forward_inverts_inverse_dynamics(name, dtype):
     model = mechanism(name, str(dtype))
     q, v, qdd, f_ext = random_state(model)
