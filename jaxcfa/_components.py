@@ -46,7 +46,7 @@ def halves(array: Float[Array, "*n 6"]) -> tuple[Vector, Vector]:
     return components(array[..., :3]), components(array[..., 3:])
 
 
-def unstacked(*parts: Vector) -> Float[Array, "*n k"]:
+def stacked(*parts: Vector) -> Float[Array, "*n k"]:
     """One array of all components."""
     return jnp.stack([c for part in parts for c in (part.x, part.y, part.z)], axis=-1)
 

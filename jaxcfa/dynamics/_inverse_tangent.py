@@ -16,10 +16,9 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
-from .._components import Vector, components, halves, transformed, unstacked
+from .._components import Vector, components, halves, stacked, transformed
 from .._motion import bias_wrench, fictitious_acceleration
 from .._small import matvec, sum_of, transpose
 from .._types import Velocity
@@ -27,7 +26,7 @@ from ..configuration import displacement
 from ..joints import AbstractJoint
 from ..model import Model, MotionSubspace, join_dofs, map_joints, split_dofs
 from ..spatial import rotate
-from ..structured import AbstractSchedule, Sequential
+from ..structured import AbstractSchedule, AncestorMask, Sequential, TreeSchedule
 from ..structured._tree_scan import from_parents
 
 # Up to so many bodies sums are products with a matrix of ones and zeros, not loops over bodies.
@@ -142,7 +141,7 @@ def inverse_dynamics_tangent(
     if not _has_fixed_axes(model):
         own_axes = rotate(transpose(rotation), where.total)
         tau_dot = tau_dot + jax.jvp(lambda q: _torques(model, q, own_axes), (q,), (along.q,))[1]
-    return tau_dot + model.armature * along.qdd, unstacked(total_moment_dot, total_force_dot)
+    return tau_dot + model.armature * along.qdd, stacked(total_moment_dot, total_force_dot)
 
 
 def _has_fixed_axes(model: Model) -> bool:
@@ -151,30 +150,18 @@ def _has_fixed_axes(model: Model) -> bool:
 
 def _sums(model: Model, schedule: AbstractSchedule) -> tuple[Callable[..., list[Vector]], Callable[..., list[Vector]]]:
     """Sums of vectors over the ancestors and over the subtrees of all bodies."""
-    tree = model.topology.schedule
+    if isinstance(schedule, Sequential) and model.nb <= _FEW:
+        schedule = AncestorMask()
 
-    def over_ancestors(x: Array) -> Array:
-        return schedule.ancestor_sum(tree, x.T).T
-
-    def over_subtrees(x: Array) -> Array:
-        return schedule.subtree_sum(tree, x.T).T
-
-    def product(x: Array) -> Array:
-        return jnp.matmul(x, jnp.asarray(tree.ancestor_mask.T, x.dtype), precision=lax.Precision.HIGHEST)
-
-    def transposed_product(x: Array) -> Array:
-        return jnp.matmul(x, jnp.asarray(tree.ancestor_mask, x.dtype), precision=lax.Precision.HIGHEST)
-
-    def of_vectors(function: Callable[[Array], Array]) -> Callable[..., list[Vector]]:
+    def of_vectors(function: Callable[[TreeSchedule, Array], Array]) -> Callable[..., list[Vector]]:
         def sums(*vectors: Vector) -> list[Vector]:
             leaves, treedef = jax.tree.flatten(list(vectors))
-            return jax.tree.unflatten(treedef, list(function(jnp.stack(leaves))))
+            total = function(model.topology.schedule, jnp.stack(leaves, axis=-1))
+            return jax.tree.unflatten(treedef, list(total.T))
 
         return sums
 
-    if isinstance(schedule, Sequential) and model.nb <= _FEW:
-        return of_vectors(product), of_vectors(transposed_product)
-    return of_vectors(over_ancestors), of_vectors(over_subtrees)
+    return of_vectors(schedule.ancestor_sum), of_vectors(schedule.subtree_sum)
 
 
 def _motion(subspace: MotionSubspace, x: Float[Array, "nv"]) -> tuple[Vector, Vector]:
