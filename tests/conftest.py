@@ -2,19 +2,25 @@
 
 import os
 
-import jax
-import jax.numpy as jnp
-import pytest
+# Nearly all time of the tests is XLA's, so programs compile quickly (in a third of the time) and run slowly. XLA reads
+# this once, before the first computation. Programs that run long are compiled by `helpers.optimised` instead, and
+# JAXCFA_OPTIMISED_TESTS=1 in the environment compiles all as users have them.
+QUICK = (
+    "--xla_backend_optimization_level=0",
+    "--xla_llvm_disable_expensive_passes=true",
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
+if os.environ.get("JAXCFA_OPTIMISED_TESTS", "0") == "0":
+    os.environ["XLA_FLAGS"] = " ".join((*QUICK, os.environ.get("XLA_FLAGS", "")))
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import pytest  # noqa: E402
 
 # Laws are tested in double precision; tests of single precision convert their data with the `dtype` fixture.
 jax.config.update("jax_enable_x64", True)
-
-# Programs compile twice as fast, and run slowly. Tests that run long, and what users run as a whole, take the fixture
-# `optimised`. JAX_DISABLE_MOST_OPTIMIZATIONS=0 in the environment has everything optimised.
-QUICK = os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") != "0"
-jax.config.update("jax_disable_most_optimizations", QUICK)
-
-os.environ.setdefault("MPLBACKEND", "Agg")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -22,14 +28,6 @@ def _programs_are_freed():
     """Drops what a file compiled. Thousands of programs in one process run out of memory maps (Linux allows 65530)."""
     yield
     jax.clear_caches()
-
-
-@pytest.fixture
-def optimised():
-    """Programs are compiled as users have them."""
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", QUICK)
 
 
 @pytest.fixture

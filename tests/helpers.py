@@ -1,12 +1,17 @@
 """Comparisons shared by the tests."""
 
-import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-_QUICK_OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+_AS_USERS_HAVE_IT = {
+    "xla_backend_optimization_level": 3,
+    "xla_llvm_disable_expensive_passes": False,
+    "xla_cpu_use_fusion_emitters": True,
+    "xla_cpu_parallel_codegen_split_count": 32,
+}
 _TOLERANCES = {"float32": 1e-4, "float64": 1e-9}
 
 
@@ -15,17 +20,9 @@ def tolerance(dtype) -> float:
     return _TOLERANCES[jnp.dtype(dtype).name]
 
 
-@functools.cache
-def quick_options() -> dict[str, int | bool]:
-    """Options of `jax.jit` with which large programs compile twice as fast, and run slowly; none if not known to XLA.
-
-    For tests that compile much and run it once. What users run is tested with the default options.
-    """
-    try:
-        jax.jit(lambda x: x + 1, compiler_options=_QUICK_OPTIONS)(0)
-    except jax.errors.JaxRuntimeError:
-        return {}
-    return _QUICK_OPTIONS
+def optimised(function: Callable, **options) -> Callable:
+    """`jax.jit` as users have it, for programs that run long; all others are compiled quickly, see `conftest`."""
+    return jax.jit(function, compiler_options=_AS_USERS_HAVE_IT, **options)
 
 
 def cast(tree, dtype):

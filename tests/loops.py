@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxcfa
-from helpers import quick_options
 from jaxcfa import Model, ModelBuilder, Transform
 from jaxcfa.closed_chains import (
     connect,
@@ -238,7 +237,7 @@ _MAKERS = {
 NAMES = tuple(_MAKERS)
 
 
-@functools.partial(jax.jit, compiler_options=quick_options())
+@jax.jit
 def _closed(model: Model, constraints: tuple, guess, v):
     found = project_configuration(model, constraints, guess)
     return found, project_velocity(model, constraints, found.q, v)

@@ -7,7 +7,6 @@ import pinocchio as pin
 from jaxtyping import Array
 
 import jaxcfa
-from helpers import quick_options
 from jaxcfa import Model
 
 QUANTITIES = {
@@ -29,7 +28,7 @@ QUANTITIES = {
 ESSENTIAL = ("rotations", "positions", "mass matrix", "inverse dynamics", "centre of mass")
 
 
-@jax.jit(static_argnames="names", compiler_options=quick_options())
+@jax.jit(static_argnames="names")
 def quantities(names: tuple[str, ...], model: Model, q: Array, v: Array, qdd: Array) -> dict[str, Array]:
     """The named quantities by one program, so that a robot is compiled once. The last body stands for frames."""
     return {name: QUANTITIES[name](model, q, v, qdd) for name in names}

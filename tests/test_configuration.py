@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 import jaxcfa
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
 from mechanisms import mechanism
 
@@ -40,7 +40,7 @@ def setting(dtype: str) -> Setting:
     model = mixed(dtype)
 
     def batched(function):
-        return jax.jit(jax.vmap(functools.partial(function, model)), compiler_options=quick_options())
+        return jax.jit(jax.vmap(functools.partial(function, model)))
 
     draw = batched(jaxcfa.random_configuration)
     q, p = (draw(jax.random.split(jax.random.key(seed), 3)) for seed in (0, 1))
@@ -82,7 +82,7 @@ def test_derivatives_at_zero(dtype):
     def reached(q, v):
         return jaxcfa.difference(s.model, q, jaxcfa.integrate(s.model, q, v))
 
-    @jax.jit(compiler_options=quick_options())
+    @jax.jit
     def derivatives(q, v):
         zero = jnp.zeros_like(v)
         _, forward = jax.jvp(lambda v: reached(q, v), (zero,), (v,))

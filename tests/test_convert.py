@@ -12,7 +12,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import jaxcfa
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa.joints import Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from mechanisms import random_state
 from mujoco_models import compiled, mass_matrix
@@ -116,7 +116,7 @@ def test_same_as_pinocchio(name):
 
 def test_forward_dynamics_is_that_of_pinocchio():
     s = setting()
-    forward = jax.jit(jaxcfa.forward_dynamics, compiler_options=quick_options())
+    forward = jax.jit(jaxcfa.forward_dynamics)
     qdd = forward(s.model, s.q, s.v, s.qdd)
     assert_close(qdd, np.asarray(pinocchio_forward_dynamics(s.pin_model, s.coordinates, s.q, s.v, s.qdd)), 1e-10)
 
@@ -133,7 +133,7 @@ def test_velocities_are_rates_of_configurations():
 def maps(coordinates):
     """There and back for everything, compiled together."""
 
-    @jax.jit(compiler_options=quick_options())
+    @jax.jit
     def run(q, v, matrix):
         c, jacobian = coordinates, matrix[:6]
         return {

@@ -9,7 +9,6 @@ import pytest
 
 import jaxcfa
 
-pytestmark = pytest.mark.usefixtures("optimised")
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from helpers import assert_close, cast, quick_options
+from helpers import assert_close, cast
 from jaxcfa.spatial import rotation_exp
 from mechanisms import mechanism, random_state, random_states
 
@@ -45,7 +45,7 @@ def laws(name: str) -> dict[str, tuple]:
     """Both sides of every law, from one program."""
     model, frame = model_and_frame(name)
 
-    @jax.jit(compiler_options=quick_options())
+    @jax.jit
     def run(q, v, qdd):
         def along(dv):
             return lambda t: jaxcfa.integrate(model, q, dv, t)
@@ -128,8 +128,8 @@ def test_batches_and_single_precision():
         }
 
     states = random_states(model, 3)[:3]
-    batched = jax.jit(jax.vmap(everything, (None, 0, 0, 0)), compiler_options=quick_options())
-    single = jax.jit(everything, compiler_options=quick_options())
+    batched = jax.jit(jax.vmap(everything, (None, 0, 0, 0)))
+    single = jax.jit(everything)
     actual = batched(cast(model, jnp.float32), *cast(states, jnp.float32))
     expected = [single(model, *(x[i] for x in states)) for i in range(3)]
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(actual))

@@ -6,7 +6,7 @@ import pinocchio as pin
 import pytest
 
 import jaxcfa
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa.model import massless_subtrees
 from mechanisms import random_state
 from pinocchio_reference import (
@@ -38,7 +38,7 @@ def check(path, floating_base: bool, names: tuple[str, ...] = tuple(QUANTITIES))
         with pytest.raises(ValueError, match="no inertia"):
             jaxcfa.forward_dynamics(model, q, v, tau)
     else:
-        forward = jax.jit(jaxcfa.forward_dynamics, compiler_options=quick_options())
+        forward = jax.jit(jaxcfa.forward_dynamics)
         # Where the mass matrix is badly conditioned both lose the same digits; compare what it makes of the result.
         accelerations = forward(model, q, v, tau), pinocchio_forward_dynamics(pin_model, coordinates, q, v, tau)
         assert error(accelerations[0], qdd) < 1e-9 or error(accelerations[1], qdd) > 1e-10
@@ -79,7 +79,7 @@ def test_parallel_forward_dynamics(name, method):
     )
     coordinates = jaxcfa.convert.Pinocchio(model, pin_model)
     q, v, tau, _ = random_state(model)
-    forward = jax.jit(lambda *x: jaxcfa.forward_dynamics(model, *x, method=method), compiler_options=quick_options())
+    forward = jax.jit(lambda *x: jaxcfa.forward_dynamics(model, *x, method=method))
     expected = pinocchio_forward_dynamics(pin_model, coordinates, q, v, tau)
     assert error(forward(q, v, tau), expected) < 1e-9
 

@@ -1,7 +1,5 @@
 """Dynamics of mechanisms with loops, against dense linear algebra with Jacobians by differentiation."""
 
-import functools
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,7 +8,7 @@ import pytest
 from jaxtyping import Array
 
 import jaxcfa
-from helpers import assert_close, cast, quick_options
+from helpers import assert_close, cast
 from jaxcfa import ModelBuilder, Transform
 from jaxcfa.closed_chains import (
     AbstractFrameConstraint,
@@ -70,7 +68,7 @@ def reference(model, constraints, q, v):
     return matrix, forces, jax.jacfwd(moved)(jnp.zeros_like(v)), bias
 
 
-@functools.partial(jax.jit, compiler_options=quick_options())
+@jax.jit
 def accelerations(model, constraints, q, v, tau):
     found = constrained_forward_dynamics(model, constraints, q, v, tau)
     numbers = np.array([(getattr(c, "body1", -1), getattr(c, "body2", -1)) for c in constraints])
@@ -78,7 +76,7 @@ def accelerations(model, constraints, q, v, tau):
     return reference(model, constraints, q, v), found, jaxcfa.generalized_forces(model, q, wrenches)
 
 
-@functools.partial(jax.jit, compiler_options=quick_options())
+@jax.jit
 def others(model, constraints, q, v, tau, qdd, before):
     return (
         constrained_forward_dynamics(model, constraints, q, v, tau, solver=Proximal()),
@@ -143,7 +141,7 @@ def test_direct_solver_and_schedules():
     (model, constraints, *_), (q, v, tau) = loop("spatial four-bar")
     f_ext = np.ones((model.nb, 6))
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     def run(q, v, tau, f_ext):
         return [
             constrained_forward_dynamics(model, constraints, q, v, tau, f_ext, *options)
@@ -194,7 +192,7 @@ def test_loop_joints_are_joints(name):
     tree, cut = tree_builder.build(dtype="float64"), builder.build(dtype="float64")
     constraint = loop_joint(cut, "socket", "body", joint)
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     def run(q, v, tau):
         qdd = jaxcfa.forward_dynamics(tree, q, v, tau)
         pose = jaxcfa.frame_pose(tree, q, "body")
@@ -254,7 +252,7 @@ def test_derivatives(name):
         found = constrained_forward_dynamics(heavier, constraints, closed.q, moving, tau * (1 + x[4]))
         return jnp.concatenate([found.qdd, found.multipliers, found.wrenches.reshape(-1), found.joint_forces])
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     def slopes(weights):
         zero, step = jnp.zeros(5), 1e-5 * jnp.eye(5)
         forward = jax.jacfwd(value)(zero)
@@ -279,7 +277,7 @@ def test_derivatives_by_one_argument_at_a_time():
             jnp.sum(impulse(model, constraints, q, v + 1.0, restitution).v ** 2),
         )
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     def slopes(tau, v):
         along = jnp.arange(1.0, 4.0)
         reverse = (
@@ -349,7 +347,7 @@ def test_batches_and_single_precision():
     (model, constraints, *_), (q, v, tau) = loop("four-bar")
     single = cast((model, constraints), np.float32)
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     def run(q, v, tau):
         return jax.vmap(lambda *x: constrained_forward_dynamics(*single, *x))(q, v, tau)
 

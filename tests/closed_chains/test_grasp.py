@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from helpers import assert_close, cast, quick_options
+from helpers import assert_close, cast
 from jaxcfa.closed_chains._delassus import LEAST_NORM, Direct
 from jaxcfa.closed_chains._grasp import GraspSolution, _solve, grasp_forward_dynamics, pose_problem, solve_system
 from jaxcfa.closed_chains._grasp_algorithms import RCCFD1, RCCFD2, RCCFD3
@@ -83,7 +83,7 @@ def make_grasp(kind: str, frame: str, placement: jaxcfa.Transform, rng) -> Grasp
     }[kind]()
 
 
-@functools.partial(jax.jit, static_argnums=4, compiler_options=quick_options())
+@functools.partial(jax.jit, static_argnums=4)
 def equations(model, q, v, f_ext, frame):
     """Of one arm: mass matrix, bias forces, Jacobian, bias acceleration and position of the tip."""
     return (
@@ -171,7 +171,7 @@ def dense(held: Held):
     return np.split(x[:start], ends[:-1]), x[start : start + 6], x[n:].reshape(-1, 6), spins
 
 
-@functools.partial(jax.jit, static_argnames="solver", compiler_options=quick_options())
+@functools.partial(jax.jit, static_argnames="solver")
 def all_algorithms(held: Held, solver=LEAST_NORM) -> list[GraspSolution]:
     """One program, so that what they have in common is compiled once."""
     problem = pose_problem(*held)
@@ -245,7 +245,7 @@ def test_one_arm_is_a_chain_with_the_object(kind):
     held = hold([("seven", "tip", kind)], seed=3)
     model = chain_with_object(held, kind)
     held = held._replace(f_ext=(np.zeros((7, 6)),), wrench=np.zeros(6))
-    found = jax.jit(grasp_forward_dynamics, compiler_options=quick_options())(*held)
+    found = jax.jit(grasp_forward_dynamics)(*held)
     q, v, tau = held.q[0], held.v[0], held.tau[0]
     if kind == "ball":
         turned = jaxcfa.frame_pose(held.arms[0], q, "tip").rotation.T @ held.pose.rotation
@@ -267,7 +267,7 @@ def test_an_object_that_is_held_by_more_than_it_needs():
     """Where loops stay closed, accelerations have derivatives though the matrix is singular."""
     held = hold(PLANAR)
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     def slope(t, qdd, acceleration):
         def value(t):
             return everything(grasp_forward_dynamics(*moved(held, qdd, acceleration, t), algorithm=RCCFD3()))
@@ -307,7 +307,7 @@ def test_batches_and_derivatives():
     rng = np.random.default_rng(1)
     direction = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=np.shape(x))), held)
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     def slopes(step):
         def value(t):
             there = jax.tree.map(lambda x, dx: x + t * dx, parameters, parameters_dot)

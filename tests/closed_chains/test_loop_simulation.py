@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from helpers import assert_close, cast, quick_options
+from helpers import assert_close, cast, optimised
 from jaxcfa import simulation
 from jaxcfa.closed_chains import Projection, constrained_forward_dynamics
 from jaxcfa.simulation import AbstractIntegrator, RungeKutta4, SemiImplicitEuler, State, rollout, step
@@ -48,11 +48,10 @@ def simulate(integrator, stabilization, model, constraints, q, v, dt, steps):
     return jax.lax.fori_loop(0, 100, stretch, start)[1:]
 
 
-simulate_long = jax.jit(simulate, static_argnums=0)
-simulate_short = jax.jit(simulate, static_argnums=0, compiler_options=quick_options())
+simulate_long = optimised(simulate, static_argnums=0)
+simulate_short = jax.jit(simulate, static_argnums=0)
 
 
-@pytest.mark.usefixtures("optimised")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["four-bar", "spatial four-bar", "delta", "bricard"])
 def test_ten_seconds(name):
@@ -108,12 +107,12 @@ def test_derivatives_of_steps_with_projection():
         found = rollout(changed, q, x["speed"] * v, jnp.stack([x["tau"]] * 3), x["dt"], **options)
         return weights @ jnp.concatenate([found.q[-1], found.v[-1]])
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     def both_modes(x, dx):
         value, forward = jax.linearize(final, x)
         return forward(dx), jax.linear_transpose(forward, x)(jnp.ones_like(value))[0]
 
-    evaluate, h = jax.jit(final, compiler_options=quick_options()), 1e-6
+    evaluate, h = jax.jit(final), 1e-6
     for number, name in enumerate(x):
         direction = jax.tree.map(jnp.zeros_like, x) | {name: jax.random.normal(jax.random.key(number), x[name].shape)}
         ends = [evaluate(jax.tree.map(lambda a, b, t=t: a + t * b, x, direction)) for t in (-h, h)]
@@ -135,11 +134,11 @@ def test_projection_after_steps_of_any_integrator_in_batches_and_single_precisio
         found = rollout(model, q, v, jnp.zeros((20, model.nv), q.dtype), 0.005, Explicit(), **options)
         return found, violations(model, constraints, (found.q[-1], found.v[-1]))
 
-    batch = jax.jit(jax.vmap(run, (None, None, None, 0)), compiler_options=quick_options())
+    batch = jax.jit(jax.vmap(run, (None, None, None, 0)))
     single, left = batch(*cast((model, constraints, q, speeds), np.float32))
     assert {x.dtype for x in single} == {np.dtype(np.float32)}
     assert np.all(left < 1e-5)
-    double, left = jax.jit(run, compiler_options=quick_options())(model, constraints, q, speeds[2])
+    double, left = jax.jit(run)(model, constraints, q, speeds[2])
     assert np.all(left < 1e-9)
     assert_close(single.q[2], double.q, 1e-4)
 

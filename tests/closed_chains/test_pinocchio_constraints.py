@@ -1,14 +1,12 @@
 """Constrained forward dynamics of real robots against Pinocchio's proximal solver."""
 
-import functools
-
 import jax
 import numpy as np
 import pinocchio as pin
 import pytest
 
 import jaxcfa
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa.closed_chains import connect, constrained_forward_dynamics, project_velocity, weld
 from robots import urdf_path
 
@@ -30,7 +28,7 @@ CASES = {
 }
 
 
-@functools.partial(jax.jit, compiler_options=quick_options())
+@jax.jit
 def ours(model, constraints, q, v, tau):
     v = project_velocity(model, constraints, q, v)
     return v, constrained_forward_dynamics(model, constraints, q, v, tau)

@@ -10,7 +10,7 @@ import pinocchio as pin
 import pytest
 
 import jaxcfa
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa.structured import Doubling, Sequential
 from mechanisms import mechanism, random_state, random_states
 from robots import urdf_path
@@ -25,10 +25,10 @@ def closed_forms(model, q, v, x, f_ext, schedule=None):
     )
 
 
-compiled = jax.jit(closed_forms, static_argnames="schedule", compiler_options=quick_options())
+compiled = jax.jit(closed_forms, static_argnames="schedule")
 
 
-@functools.partial(jax.jit, static_argnums=0, compiler_options=quick_options())
+@functools.partial(jax.jit, static_argnums=0)
 def by_differentiation(function, model, q, v, x, f_ext):
     def moved(dq, v, x):
         return function(model, jaxcfa.integrate(model, q, dq), v, x, f_ext)
@@ -61,7 +61,7 @@ def test_derivatives_of_the_closed_forms():
         changed = eqx.tree_at(lambda m: m.mass, model, scale * model.mass)
         return sum(jnp.sum(jnp.sin(x)) for x in jaxcfa.forward_dynamics_derivatives(changed, *arguments))
 
-    found = jax.jit(jax.value_and_grad(total), compiler_options=quick_options())
+    found = jax.jit(jax.value_and_grad(total))
     (above, _), (below, _), (_, slope) = (found(1.0 + h) for h in (1e-6, -1e-6, 0.0))
     np.testing.assert_allclose((above - below) / 2e-6, slope, rtol=1e-7)
 
@@ -75,7 +75,7 @@ def test_nothing_that_moves():
 def test_batches_and_single_precision():
     model = mechanism("straight chain", "float32")
     states = random_states(model, 2)
-    found = jax.jit(jax.vmap(lambda *x: closed_forms(model, *x)), compiler_options=quick_options())(*states)
+    found = jax.jit(jax.vmap(lambda *x: closed_forms(model, *x)))(*states)
     double = [compiled(mechanism("straight chain"), *(np.asarray(x[i], float) for x in states)) for i in range(2)]
     for x, *y in zip(jax.tree.leaves(found), *map(jax.tree.leaves, double), strict=True):
         assert x.dtype == np.float32
@@ -87,7 +87,7 @@ def test_second_derivatives():
     model = mechanism("straight chain")
     q, v, qdd, f_ext = random_state(model)
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     def both(q):
         by_form = jax.jvp(lambda q: jaxcfa.inverse_dynamics_derivatives(model, q, v, qdd, f_ext).dq @ v, (q,), (qdd,))
         by_jax = jax.jvp(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa import FactoredFD
 from jaxcfa.structured import Doubling, Sequential
 from mechanisms import mechanism, random_state, random_states
@@ -29,10 +29,10 @@ def all_variants(schedule):
     def run(model, *state):
         return [FactoredFD(variant, schedule).solve_with_wrenches(model, *state) for variant in VARIANTS]
 
-    return jax.jit(run, compiler_options=quick_options())
+    return jax.jit(run)
 
 
-@functools.partial(jax.jit, compiler_options=quick_options())
+@jax.jit
 def expected(model, q, v, tau, f_ext):
     qdd, wrenches = jaxcfa.joint_reactions(model, q, v, tau, f_ext, jaxcfa.ABA())
     return qdd, wrenches, jaxcfa.body_accelerations(model, q, v, qdd)
@@ -55,7 +55,7 @@ def test_accelerations_of_bodies(variant):
     model = mechanism("mixed tree")
     state = random_state(model)
     qdd, _, bodies = expected(model, *state)
-    found = jax.jit(FactoredFD(variant).solve_with_body_accelerations, compiler_options=quick_options())(model, *state)
+    found = jax.jit(FactoredFD(variant).solve_with_body_accelerations)(model, *state)
     assert_close(found, (qdd, bodies), 1e-11)
 
 
@@ -64,7 +64,7 @@ def test_derivatives_batches_and_single_precision():
     model = mechanism("straight chain")
     states = random_states(model, 2)
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     @jax.vmap
     def slopes(q, v, tau, f_ext):
         def value(mass, method):
@@ -91,7 +91,7 @@ def test_programs_do_not_grow():
     assert loop_trips(*accelerate(4096)) < 8 * 12
 
 
-@functools.partial(jax.jit, static_argnums=2, compiler_options=quick_options())
+@functools.partial(jax.jit, static_argnums=2)
 def operational_space(model, q, frames, schedule):
     found = jaxcfa.operational_space_inertia(model, q, frames, schedule)
     dense = jnp.concatenate([jaxcfa.jacobian(model, q, frame) for frame in frames])
@@ -142,7 +142,7 @@ def test_inertia_at_frames_differentiates():
     model = mechanism("humanoid-like")
     q, v, _, _ = random_state(model)
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     def slope(q):
         def value(t):
             moved = jaxcfa.integrate(model, q, t * v)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxcfa
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa.dynamics._inverse import joint_wrenches_of_arrays, newton_euler
 from jaxcfa.structured import AncestorMask, Doubling, Sequential
 from mechanisms import mechanism, random_state
@@ -25,7 +25,7 @@ def directions(arguments, key):
 
 
 def jit(function):
-    return jax.jit(function, compiler_options=quick_options())
+    return jax.jit(function)
 
 
 @jit

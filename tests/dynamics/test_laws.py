@@ -7,18 +7,17 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from helpers import assert_close, quick_options, tolerance
+from helpers import assert_close, optimised, tolerance
 from mechanisms import NAMES, mechanism, random_state, random_states
 
 pytestmark = pytest.mark.parametrize("name", NAMES)
 
 
-@pytest.mark.usefixtures("optimised")
 def test_forward_inverts_inverse_dynamics(name, dtype):
     model = mechanism(name, str(dtype))
     q, v, qdd, f_ext = random_state(model)
     tau = jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext)
-    again = jaxcfa.forward_dynamics(model, q, v, tau, f_ext)
+    again = optimised(jaxcfa.forward_dynamics)(model, q, v, tau, f_ext)
     assert tau.dtype == again.dtype == dtype
     # The error of the accelerations grows with the condition of the mass matrix, which float32 feels.
     condition = np.linalg.cond(np.asarray(jaxcfa.mass_matrix(model, q)))
@@ -130,12 +129,12 @@ def test_derivatives_of_forward_dynamics(name):
         arguments = moved, v + t * direction.qdd, state.qdd + t, state.f_ext + t * direction.f_ext
         return jaxcfa.forward_dynamics(heavier, *arguments)
 
-    @jax.jit(compiler_options=quick_options())
+    @jax.jit
     def both_modes(q, v):
         forward = jax.jvp(lambda t: along(t, q, v), (0.0,), (1.0,))[1]
         return forward, jax.grad(lambda t: along(t, q, v) @ weights)(0.0)
 
-    value, h = jax.jit(along, compiler_options=quick_options()), 1e-4
+    value, h = jax.jit(along), 1e-4
     for q, v in ((state.q, state.v), (jaxcfa.neutral(model), 0 * state.v)):
         forward, reverse = both_modes(q, v)
         # Fourth-order central differences.

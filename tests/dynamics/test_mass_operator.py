@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa.structured import Doubling, Sequential
 from mechanisms import mechanism, random_state
 from program_size import equations, loop_trips
@@ -28,7 +28,7 @@ def operator(name, schedule=None, dtype="float64"):
     return jaxcfa.mass_operator(model, random_state(model).q, schedule)
 
 
-@functools.partial(jax.jit, compiler_options=quick_options())
+@jax.jit
 def everything(operator, x):
     return {
         "mv": operator.mv(x),
@@ -99,7 +99,7 @@ def test_derivatives_of_solutions():
         heavier = eqx.tree_at(lambda m: (m.mass, m.armature), model, replace_fn=lambda x: x * (1 + t))
         return jnp.linalg.solve(jaxcfa.mass_matrix(heavier, jaxcfa.integrate(model, q, t * w)), (1 + t) * b) @ w
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     def slopes(t):
         return jax.grad(value)(t), jax.jvp(value, (t,), (1.0,))[1], jax.jvp(dense, (t,), (1.0,))[1]
 

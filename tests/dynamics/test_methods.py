@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa import ABA, CFA, JSI
 from jaxcfa._defaults import choose_schedule
 from jaxcfa._motion import poses
@@ -46,10 +46,7 @@ PARALLEL = ("CFA by odd-even elimination", "CFA by cyclic reduction", "scanned A
 
 @functools.cache
 def compiled(method):
-    return jax.jit(
-        lambda model, q, v, tau, f_ext: jaxcfa.joint_reactions(model, q, v, tau, f_ext, method),
-        compiler_options=quick_options(),
-    )
+    return jax.jit(lambda model, q, v, tau, f_ext: jaxcfa.joint_reactions(model, q, v, tau, f_ext, method))
 
 
 def reference(model, q, v, tau, f_ext):
@@ -227,7 +224,7 @@ def along(scale, method):
 
 @functools.cache
 def slopes_by_differences(scales):
-    value, h = jax.jit(jax.vmap(lambda s: along(s, ABA())), compiler_options=quick_options()), 1e-4
+    value, h = jax.jit(jax.vmap(lambda s: along(s, ABA()))), 1e-4
     near, far = (value(jnp.array(scales) + k * h) - value(jnp.array(scales) - k * h) for k in (1, 2))
     return (8 * near - far) / (12 * h)
 
@@ -242,7 +239,7 @@ def test_derivatives_and_batches_of_models(method, mode):
             return jax.grad(lambda s: along(s, METHODS[method]))(scale)
         return jax.jvp(lambda s: along(s, METHODS[method]), (scale,), (1.0,))[1]
 
-    found = jax.jit(jax.vmap(slope), compiler_options=quick_options())(jnp.array([1.0, 1.2]))
+    found = jax.jit(jax.vmap(slope))(jnp.array([1.0, 1.2]))
     assert_close(found, slopes_by_differences((1.0, 1.2)), 1e-8)
 
 
@@ -278,7 +275,7 @@ def test_schedules_of_inverse_dynamics_and_kinematics(name, schedule):
     q, v, qdd, f_ext = random_state(model)
     last = model.nb - 1
 
-    @functools.partial(jax.jit, static_argnums=0, compiler_options=quick_options())
+    @functools.partial(jax.jit, static_argnums=0)
     def everything(schedule):
         return (
             jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext, schedule),
@@ -304,7 +301,7 @@ def test_derivatives_of_scanned_inverse_dynamics():
     def value(model, q, v, qdd, f_ext, schedule):
         return jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext, schedule) @ jnp.arange(1.0, 1.0 + model.nv)
 
-    @functools.partial(jax.jit, static_argnums=0, compiler_options=quick_options())
+    @functools.partial(jax.jit, static_argnums=0)
     def gradient(schedule):
         return jax.grad(value, argnums=(0, 1, 2, 3, 4))(model, q, v, qdd, f_ext, schedule)
 

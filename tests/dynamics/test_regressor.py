@@ -8,7 +8,7 @@ import pinocchio as pin
 import pytest
 
 import jaxcfa
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa.dynamics import LogCholesky, inertial_parameters, regressor, with_inertial_parameters
 from jaxcfa.model import inertia_problems
 from jaxcfa.structured import Doubling
@@ -18,14 +18,14 @@ from robots import urdf_path
 MECHANISMS = ("mixed tree", "forest")  # every type of joint, branches, several roots
 
 
-@jax.jit(compiler_options=quick_options())
+@jax.jit
 def regressor_and_torques(model, q, v, qdd):
     """The regressor, and what it multiplies the inertial parameters to."""
     torques = jaxcfa.inverse_dynamics(model, q, v, qdd)
     return regressor(model, q, v, qdd), torques - model.armature * qdd
 
 
-@jax.jit(compiler_options=quick_options())
+@jax.jit
 def parallel_regressor(model, q, v, qdd):
     return regressor(model, q, v, qdd, Doubling())
 
@@ -50,7 +50,7 @@ def test_the_regressor_is_the_derivative_by_the_parameters():
     model = mechanism("mixed tree")
     q, v, qdd, _ = random_state(model)
 
-    @jax.jit(compiler_options=quick_options())
+    @jax.jit
     def derivative(pi):
         return jax.jacfwd(lambda pi: jaxcfa.inverse_dynamics(with_inertial_parameters(model, pi), q, v, qdd))(pi)
 
@@ -81,7 +81,7 @@ def test_pinocchio(name, floating_base):
     coordinates = jaxcfa.convert.Pinocchio(model, pin_model)
     q, v, qdd, _ = random_state(model)
 
-    @jax.jit(compiler_options=quick_options())
+    @jax.jit
     def compute(q, v, qdd):
         arguments = coordinates.q_to(q), coordinates.v_to(q, v), coordinates.qdd_to(q, v, qdd)
         return regressor(model, q, v, qdd), coordinates.velocity_map(q), arguments
@@ -160,7 +160,7 @@ def test_log_cholesky_derivatives():
     """Finite, and each map's is the inverse of the other's, so that no inertia is out of reach."""
     model = mechanism("forest")
 
-    @jax.jit(compiler_options=quick_options())
+    @jax.jit
     @jax.vmap
     def jacobians(pi):
         def there(pi):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa import dynamics
 from jaxcfa.actuation import actuator_forces
 from jaxcfa.io import ModelWarning, load_mjcf
@@ -51,7 +51,7 @@ class Results(NamedTuple):
     acceleration: Array
 
 
-@jax.jit(compiler_options=quick_options())
+@jax.jit
 def compute(model: Model, q, v, control) -> Results:
     frictionless = eqx.tree_at(lambda m: m.friction_loss, model, jnp.zeros(model.nv))
     passive = dynamics.passive_forces(frictionless, q, v)

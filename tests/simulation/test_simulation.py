@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa import simulation
 from jaxcfa.joints import Free, Revolute, Spherical
 from jaxcfa.simulation import RungeKutta4, SemiImplicitEuler, linearize, rollout, step
@@ -48,7 +48,7 @@ def start(model: jaxcfa.Model, speed: float = 1.0):
     return jaxcfa.random_configuration(model, keys[0]), v
 
 
-@functools.partial(jax.jit, static_argnames=("integrator", "observe"), compiler_options=quick_options())
+@functools.partial(jax.jit, static_argnames=("integrator", "observe"))
 def march(integrator, observe, model, q, v, dt, steps):
     """The state after many steps without torques, and how far what is observed has strayed since the start.
 
@@ -141,8 +141,8 @@ def test_gradient_of_500_steps_of_a_long_chain():
         trajectory = rollout(eqx.tree_at(lambda m: m.mass, model, mass), q, v, controls, 1e-3)
         return weights[0] @ trajectory.q[-1] + weights[1] @ trajectory.v[-1] + jnp.mean(trajectory.q**2)
 
-    gradient = jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)), compiler_options=quick_options())(*point)
-    evaluate = jax.jit(loss, compiler_options=quick_options())
+    gradient = jax.jit(jax.grad(loss, argnums=(0, 1, 2, 3)))(*point)
+    evaluate = jax.jit(loss)
     for number, (x, slope) in enumerate(zip(point, gradient, strict=True)):
         direction = jax.random.normal(jax.random.key(number), x.shape)
         sides = [evaluate(*point[:number], x + h * direction, *point[number + 1 :]) for h in (-1e-6, 1e-6)]
@@ -159,7 +159,7 @@ def test_reverse_mode_needs_memory_for_the_square_root_of_the_steps():
         def loss(controls):
             return jnp.sum(rollout(model, q, v, controls, 1e-3, passive_forces=False).q[-1])
 
-        gradient = jax.jit(jax.grad(loss), compiler_options=quick_options())
+        gradient = jax.jit(jax.grad(loss))
         return gradient.lower(jnp.zeros((steps, model.nv))).compile().memory_analysis().temp_size_in_bytes
 
     assert memory(4096) < 6 * memory(256)
@@ -192,7 +192,7 @@ def test_the_segments_change_neither_values_nor_gradients():
         trajectory = rollout(model, q, v, controls, 0.01, checkpoint=checkpoint, passive_forces=False)
         return jnp.sum(trajectory.q**2) + jnp.sum(trajectory.v**2), trajectory
 
-    evaluate = jax.jit(jax.value_and_grad(loss, has_aux=True), static_argnums=1, compiler_options=quick_options())
+    evaluate = jax.jit(jax.value_and_grad(loss, has_aux=True), static_argnums=1)
     assert_close(evaluate(controls, None), evaluate(controls, 7))
 
 
@@ -207,7 +207,7 @@ def test_policies_see_time_and_state_and_are_not_called_beyond_the_end():
         trajectory = rollout(model, q, v, policy, 0.01, steps=5, checkpoint=3)
         return jnp.sum(trajectory.q[-1] ** 2), trajectory
 
-    (_, trajectory), slope = jax.jit(jax.value_and_grad(loss, has_aux=True), compiler_options=quick_options())(2.0)
+    (_, trajectory), slope = jax.jit(jax.value_and_grad(loss, has_aux=True))(2.0)
     root = np.sqrt(0.0401 - trajectory.t[:-1, None])
     assert_close(trajectory.tau, -2 * trajectory.q[:-1] - 0.1 * trajectory.v[:-1] + root)
     assert np.isfinite(slope)
@@ -267,13 +267,11 @@ def test_linearization_equals_finite_differences_of_steps(integrator):
     """Quaternions count three times."""
     model = jaxcfa.chain(2, Spherical(), length=0.5, damping=0.1)
     (q, v), tau, dt = start(model, 3.0), jnp.ones(6), 0.02
-    a, b = jax.jit(lambda q, v, tau: linearize(model, q, v, tau, dt, integrator), compiler_options=quick_options())(
-        q, v, tau
-    )
+    a, b = jax.jit(lambda q, v, tau: linearize(model, q, v, tau, dt, integrator))(q, v, tau)
     assert a.shape == (12, 12)
     assert b.shape == (12, 6)
 
-    @functools.partial(jax.jit, compiler_options=quick_options())
+    @jax.jit
     @jax.vmap
     def displaced(x):
         dq, dv, dtau = jnp.split(x, 3)

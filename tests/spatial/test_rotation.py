@@ -10,7 +10,7 @@ import pytest
 from jaxtyping import Array
 from scipy.spatial.transform import Rotation
 
-from helpers import assert_close, quick_options
+from helpers import assert_close
 from jaxcfa.spatial import (
     axis_angle_to_matrix,
     matrix_to_quaternion,
@@ -85,7 +85,7 @@ def all_samples(dtype: str) -> Samples:
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)
     x = jnp.asarray((np.append(ANGLES, AT_PI)[:, None, None] * axes).reshape(-1, 3), dtype)
     d = jax.random.normal(jax.random.key(0), x.shape, x.dtype)
-    run = jax.jit(jax.vmap(lambda x, d: (*series(x, d), transposed(x))), compiler_options=quick_options())
+    run = jax.jit(jax.vmap(lambda x, d: (*series(x, d), transposed(x))))
     return Samples(*jax.tree.map(np.array, (x, d, *run(x, d))))
 
 
