@@ -31,6 +31,7 @@ from .dynamics import (
     JSI as JSI,
     AbstractForwardDynamics as AbstractForwardDynamics,
     FactoredFD as FactoredFD,
+    Loads as Loads,
     LogCholesky as LogCholesky,
     MassOperator as MassOperator,
     OperationalSpace as OperationalSpace,
@@ -72,6 +73,7 @@ from .model import (
     chain as chain,
     random_tree as random_tree,
 )
+from .motion import BodyMotions as BodyMotions, body_motions as body_motions
 from .simulation import (
     RungeKutta4 as RungeKutta4,
     SemiImplicitEuler as SemiImplicitEuler,

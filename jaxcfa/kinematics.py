@@ -1,7 +1,8 @@
 """Poses, velocities, accelerations and Jacobians of bodies and frames.
 
 Every function takes a `schedule`, `Sequential()` or one that is parallel along the mechanism such as `Doubling()`; if
-it is not given, `default_schedule` chooses.
+it is not given, `default_schedule` chooses. And every function takes `motions`, `body_motions` of the same state, if
+these are known already.
 """
 
 import jax
@@ -9,37 +10,51 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ._arguments import as_arrays
-from ._defaults import choose_schedule
 from ._jacobians import point_jacobian, supporting_dofs
-from ._motion import BodyMotion, sweep_motions
-from ._motion_scan import poses_by, scan_accelerations, scan_motions, scan_wrenches, velocities_by
 from ._small import cross, matvec
 from ._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
-from .model import Model, pad_dofs, split_dofs
-from .spatial import Transform, pack
-from .structured import AbstractSchedule, Sequential
+from .model import Model, join_bodies, split_bodies
+from .motion import (
+    BodyMotions,
+    carried_motions,
+    joint_motions,
+    joint_torques,
+    motions_at,
+    schedule_for,
+    total_forces,
+)
+from .spatial import Force, Motion, Transform, pack
+from .structured import AbstractSchedule
 
 # A traced number, so that one compiled function serves all bodies and frames.
 BodyNumber = int | Int[Array, ""]
 
 
-def forward_kinematics(model: Model, q: ConfigurationLike, schedule: AbstractSchedule | None = None) -> Transform:
+def forward_kinematics(
+    model: Model, q: ConfigurationLike, schedule: AbstractSchedule | None = None, motions: BodyMotions | None = None
+) -> Transform:
     """Poses of all bodies in the world.
 
     **Arguments:** `q` (nq,) [rad, m]. **Returns:** a `Transform` with leading axis nb.
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    return _forward_kinematics(model, *as_arrays(model, q=q), choose_schedule(model, schedule))
+    return _forward_kinematics(model, *as_arrays(model, q=q), schedule_for(model, schedule, motions), motions)
 
 
 @jax.jit
-def _forward_kinematics(model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule) -> Transform:
-    return poses_by(schedule, model, q).pose
+def _forward_kinematics(
+    model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, motions: BodyMotions | None
+) -> Transform:
+    return motions_at(model, q, None, schedule, motions).poses
 
 
 def frame_pose(
-    model: Model, q: ConfigurationLike, frame_or_body: str | int, schedule: AbstractSchedule | None = None
+    model: Model,
+    q: ConfigurationLike,
+    frame_or_body: str | int,
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
 ) -> Transform:
     """Pose of a frame or body in the world.
 
@@ -49,35 +64,49 @@ def frame_pose(
     """
     (q,) = as_arrays(model, q=q)
     body, placement = model.locate(frame_or_body)
-    return _frame_pose(model, q, body, placement, choose_schedule(model, schedule))
+    return _frame_pose(model, q, body, placement, schedule_for(model, schedule, motions), motions)
 
 
 @jax.jit
 def _frame_pose(
-    model: Model, q: Float[Array, "nq"], body: BodyNumber, placement: Transform, schedule: AbstractSchedule
+    model: Model,
+    q: Float[Array, "nq"],
+    body: BodyNumber,
+    placement: Transform,
+    schedule: AbstractSchedule,
+    motions: BodyMotions | None,
 ) -> Transform:
-    return _pose_of(poses_by(schedule, model, q).pose, body) @ placement
+    return _pose_of(motions_at(model, q, None, schedule, motions).poses, body) @ placement
 
 
 def body_velocities(
-    model: Model, q: ConfigurationLike, v: VelocityLike, schedule: AbstractSchedule | None = None
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
 ) -> Float[Array, "nb 6"]:
     """Velocities of all bodies: `[angular velocity; velocity of the body's origin]` in world axes [rad/s, m/s].
 
     **Arguments:** `q` (nq,), `v` (nv,). **Raises:** `ValueError` for a wrong shape.
     """
-    return _body_velocities(model, *as_arrays(model, q=q, v=v), choose_schedule(model, schedule))
+    return _body_velocities(model, *as_arrays(model, q=q, v=v), schedule_for(model, schedule, motions), motions)
 
 
 @jax.jit
 def _body_velocities(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule, motions: BodyMotions | None
 ) -> Float[Array, "nb 6"]:
-    return velocities_by(schedule, model, poses_by(schedule, model, q), v)
+    return motions_at(model, q, v, schedule, motions).velocities
 
 
 def body_accelerations(
-    model: Model, q: ConfigurationLike, v: VelocityLike, qdd: VelocityLike, schedule: AbstractSchedule | None = None
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    qdd: VelocityLike,
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
 ) -> Float[Array, "nb 6"]:
     """Accelerations of all bodies: `[angular acceleration; acceleration of the body's origin]` in world axes.
 
@@ -86,35 +115,35 @@ def body_accelerations(
 
     **Arguments:** `q` (nq,), `v` (nv,), `qdd` (nv,). **Raises:** `ValueError` for a wrong shape.
     """
-    return _body_accelerations(model, *as_arrays(model, q=q, v=v, qdd=qdd), choose_schedule(model, schedule))
+    return _body_accelerations(
+        model, *as_arrays(model, q=q, v=v, qdd=qdd), schedule_for(model, schedule, motions), motions
+    )
 
 
 @jax.jit
 def _body_accelerations(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], qdd: Float[Array, "nv"], schedule: AbstractSchedule
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    qdd: Float[Array, "nv"],
+    schedule: AbstractSchedule,
+    motions: BodyMotions | None,
 ) -> Float[Array, "nb 6"]:
-    return _accelerations(model, q, v, qdd, schedule)[0]
+    return _accelerations(motions_at(model, q, v, schedule, motions), qdd)
 
 
-def _accelerations(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], qdd: Float[Array, "nv"], schedule: AbstractSchedule
-) -> tuple[Float[Array, "nb 6"], Float[Array, "nb 3 3"], Float[Array, "nb 3"]]:
-    """Accelerations, rotations and angular velocities of all bodies."""
-
-    def visit(parent: Array, motion: BodyMotion, qdd: Array):
-        acceleration = motion.acceleration(parent, qdd)
-        return acceleration, (acceleration, motion.rotation, motion.angular)
-
-    base = jnp.zeros(6, q.dtype)
-    if isinstance(schedule, Sequential):
-        segments = sweep_motions(model, q, v, visit, base, split_dofs(model, qdd))
-        return jax.tree.map(lambda *x: jnp.concatenate(x), *segments)
-    motion = scan_motions(model, q, v, schedule)
-    return scan_accelerations(model, motion, pad_dofs(model, qdd), base, schedule), motion.rotation, motion.angular
+def _accelerations(motions: BodyMotions, qdd: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
+    relative = [link.bias + own for link, own in zip(motions.links, joint_motions(motions, qdd), strict=True)]
+    found = carried_motions(motions, relative, Motion.zero(qdd.dtype))
+    return join_bodies(motions.topology, [acceleration.array() for acceleration in found])
 
 
 def jacobian(
-    model: Model, q: ConfigurationLike, frame_or_body: str | int, schedule: AbstractSchedule | None = None
+    model: Model,
+    q: ConfigurationLike,
+    frame_or_body: str | int,
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
 ) -> Float[Array, "6 nv"]:
     """Jacobian of a frame or body: `J v = [angular velocity; velocity of the frame's origin]` in world axes.
 
@@ -125,7 +154,13 @@ def jacobian(
     (q,) = as_arrays(model, q=q)
     body, placement = model.locate(frame_or_body)
     return _jacobian(
-        model, q, body, placement, jnp.asarray(supporting_dofs(model, body)), choose_schedule(model, schedule)
+        model,
+        q,
+        body,
+        placement,
+        jnp.asarray(supporting_dofs(model, body)),
+        schedule_for(model, schedule, motions),
+        motions,
     )
 
 
@@ -137,10 +172,12 @@ def _jacobian(
     placement: Transform,
     support: Bool[Array, "nv"],
     schedule: AbstractSchedule,
+    motions: BodyMotions | None,
 ) -> Float[Array, "6 nv"]:
-    where = poses_by(schedule, model, q)
-    point = _pose_of(where.pose, body).apply(placement.translation)
-    return point_jacobian(model, where.subspace.columns(), where.pose.translation, point, support)
+    motions = motions_at(model, q, None, schedule, motions)
+    pose = Transform(motions.poses.rotation, motions.origins)
+    point = _pose_of(pose, body).apply(placement.translation)
+    return point_jacobian(model, motions.subspace_columns, motions.origins, point, support)
 
 
 def jacobian_dot_v(
@@ -149,6 +186,7 @@ def jacobian_dot_v(
     v: VelocityLike,
     frame_or_body: str | int,
     schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
 ) -> Float[Array, "6"]:
     """`(dJ/dt) v` of `jacobian`: the classical acceleration of the frame at zero joint acceleration.
 
@@ -158,7 +196,7 @@ def jacobian_dot_v(
     """
     q, v = as_arrays(model, q=q, v=v)
     body, placement = model.locate(frame_or_body)
-    return _jacobian_dot_v(model, q, v, body, placement, choose_schedule(model, schedule))
+    return _jacobian_dot_v(model, q, v, body, placement, schedule_for(model, schedule, motions), motions)
 
 
 @jax.jit
@@ -169,8 +207,10 @@ def _jacobian_dot_v(
     body: BodyNumber,
     placement: Transform,
     schedule: AbstractSchedule,
+    motions: BodyMotions | None,
 ) -> Float[Array, "6"]:
-    everywhere = _accelerations(model, q, v, jnp.zeros_like(v), schedule)
+    motions = motions_at(model, q, v, schedule, motions)
+    everywhere = _accelerations(motions, jnp.zeros_like(v)), motions.poses.rotation, motions.velocities[:, :3]
     acceleration, rotation, angular = (_row(x, body) for x in everywhere)
     lever = matvec(rotation, placement.translation)
     alpha, origin = acceleration[:3], acceleration[3:]
@@ -178,7 +218,11 @@ def _jacobian_dot_v(
 
 
 def generalized_forces(
-    model: Model, q: ConfigurationLike, wrenches: BodyForcesLike, schedule: AbstractSchedule | None = None
+    model: Model,
+    q: ConfigurationLike,
+    wrenches: BodyForcesLike,
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
 ) -> Velocity:
     """Joint torques and forces equivalent to wrenches on the bodies: `sum of J_i^T w_i`, the transpose of `J v`.
 
@@ -189,15 +233,20 @@ def generalized_forces(
     **Returns:** (nv,) [N m, N]. **Raises:** `ValueError` for a wrong shape.
     """
     q, wrenches = as_arrays(model, q=q, wrenches=wrenches)
-    return _generalized_forces(model, q, wrenches, choose_schedule(model, schedule))
+    return _generalized_forces(model, q, wrenches, schedule_for(model, schedule, motions), motions)
 
 
 @jax.jit
 def _generalized_forces(
-    model: Model, q: Float[Array, "nq"], wrenches: Float[Array, "nb 6"], schedule: AbstractSchedule
+    model: Model,
+    q: Float[Array, "nq"],
+    wrenches: Float[Array, "nb 6"],
+    schedule: AbstractSchedule,
+    motions: BodyMotions | None,
 ) -> Velocity:
-    where = poses_by(schedule, model, q)
-    return where.subspace.transpose_mv(scan_wrenches(model, where.offset, wrenches, schedule))
+    motions = motions_at(model, q, None, schedule, motions)
+    own = [Force.of(wrench) for wrench in split_bodies(model.topology, wrenches)]
+    return joint_torques(motions, total_forces(motions, own))
 
 
 def _row(x: Float[Array, "nb *rest"], body: BodyNumber) -> Float[Array, "*rest"]:

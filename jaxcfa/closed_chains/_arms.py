@@ -6,7 +6,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._defaults import default_schedule
-from .._motion_scan import scan_velocities
 from .._small import cross, matvec, transpose
 from ..dynamics._factors import (
     Factors,
@@ -18,6 +17,7 @@ from ..dynamics._factors import (
     smooth_outward,
 )
 from ..model import Model, pad_dofs
+from ..motion import motions_at
 from ..spatial import pack, shift_force, shift_motion
 from ..structured import ldl_solve
 
@@ -75,12 +75,12 @@ def prepare_arm(
 ) -> Arm:
     """An arm in a state, with the contact at a point of its body `tip`, in body axes."""
     schedule = default_schedule(model)
-    factors = factorise(model, q, v, schedule, by_scan=False)
+    motions = motions_at(model, q, v, schedule)
+    factors = factorise(model, motions, by_scan=False)
     bodies, motion = factors.bodies, factors.bodies.motion
-    torques, speeds = pad_dofs(model, tau), pad_dofs(model, v)
+    torques = pad_dofs(model.topology, tau)
     drift = drift_accelerations(model, schedule, bodies)
     wrenches = drift_wrenches(model, schedule, bodies, drift, f_ext)
-    velocities = scan_velocities(model, motion.offset, matvec(motion.subspace, speeds), schedule)
     lever, spin = matvec(motion.rotation[tip], contact), motion.angular[tip]
     still = jnp.zeros_like(torques)
     influence = -jax.vmap(lambda wrench: _filter(factors, tip, lever, still, wrench))(jnp.eye(6, dtype=q.dtype))
@@ -89,8 +89,8 @@ def prepare_arm(
         factors=factors,
         torques=torques - matvec(transpose(motion.subspace), wrenches),
         lever=lever,
-        point=schedule.ancestor_sum(model.topology.schedule, motion.offset)[tip] + lever,
-        velocity=shift_motion(velocities[tip], lever),
+        point=motions.poses.translation[tip] + lever,
+        velocity=shift_motion(motions.velocities[tip], lever),
         bias=shift_motion(drift[tip], lever) + centripetal(spin, lever),
         influence=influence,
     )

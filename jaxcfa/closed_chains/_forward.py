@@ -9,8 +9,9 @@ from jaxtyping import Array, Float, Int
 
 from .._arguments import is_concrete
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
-from ..dynamics._inverse import inverse_dynamics_of_arrays
+from ..dynamics._inverse import inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
+from ..motion import motions_at
 from ..structured import AbstractSchedule
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
@@ -114,7 +115,7 @@ def _solution(
 @jax.custom_jvp
 def _solve(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[tuple, Array, System]:
     """What a solution holds, its status, and the equations that it solves; the last two have no derivatives."""
-    where = geometry(model, constraints, plan.schedule, q, v)
+    where = geometry(model, constraints, motions_at(model, q, v, plan.schedule))
     system = assemble(model, plan, where)
     motion = motion_of_constraints(model, constraints, where.bodies, q, v, jnp.zeros_like(v))
     demanded = -motion.acceleration - stabilising(stabilization, motion)
@@ -137,7 +138,7 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     u = lax.stop_gradient(system.mobility @ system.delassus.solve(multipliers))
 
     where, where_dot = jax.jvp(
-        lambda m, c, q, v: geometry(m, c, plan.schedule, q, v),
+        lambda m, c, q, v: geometry(m, c, motions_at(m, q, v, plan.schedule)),
         (model, constraints, q, v),
         (model_dot, constraints_dot, q_dot, v_dot),
     )
@@ -148,7 +149,7 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     )
     _, stabilising_dot = jax.jvp(stabilising, (stabilization, motion), (stabilization_dot, motion_dot))
     _, needed_dot = jax.jvp(
-        lambda m, q, v, f_ext: inverse_dynamics_of_arrays(m, q, v, qdd, f_ext, plan.schedule),
+        lambda m, q, v, f_ext: inverse_dynamics_of_motions(m, motions_at(m, q, v, plan.schedule), qdd, f_ext),
         (model, q, v, f_ext),
         (model_dot, q_dot, v_dot, f_ext_dot),
     )

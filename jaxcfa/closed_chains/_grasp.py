@@ -139,7 +139,7 @@ def solve_system(algorithm: AbstractGraspAlgorithm, problem: GraspProblem, syste
     back = np.argsort(system.order)
     gravity = problem.arms[0].gravity
     return GraspSolution(
-        tuple(unpad_dofs(model, rows[i]) for model, i in zip(problem.arms, back, strict=True)),
+        tuple(unpad_dofs(model.topology, rows[i]) for model, i in zip(problem.arms, back, strict=True)),
         acceleration + pack(jnp.zeros_like(gravity), gravity),
         wrenches[back],
         tuple(spins[i] for i in back),

@@ -22,8 +22,8 @@ from jax import lax
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
-from .._motion import bias_wrench
 from .._small import cross, matmul, matvec, symmetrise, transpose
+from ..dynamics._factors import bias_wrench
 from ..model import Model
 from ..spatial import Inertia, Transform, inverse_inertia, pack, shift_force, shift_motion
 from ..structured import spd_inverse

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 from .._arguments import is_concrete
 from .._types import ConfigurationLike, VelocityLike
 from ..model import AbstractConstraint, Model
+from ..motion import motions_at
 from ..structured import AbstractSchedule
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
@@ -67,7 +68,7 @@ def _impulse(
     v: Float[Array, "nv"],
     restitution: Float[Array, ""],
 ) -> tuple[Impact, Array]:
-    where = geometry(model, constraints, plan.schedule, q, v)
+    where = geometry(model, constraints, motions_at(model, q, v, plan.schedule))
     system = assemble(model, plan, where)
     demanded = -(1 + restitution) * (where.jacobian @ v)
     change, multipliers = solve_implicitly(model, plan, system, where, jnp.zeros_like(v), demanded)

@@ -12,6 +12,7 @@ from .._defaults import choose_schedule
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._factors import mass_product
 from ..model import AbstractConstraint, Model
+from ..motion import motions_at
 from ..structured import AbstractSchedule
 from ._checks import prepared
 from ._relations import Constraints, constraint_wrenches
@@ -73,7 +74,7 @@ def _torques(
     qdd: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
 ) -> ConstrainedTorques:
-    where = geometry(model, constraints, schedule, q, v)
+    where = geometry(model, constraints, motions_at(model, q, v, schedule))
     needed = bias_torques(model, schedule, where, f_ext) + mass_product(model, schedule, where.links, qdd)
     forces = where.jacobian.T
     # Multipliers for joints without actuators; what these leave open makes the torques small.

@@ -12,6 +12,7 @@ from .._arguments import is_concrete
 from .._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
+from ..motion import motions_at
 from ..structured import AbstractSchedule
 from ._checks import prepared, row_labels
 from ._delassus import LEAST_NORM, Direct
@@ -233,5 +234,5 @@ def _at_rest(
 ) -> tuple[Geometry, Float[Array, "k"]]:
     """The geometry, and by how much the loops are open."""
     still = jnp.zeros(model.nv, q.dtype)
-    where = geometry(model, constraints, plan.schedule, q, still)
+    where = geometry(model, constraints, motions_at(model, q, still, plan.schedule))
     return where, motion_of_constraints(model, constraints, where.bodies, q, still, still).residual

@@ -27,13 +27,14 @@ class Bodies(eqx.Module):
     """All bodies in a state.
 
     **Fields:** `pose`, `velocity` and (classical) `acceleration` of the bodies in the world; `columns` of the joints'
-    motion subspaces, world axes about the bodies' origins.
+    motion subspaces, world axes about the bodies' origins; these `origins` relative to the roots of the trees.
     """
 
     pose: Transform
     velocity: Float[Array, "nb 6"]
     acceleration: Float[Array, "nb 6"]
     columns: Float[Array, "nv 6"]
+    origins: Float[Array, "nb 3"]
 
 
 class Motion(eqx.Module):
@@ -114,7 +115,7 @@ def jacobian_of_constraints(
         if isinstance(group.stacked, AbstractFrameConstraint):
             slopes = _slopes(group, bodies)
             both = [
-                point_jacobians(model, bodies.columns, bodies.pose.translation, _row(bodies.pose, x).translation, x)
+                point_jacobians(model, bodies.columns, bodies.origins, _rows(bodies.origins, x), x)
                 for x in (group.first, group.second)
             ]
             jacobians.append(sum_of(map(matmul, slopes, both)))
@@ -244,11 +245,13 @@ def _row(pose: Transform, numbers: np.ndarray) -> Transform:
     return jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]])[numbers], pose, world)
 
 
-def _pair(bodies: Bodies, numbers: np.ndarray) -> _Pair:
-    def row(x: Array) -> Array:
-        return jnp.concatenate([x, jnp.zeros((1, 6), x.dtype)])[numbers]
+def _rows(x: Float[Array, "nb k"], numbers: np.ndarray) -> Float[Array, "m k"]:
+    """Of bodies, zero for the world."""
+    return jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])[numbers]
 
-    return _Pair(_row(bodies.pose, numbers), row(bodies.velocity), row(bodies.acceleration))
+
+def _pair(bodies: Bodies, numbers: np.ndarray) -> _Pair:
+    return _Pair(_row(bodies.pose, numbers), _rows(bodies.velocity, numbers), _rows(bodies.acceleration, numbers))
 
 
 def _joint_motion(model: Model, q: Array, v: Array, qdd: Array, joints: np.ndarray) -> Float[Array, "m 3"]:

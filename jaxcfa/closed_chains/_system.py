@@ -10,15 +10,14 @@ from jaxtyping import Array, Float
 
 from .._arguments import is_concrete
 from .._defaults import choose_schedule
-from .._motion import fictitious_acceleration
-from .._motion_scan import scan_accelerations, scan_velocities
 from .._small import matvec, transpose
 from ..dynamics._articulated_joints import Links, eliminate_by_scan, eliminate_by_sweep, links
 from ..dynamics._factors import Factors, drift_wrenches, mass_product
 from ..dynamics._mass_operator import MassOperator
 from ..dynamics._suitability import joints_without_inertia, refuse_massless_subtrees
-from ..model import Model, pad_dofs, unpad_dofs
-from ..spatial import Transform
+from ..model import Model, join_bodies, unpad_dofs
+from ..motion import BodyMotions, carried_motions, fictitious_acceleration
+from ..spatial import Motion
 from ..structured import AbstractSchedule, Sequential
 from ._delassus import AbstractConstraintSolver, AbstractDelassus
 from ._relations import Bodies, Constraints, jacobian_of_constraints
@@ -92,18 +91,12 @@ class Geometry(eqx.Module):
     reach: Float[Array, "k"]
 
 
-def geometry(
-    model: Model, constraints: Constraints, schedule: AbstractSchedule, q: Float[Array, "nq"], v: Float[Array, "nv"]
-) -> Geometry:
+def geometry(model: Model, constraints: Constraints, motions: BodyMotions) -> Geometry:
     """The geometry in a state."""
-    found = links(model, q, v, schedule)
-    motion = found.motion
-    velocity = scan_velocities(model, motion.offset, matvec(motion.subspace, pad_dofs(model, v)), schedule)
-    still = jnp.zeros_like(motion.subspace[:, 0])
-    acceleration = scan_accelerations(model, motion, still, jnp.zeros(6, q.dtype), schedule)
-    pose = Transform(motion.rotation, schedule.ancestor_sum(model.topology.schedule, motion.offset))
-    bodies = Bodies(pose, velocity, acceleration, unpad_dofs(model, transpose(motion.subspace)))
-    return Geometry(found, bodies, *jacobian_of_constraints(model, constraints, bodies, q))
+    still = carried_motions(motions, [link.bias for link in motions.links], Motion.zero(motions.q.dtype))
+    accelerations = join_bodies(model.topology, [acceleration.array() for acceleration in still])
+    bodies = Bodies(motions.poses, motions.velocities, accelerations, motions.subspace_columns, motions.origins)
+    return Geometry(links(model, motions), bodies, *jacobian_of_constraints(model, constraints, bodies, motions.q))
 
 
 def bias_torques(
@@ -112,7 +105,7 @@ def bias_torques(
     """`bias_forces` from the geometry."""
     drift = where.bodies.acceleration + fictitious_acceleration(model).astype(f_ext.dtype)
     total = drift_wrenches(model, schedule, where.links, drift, f_ext)
-    return unpad_dofs(model, matvec(transpose(where.links.motion.subspace), total))
+    return unpad_dofs(model.topology, matvec(transpose(where.links.motion.subspace), total))
 
 
 def assemble(model: Model, plan: Plan, where: Geometry) -> System:
@@ -156,6 +149,6 @@ def solve_implicitly(
 
 def _compliance(factors: Factors, size: Float[Array, "k nv"]) -> Float[Array, "k"]:
     """The diagonal of Delassus' matrix if no directions were perpendicular; one for constraints of what cannot move."""
-    pivots = unpad_dofs(factors.model, factors.joints.pivot.pivots)
+    pivots = unpad_dofs(factors.model.topology, factors.joints.pivot.pivots)
     compliance = jnp.sum(size**2 / pivots, axis=1)
     return jnp.where(compliance > 0, compliance, 1)

@@ -27,7 +27,11 @@ from ._joint_space_inertia import JSI as JSI
 from ._log_cholesky import LogCholesky as LogCholesky
 from ._mass_matrix import crba as crba, mass_matrix as mass_matrix
 from ._mass_operator import MassOperator as MassOperator, mass_operator as mass_operator
-from ._method import AbstractForwardDynamics as AbstractForwardDynamics, AbstractMassSolver as AbstractMassSolver
+from ._method import (
+    AbstractForwardDynamics as AbstractForwardDynamics,
+    AbstractMassSolver as AbstractMassSolver,
+    Loads as Loads,
+)
 from ._operational_space import (
     OperationalSpace as OperationalSpace,
     operational_space_inertia as operational_space_inertia,

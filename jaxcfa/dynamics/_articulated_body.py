@@ -5,16 +5,16 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._motion import BodyMotion, bias_wrench, fictitious_acceleration, split_bodies, sweep_motions
-from .._small import matmul, matvec, transpose
+from .._small import matmul, transpose
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
-from ..model import Model, join_dofs, split_dofs
-from ..spatial import Inertia, shift_force, shift_force_columns, shift_motion
+from ..model import Model, join_dofs, split_bodies, split_dofs
+from ..motion import BodyMotions, Link, resting_world
+from ..spatial import ArticulatedInertia, Force, Motion, Vector, shift_force_columns
 from ..structured import LDL, AbstractSchedule, Doubling, Sequential, ldl_solve
-from ..structured._tree_sweep import sweep_inward, sweep_outward
+from ..structured._tree_sweep import inward, outward
 from ._articulated_body_scan import solve_by_scans, wrenches_by_scans
-from ._joint_elimination import eliminate_joint, shift_inertia
-from ._method import AbstractForwardDynamics, AbstractMassSolver, solve_forward_dynamics
+from ._joint_elimination import eliminate
+from ._method import AbstractForwardDynamics, AbstractMassSolver, Loads, solve_forward_dynamics
 from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees
 
 _SCHEDULES = ("sequential", "hybrid", "scan")
@@ -42,41 +42,22 @@ class ABA(AbstractForwardDynamics):
             names = ", ".join(map(repr, _SCHEDULES))
             raise ValueError(f"schedule must be one of {names}, got {self.schedule!r}.")
 
-    def solve(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
-    ) -> Velocity:
-        return self.solve_and_factor(model, q, v, tau, f_ext)[0]
+    def solve(self, model: Model, motions: BodyMotions, loads: Loads) -> Velocity:
+        return self.solve_and_factor(model, motions, loads)[0]
 
-    def solve_and_factor(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
-    ) -> tuple[Velocity, AbstractMassSolver]:
+    def solve_and_factor(self, model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, AbstractMassSolver]:
         if self.schedule == "sequential":
-            return _sequential(model, q, v, tau, f_ext)
-        return solve_by_scans(model, q, v, tau, f_ext, by_scan=self.schedule == "scan")
+            return _sequential(model, motions, loads)
+        return solve_by_scans(model, motions, loads, by_scan=self.schedule == "scan")
 
     def solve_with_wrenches(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
+        self, model: Model, motions: BodyMotions, loads: Loads
     ) -> tuple[Velocity, Float[Array, "nb 6"]]:
         if self.schedule == "sequential":
-            return super().solve_with_wrenches(model, q, v, tau, f_ext)
-        return wrenches_by_scans(model, q, v, tau, f_ext, by_scan=self.schedule == "scan")
+            return super().solve_with_wrenches(model, motions, loads)
+        return wrenches_by_scans(model, motions, loads, by_scan=self.schedule == "scan")
 
-    def inverse_schedule(self) -> AbstractSchedule:
+    def motion_schedule(self) -> AbstractSchedule:
         return Sequential() if self.schedule == "sequential" else Doubling()
 
     def refuse(self, model: Model) -> None:
@@ -93,12 +74,12 @@ def aba(
 
 
 class _Joint(eqx.Module):
-    """What solutions with the mass matrix need of a joint; leading axes are bodies of a segment."""
+    """What solutions with the mass matrix need of a joint; of bodies of a segment, by components."""
 
-    offset: Float[Array, "*n 3"]
-    subspace: Float[Array, "*n 6 d"]
+    offset: Vector
+    subspace: Motion
     pivot: LDL
-    gain: Float[Array, "*n d 6"]
+    gain: Force
 
 
 class _Eliminated(AbstractMassSolver):
@@ -107,75 +88,74 @@ class _Eliminated(AbstractMassSolver):
     joints: list[_Joint]
 
     def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
-        schedule, zero = model.topology.schedule, jnp.zeros(6, b.dtype)
+        tree = model.topology.schedule
 
-        def inward(children: Array, x: tuple[_Joint, Array]):
+        def step_inward(children: Force, x: tuple[_Joint, Array]):
             joint, b = x
-            left = b - matvec(transpose(joint.subspace), children)
-            message = shift_force(children + matvec(transpose(joint.gain), left), joint.offset)
-            return message, ldl_solve(joint.pivot, left)
+            left = b - joint.subspace.dot(children)
+            return (children + joint.gain.combined(left)).carried(joint.offset), ldl_solve(joint.pivot, left)
 
-        def outward(parent: Array, x: tuple[_Joint, Array]):
+        def step_outward(parent: Motion, x: tuple[_Joint, Array]):
             joint, free = x
-            carried = shift_motion(parent, joint.offset)
-            found = free - matvec(joint.gain, carried)
-            return carried + matvec(joint.subspace, found), found
+            carried = parent.at(joint.offset)
+            found = free - carried.dot(joint.gain)
+            return carried + joint.subspace.combined(found), found
 
-        free = sweep_inward(schedule, inward, zero, list(zip(self.joints, split_dofs(model, b), strict=True)))
-        return join_dofs(model, sweep_outward(schedule, outward, zero, list(zip(self.joints, free, strict=True))))
+        right = list(zip(self.joints, split_dofs(model.topology, b), strict=True))
+        free = inward(tree, step_inward, Force.zero(b.dtype), right)
+        found = outward(tree, step_outward, Motion.zero(b.dtype), list(zip(self.joints, free, strict=True)))
+        return join_dofs(model.topology, found)
 
     def inverse(self, model: Model, dtype: jnp.dtype) -> Float[Array, "nv nv"]:
         # `M^-1 = W^T D^-1 W`, where W takes one sweep; columns come last, so that loops run over them.
-        def inward(children: Array, x: tuple[_Joint, Array]):
+        def step(children: Array, x: tuple[_Joint, Array]):
             joint, b = x
-            left = b - matmul(transpose(joint.subspace), children)
-            return shift_force_columns(children + matmul(transpose(joint.gain), left), joint.offset), left
+            left = b - matmul(transpose(joint.subspace.matrix()), children)
+            message = children + matmul(joint.gain.matrix(), left)
+            return shift_force_columns(message, joint.offset.array()), left
 
-        identity = split_dofs(model, jnp.eye(model.nv, dtype=dtype))
+        identity = split_dofs(model.topology, jnp.eye(model.nv, dtype=dtype))
         zero = jnp.zeros((6, model.nv), dtype)
-        rows = sweep_inward(model.topology.schedule, inward, zero, list(zip(self.joints, identity, strict=True)))
+        rows = inward(model.topology.schedule, step, zero, list(zip(self.joints, identity, strict=True)))
         solved = [ldl_solve(joint.pivot, row) for joint, row in zip(self.joints, rows, strict=True)]
-        left, right = join_dofs(model, rows).T, join_dofs(model, solved)
+        left, right = join_dofs(model.topology, rows).T, join_dofs(model.topology, solved)
         return jnp.matmul(left, right, precision=lax.Precision.HIGHEST)
 
 
-def _sequential(model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> tuple[Velocity, AbstractMassSolver]:
-    schedule = model.topology.schedule
-    links = sweep_motions(model, q, v, lambda _, motion: (None, motion))
-    bodies = split_bodies(model, model.spatial_inertia), split_bodies(model, f_ext)
-    armature = _padded_armature(model), split_dofs(model, tau)
-    zero = jnp.zeros((6, 6), q.dtype), jnp.zeros(6, q.dtype)
-    gains = sweep_inward(schedule, _inward, zero, list(zip(links, *bodies, *armature, strict=True)))
-    base = fictitious_acceleration(model).astype(q.dtype)
-    visits = [(motion, gain, free) for motion, (gain, free, _) in zip(links, gains, strict=True)]
+def _sequential(model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, AbstractMassSolver]:
+    topology, dtype = model.topology, loads.tau.dtype
+    external = [Force.of(f) for f in split_bodies(topology, loads.f_ext)]
+    forces = external, _padded_armature(model), split_dofs(topology, loads.tau)
+    zero = ArticulatedInertia.zero(dtype), Force.zero(dtype)
+    gains = inward(topology.schedule, _eliminate, zero, list(zip(motions.links, *forces, strict=True)))
+    visits = [(link, gain, free) for link, (gain, free, _) in zip(motions.links, gains, strict=True)]
+    qdd = outward(topology.schedule, _accelerate, resting_world(model, dtype), visits)
     joints = [
-        _Joint(motion.offset, motion.subspace, pivot, gain)
-        for motion, (gain, _, pivot) in zip(links, gains, strict=True)
+        _Joint(link.offset, link.subspace, pivot, gain)
+        for link, (gain, _, pivot) in zip(motions.links, gains, strict=True)
     ]
-    return join_dofs(model, sweep_outward(schedule, _outward, base, visits)), _Eliminated(joints)
+    return join_dofs(topology, qdd), _Eliminated(joints)
 
 
 def _padded_armature(model: Model) -> list[Float[Array, "_ _"]]:
     """Armature by segment; one for coordinates that a body lacks, which makes their rows of D the identity's."""
-    present = split_dofs(model, jnp.ones_like(model.armature))
-    return [
-        armature + (1 - exists) for armature, exists in zip(split_dofs(model, model.armature), present, strict=True)
-    ]
+    present = split_dofs(model.topology, jnp.ones_like(model.armature))
+    armature = split_dofs(model.topology, model.armature)
+    return [own + (1 - exists) for own, exists in zip(armature, present, strict=True)]
 
 
-def _inward(children: tuple[Array, Array], link: tuple[BodyMotion, Inertia, Array, Array, Array]):
-    motion, inertia, f_ext, armature, tau = link
-    inertia = inertia.rotated(motion.rotation)
-    joint = eliminate_joint(children[0] + inertia.as_matrix(), motion.subspace, armature)
-    bias = children[1] + bias_wrench(inertia, motion.angular, f_ext)
-    free = ldl_solve(joint.pivot, tau - matvec(transpose(motion.subspace), bias))
-    bias = bias + matvec(joint.apparent, motion.bias) + matvec(joint.force, free)
-    message = shift_inertia(joint.apparent, motion.offset), shift_force(bias, motion.offset)
+def _eliminate(children: tuple[ArticulatedInertia, Force], x: tuple[Link, Force, Array, Array]):
+    link, external, armature, tau = x
+    joint = eliminate(children[0].plus(link.inertia), link.subspace, armature)
+    bias = children[1] + link.inertia.gyroscopic(link.velocity.angular) - external
+    free = ldl_solve(joint.pivot, tau - link.subspace.dot(bias))
+    bias = bias + joint.apparent @ link.bias + joint.force.combined(free)
+    message = joint.apparent.carried(link.offset), bias.carried(link.offset)
     return message, (joint.gain, free, joint.pivot)
 
 
-def _outward(parent: Float[Array, "6"], link: tuple[BodyMotion, Array, Array]):
-    motion, gain, free = link
-    carried = motion.carried(parent)
-    qdd = free - matvec(gain, carried)
-    return carried + matvec(motion.subspace, qdd), qdd
+def _accelerate(parent: Motion, x: tuple[Link, Force, Array]):
+    link, gain, free = x
+    carried = parent.at(link.offset) + link.bias
+    qdd = free - carried.dot(gain)
+    return carried + link.subspace.combined(qdd), qdd

@@ -5,44 +5,31 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._motion import bias_wrench, fictitious_acceleration
 from .._small import matvec, transpose
 from .._types import Velocity
 from ..model import Model, pad_dofs, unpad_dofs
+from ..motion import BodyMotions, fictitious_acceleration
 from ..spatial import shift_force, shift_motion
-from ..structured._scan import DOUBLING
 from ..structured._tree_scan import from_parents, sum_of_children
-from ._factors import Factors, LinkVector, factorise, solve_links
-from ._method import AbstractMassSolver
+from ._factors import Factors, LinkVector, bias_wrench, factorise, solve_links
+from ._method import AbstractMassSolver, Loads
 
 
-def solve_by_scans(
-    model: Model,
-    q: Float[Array, "nq"],
-    v: Float[Array, "nv"],
-    tau: Float[Array, "nv"],
-    f_ext: Float[Array, "nb 6"],
-    by_scan: bool,
-) -> tuple[Velocity, "RefinedSolver"]:
+def solve_by_scans(model: Model, motions: BodyMotions, loads: Loads, by_scan: bool) -> tuple[Velocity, "RefinedSolver"]:
     """Joint accelerations and what solves with the mass matrix again, all by scans (Yang, Wu & Pan 2016, sec. II-C).
 
     Articulated inertias are found one after the other, or `by_scan` too.
     """
-    factors = factorise(model, q, v, DOUBLING, by_scan)
-    return unpad_dofs(model, _found(factors, tau, f_ext).joints), RefinedSolver(factors)
+    factors = factorise(model, motions, by_scan)
+    return unpad_dofs(model.topology, _found(factors, loads).joints), RefinedSolver(factors)
 
 
 def wrenches_by_scans(
-    model: Model,
-    q: Float[Array, "nq"],
-    v: Float[Array, "nv"],
-    tau: Float[Array, "nv"],
-    f_ext: Float[Array, "nb 6"],
-    by_scan: bool,
+    model: Model, motions: BodyMotions, loads: Loads, by_scan: bool
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
     """Joint accelerations and the wrenches that joints transmit."""
-    found = _found(factorise(model, q, v, DOUBLING, by_scan), tau, f_ext)
-    return unpad_dofs(model, found.joints), found.wrench
+    found = _found(factorise(model, motions, by_scan), loads)
+    return unpad_dofs(model.topology, found.joints), found.wrench
 
 
 class RefinedSolver(AbstractMassSolver):
@@ -52,15 +39,15 @@ class RefinedSolver(AbstractMassSolver):
 
     def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
         nothing = jnp.zeros((model.nb, 6), b.dtype)
-        found = _refined(self.factors, LinkVector(nothing, nothing, pad_dofs(model, b)), nothing[0])
-        return unpad_dofs(model, found.joints)
+        found = _refined(self.factors, LinkVector(nothing, nothing, pad_dofs(model.topology, b)), nothing[0])
+        return unpad_dofs(model.topology, found.joints)
 
 
-def _found(factors: Factors, tau: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]) -> LinkVector:
+def _found(factors: Factors, loads: Loads) -> LinkVector:
     model, bodies = factors.model, factors.bodies
-    bias = bias_wrench(bodies.inertia, bodies.motion.angular, f_ext)
-    base = fictitious_acceleration(model).astype(tau.dtype)
-    return _refined(factors, LinkVector(bodies.motion.bias, bias, pad_dofs(model, tau)), base)
+    bias = bias_wrench(bodies.inertia, bodies.motion.angular, loads.f_ext)
+    base = fictitious_acceleration(model).astype(loads.tau.dtype)
+    return _refined(factors, LinkVector(bodies.motion.bias, bias, pad_dofs(model.topology, loads.tau)), base)
 
 
 def _refined(factors: Factors, given: LinkVector, base: Float[Array, "6"]) -> LinkVector:
@@ -75,7 +62,7 @@ def _refined(factors: Factors, given: LinkVector, base: Float[Array, "6"]) -> Li
     def refine(_, x: LinkVector) -> LinkVector:
         parent = shift_motion(from_parents(tree, x.bodies, base), motion.offset)
         children = sum_of_children(tree, shift_force(x.wrench, motion.offset))
-        armature = pad_dofs(model, model.armature)
+        armature = pad_dofs(model.topology, model.armature)
         residual = LinkVector(
             given.bodies + parent + matvec(motion.subspace, x.joints) - x.bodies,
             given.wrench + bodies.inertia.mv(x.bodies) - (x.wrench - children),

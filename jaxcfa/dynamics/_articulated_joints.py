@@ -6,12 +6,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._motion import BodyMotion
-from .._motion_scan import scan_motions
 from .._small import matmul, transpose
-from ..model import Model, pad_dofs
+from ..model import Model, join_bodies, pad_dofs
+from ..motion import BodyArrays, BodyMotions, body_arrays
 from ..spatial import Inertia, shift_force_columns
-from ..structured import AbstractSchedule, Doubling, TreeSchedule, TwoPort, ldl_solve, star_product
+from ..structured import Doubling, TreeSchedule, TwoPort, ldl_solve, star_product
 from ..structured._tree_scan import sum_of_children
 from ..structured._tree_sweep import sweep_inward
 from ._joint_elimination import JointElimination, eliminate_joint, shift_inertia
@@ -24,23 +23,27 @@ class Links(eqx.Module):
     """
 
     tree: TreeSchedule = eqx.field(static=True)
-    motion: BodyMotion
+    motion: BodyArrays
     inertia: Inertia
     armature: Float[Array, "nb d"]
 
 
-def links(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule) -> Links:
-    """The bodies in a state, by scans."""
-    motion = scan_motions(model, q, v, schedule)
-    armature = pad_dofs(model, model.armature, missing=1.0).astype(q.dtype)
-    inertia = jax.tree.map(lambda x: x.astype(q.dtype), model.spatial_inertia.rotated(motion.rotation))
+def links(model: Model, motions: BodyMotions) -> Links:
+    """The bodies in a state."""
+    motion = body_arrays(motions)
+    armature = pad_dofs(model.topology, model.armature, missing=1.0).astype(motion.offset.dtype)
+    inertia = join_bodies(
+        model.topology,
+        [Inertia(x.mass, x.moment.array(), x.rotational.array()) for x in (link.inertia for link in motions.links)],
+    )
+    inertia = jax.tree.map(lambda x: x.astype(motion.offset.dtype), inertia)
     return Links(model.topology.schedule, motion, inertia, armature)
 
 
 def eliminate_by_sweep(bodies: Links) -> JointElimination:
     """All joints (nb), from the leaves to the root."""
 
-    def step(children: Array, link: tuple[Inertia, BodyMotion, Array]):
+    def step(children: Array, link: tuple[Inertia, BodyArrays, Array]):
         inertia, motion, armature = link
         joint = eliminate_joint(children + inertia.as_matrix(), motion.subspace, armature)
         return shift_inertia(joint.apparent, motion.offset), joint
@@ -96,7 +99,7 @@ def _connect(outer: tuple[Array, TwoPort], inner: tuple[Array, TwoPort]) -> tupl
     return restarted | restarts, jax.tree.map(lambda x, y: jnp.where(restarts, x, y), before, together)
 
 
-def _two_port(inertia: Float[Array, "6 6"], motion: BodyMotion, armature: Float[Array, "d"]) -> TwoPort:
+def _two_port(inertia: Float[Array, "6 6"], motion: BodyArrays, armature: Float[Array, "d"]) -> TwoPort:
     """A body and its joint: from the parent's origin to the body's."""
     subspace = motion.subspace
     joint = eliminate_joint(inertia, subspace, armature)

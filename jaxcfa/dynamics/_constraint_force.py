@@ -10,11 +10,10 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._defaults import check_schedule
-from .._motion import BodyMotion, bias_wrench, fictitious_acceleration
-from .._motion_scan import scan_motions
 from .._small import dot, matmul, matvec, transpose
 from .._types import Velocity
 from ..model import Model, pad_dofs, unpad_dofs
+from ..motion import BodyArrays, BodyMotions, fictitious_acceleration
 from ..spatial import inverse_inertia, shift_force, shift_force_columns, shift_motion
 from ..structured import (
     AbstractEdgeSolver,
@@ -31,7 +30,9 @@ from ..structured import (
 from ..structured._scan import DOUBLING
 from ..structured._small_spd import PINNING
 from ..structured._tree_scan import from_parents, sum_of_children
-from ._method import AbstractForwardDynamics
+from ._articulated_joints import links
+from ._factors import bias_wrench
+from ._method import AbstractForwardDynamics, Loads
 from ._side_branches import fold_branches, renumbered, side_bodies
 from ._suitability import refuse_bodies_without_inertia, refuse_massless_subtrees
 
@@ -80,45 +81,32 @@ class CFA(AbstractForwardDynamics):
         self.solver, self.schedule = solver, schedule
         self.side_branches, self.refinements = side_branches, refinements
 
-    def solve(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
-    ) -> Velocity:
-        return self.solve_with_wrenches(model, q, v, tau, f_ext)[0]
+    def solve(self, model: Model, motions: BodyMotions, loads: Loads) -> Velocity:
+        return self.solve_with_wrenches(model, motions, loads)[0]
 
     def solve_with_wrenches(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
+        self, model: Model, motions: BodyMotions, loads: Loads
     ) -> tuple[Velocity, Float[Array, "nb 6"]]:
         if not model.nb:
-            return tau, f_ext
-        tree = model.topology.schedule
-        motion = scan_motions(model, q, v, self.schedule)
-        inertia = model.spatial_inertia.rotated(motion.rotation)
+            return loads.tau, loads.f_ext
+        tree, topology = model.topology.schedule, model.topology
+        found = links(model, motions)
         bodies = Bodies(
-            motion,
-            inertia.as_matrix(),
-            _compliances(model, motion.rotation),
-            bias_wrench(inertia, motion.angular, f_ext),
-            pad_dofs(model, jnp.ones_like(v)),
-            pad_dofs(model, model.armature),
-            pad_dofs(model, tau),
+            found.motion,
+            found.inertia.as_matrix(),
+            _compliances(model, found.motion.rotation),
+            bias_wrench(found.inertia, found.motion.angular, loads.f_ext),
+            pad_dofs(topology, jnp.ones_like(loads.tau)),
+            pad_dofs(topology, model.armature),
+            pad_dofs(topology, loads.tau),
         )
-        base = fictitious_acceleration(model).astype(q.dtype)
+        base = fictitious_acceleration(model).astype(loads.tau.dtype)
         side = side_bodies(tree.parents, self.side_branches) if self.side_branches else np.zeros(model.nb, dtype=bool)
         if side.any():
             qdd, wrench = self._solve_with_branches(tree, bodies, base, side)
         else:
             qdd, wrench, _ = self._solve(tree, bodies, base)
-        return unpad_dofs(model, qdd), wrench
+        return unpad_dofs(model.topology, qdd), wrench
 
     def _solve(self, tree: TreeSchedule, bodies: "Bodies", base: Array) -> tuple[Array, Array, Array]:
         """Joint accelerations (nb, d), wrenches and accelerations of the bodies (nb, 6).
@@ -177,7 +165,7 @@ class CFA(AbstractForwardDynamics):
         qdd, wrench = (jnp.concatenate(x)[order] for x in zip(found, found_on_branches, strict=True))
         return qdd, wrench
 
-    def inverse_schedule(self) -> AbstractSchedule:
+    def motion_schedule(self) -> AbstractSchedule:
         return self.schedule
 
     def refuse(self, model: Model) -> None:
@@ -192,7 +180,7 @@ class Bodies(eqx.Module):
     wrench p; which degrees of freedom are `present`; `armature` and `tau` along them.
     """
 
-    motion: BodyMotion
+    motion: BodyArrays
     inertia: Float[Array, "nb 6 6"]
     compliance: Float[Array, "nb 6 6"]
     bias: Float[Array, "nb 6"]
@@ -204,7 +192,7 @@ class Bodies(eqx.Module):
         """Some of the bodies."""
         return jax.tree.map(lambda x: x[index], self)
 
-    def for_folding(self) -> tuple[BodyMotion, Array, Array, Array, Array]:
+    def for_folding(self) -> tuple[BodyArrays, Array, Array, Array, Array]:
         """The arguments of `fold_branches`."""
         return self.motion, self.inertia, self.bias, self.armature + (1 - self.present), self.tau
 

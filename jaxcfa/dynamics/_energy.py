@@ -6,32 +6,43 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays, is_concrete
-from .._motion import poses, velocities, world_inertias
-from .._small import dot
 from .._types import ConfigurationLike, VelocityLike
-from ..model import Model
-from ..spatial import Transform, shift_force
+from ..model import Model, join_bodies
+from ..motion import BodyMotions, motions_at, schedule_for
+from ..spatial import Force, RigidInertia, Vector
+from ..structured import Sequential
 
 
-def center_of_mass(model: Model, q: ConfigurationLike) -> Float[Array, "3"]:
+def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | None = None) -> Float[Array, "3"]:
     """Centre of mass of all moving bodies, in the world [m].
 
     Links fixed to the world do not count.
 
-    **Arguments:** `q` (nq,). **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
+    **Arguments:** `q` (nq,); `motions`: `body_motions` of the same q, if they are known already.
+
+    **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     (q,) = as_arrays(model, q=q)
+    schedule_for(model, None, motions)
     _check_mass(model)
-    return _center_of_mass(model, q)
+    return _center_of_mass(model, q, motions)
 
 
 @jax.jit
-def _center_of_mass(model: Model, q: Float[Array, "nq"]) -> Float[Array, "3"]:
-    return _mean_position(model, poses(model, q).pose)
+def _center_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3"]:
+    return _mean_position(*_bodies(model, motions_at(model, q, None, Sequential(), motions))[:2]).array()
 
 
-def _mean_position(model: Model, pose: Transform) -> Float[Array, "3"]:
-    return jnp.sum(model.mass[:, None] * pose.apply(model.com), axis=0) / jnp.sum(model.mass)
+def _bodies(model: Model, motions: BodyMotions) -> tuple[RigidInertia, Vector, Force]:
+    """Inertias, origins and momenta (about these) of all bodies (nb), world axes."""
+    return join_bodies(
+        model.topology, [(link.inertia, link.position, link.inertia @ link.velocity) for link in motions.links]
+    )
+
+
+def _mean_position(inertia: RigidInertia, position: Vector) -> Vector:
+    total = jnp.sum(inertia.mass)
+    return jax.tree.map(lambda x: jnp.sum(x) / total, position * inertia.mass + inertia.moment)
 
 
 def _check_mass(model: Model) -> None:
@@ -39,52 +50,67 @@ def _check_mass(model: Model) -> None:
         raise ValueError("The model has no moving body with mass, so its centre of mass is not defined.")
 
 
-def momentum(model: Model, q: ConfigurationLike, v: VelocityLike) -> Float[Array, "6"]:
+def momentum(
+    model: Model, q: ConfigurationLike, v: VelocityLike, motions: BodyMotions | None = None
+) -> Float[Array, "6"]:
     """Centroidal momentum: `[angular momentum about the centre of mass; linear momentum]`, world axes.
 
-    **Arguments:** `q` (nq,), `v` (nv,). **Returns:** (6,) [kg m^2/s, kg m/s]. Armature does not count.
+    **Arguments:** `q` (nq,), `v` (nv,); `motions`: `body_motions` of these, if they are known already.
+
+    **Returns:** (6,) [kg m^2/s, kg m/s]. Armature does not count.
 
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     q, v = as_arrays(model, q=q, v=v)
+    schedule_for(model, None, motions)
     _check_mass(model)
-    return _momentum(model, q, v)
+    return _momentum(model, q, v, motions)
 
 
 @jax.jit
-def _momentum(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
-    where = poses(model, q)
-    velocity = velocities(model, where, v)
-    own = world_inertias(model, where.pose).mv(velocity)
+def _momentum(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
+) -> Float[Array, "6"]:
+    inertia, position, own = _bodies(model, motions_at(model, q, v, Sequential(), motions))
     # Bodies' levers are taken from the common centre, not the world's origin, so that far away no digits are lost.
-    lever = where.pose.translation - _mean_position(model, where.pose)
-    return jnp.sum(shift_force(own, lever), axis=0)
+    return jnp.sum(own.carried(position - _mean_position(inertia, position)).array(), axis=0)
 
 
-def kinetic_energy(model: Model, q: ConfigurationLike, v: VelocityLike) -> Float[Array, ""]:
+def kinetic_energy(
+    model: Model, q: ConfigurationLike, v: VelocityLike, motions: BodyMotions | None = None
+) -> Float[Array, ""]:
     """Kinetic energy `v^T M(q) v / 2` [J], armature included.
 
-    **Arguments:** `q` (nq,), `v` (nv,). **Raises:** `ValueError` for a wrong shape.
+    **Arguments:** `q` (nq,), `v` (nv,); `motions`: `body_motions` of these, if they are known already.
+
+    **Raises:** `ValueError` for a wrong shape.
     """
-    return _kinetic_energy(model, *as_arrays(model, q=q, v=v))
+    schedule_for(model, None, motions)
+    return _kinetic_energy(model, *as_arrays(model, q=q, v=v), motions)
 
 
 @jax.jit
-def _kinetic_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
-    where = poses(model, q)
-    velocity = velocities(model, where, v)
-    bodies = jnp.sum(dot(velocity, world_inertias(model, where.pose).mv(velocity)))
+def _kinetic_energy(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
+) -> Float[Array, ""]:
+    motions = motions_at(model, q, v, Sequential(), motions)
+    bodies = sum(jnp.sum(link.velocity.dot(link.inertia @ link.velocity)) for link in motions.links)
     return 0.5 * (bodies + jnp.sum(model.armature * v * v))
 
 
-def potential_energy(model: Model, q: ConfigurationLike) -> Float[Array, ""]:
+def potential_energy(model: Model, q: ConfigurationLike, motions: BodyMotions | None = None) -> Float[Array, ""]:
     """Potential energy of gravity [J], zero with all centres of mass in the world's origin. Springs do not count.
 
-    **Arguments:** `q` (nq,). **Raises:** `ValueError` for a wrong shape.
+    **Arguments:** `q` (nq,); `motions`: `body_motions` of the same q, if they are known already.
+
+    **Raises:** `ValueError` for a wrong shape.
     """
-    return _potential_energy(model, *as_arrays(model, q=q))
+    schedule_for(model, None, motions)
+    return _potential_energy(model, *as_arrays(model, q=q), motions)
 
 
 @jax.jit
-def _potential_energy(model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
-    return -jnp.sum(model.mass * dot(poses(model, q).pose.apply(model.com), model.gravity))
+def _potential_energy(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, ""]:
+    inertia, position, _ = _bodies(model, motions_at(model, q, None, Sequential(), motions))
+    weight = Vector.of(model.gravity.astype(q.dtype))
+    return -jnp.sum((position * inertia.mass + inertia.moment).dot(weight))

@@ -5,16 +5,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._defaults import check_schedule
-from .._motion import bias_wrench, fictitious_acceleration
 from .._small import matvec, transpose
 from .._types import Velocity
 from ..model import Model, pad_dofs, unpad_dofs
+from ..motion import BodyMotions, fictitious_acceleration
 from ..spatial import shift_motion
 from ..structured import AbstractSchedule, Sequential
 from ..structured._scan import SEQUENTIAL
 from ..structured._tree_scan import from_parents
-from ._factors import Factors, LinkVector, drift_accelerations, drift_wrenches, factorise, solve_links
-from ._method import AbstractForwardDynamics, AbstractMassSolver
+from ._factors import Factors, LinkVector, bias_wrench, drift_accelerations, drift_wrenches, factorise, solve_links
+from ._method import AbstractForwardDynamics, AbstractMassSolver, Loads
 from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees
 
 
@@ -46,55 +46,33 @@ class FactoredFD(AbstractForwardDynamics):
             raise ValueError(f"variant must be 1, 2, 3 or 4, got {self.variant!r}.")
         check_schedule(self.schedule)
 
-    def solve(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
-    ) -> Velocity:
-        return self.solve_and_factor(model, q, v, tau, f_ext)[0]
+    def solve(self, model: Model, motions: BodyMotions, loads: Loads) -> Velocity:
+        return self.solve_and_factor(model, motions, loads)[0]
 
-    def solve_and_factor(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
-    ) -> tuple[Velocity, AbstractMassSolver]:
-        factors, found = self._links(model, q, v, tau, f_ext)
-        return unpad_dofs(model, found.joints), _SolverOfFactors(factors)
+    def solve_and_factor(self, model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, AbstractMassSolver]:
+        factors, found = self._links(model, motions, loads)
+        return unpad_dofs(model.topology, found.joints), _SolverOfFactors(factors)
 
     def solve_with_wrenches(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
+        self, model: Model, motions: BodyMotions, loads: Loads
     ) -> tuple[Velocity, Float[Array, "nb 6"]]:
-        _, found = self._links(model, q, v, tau, f_ext)
-        return unpad_dofs(model, found.joints), found.wrench
+        _, found = self._links(model, motions, loads)
+        return unpad_dofs(model.topology, found.joints), found.wrench
 
     def solve_with_body_accelerations(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
+        self, model: Model, motions: BodyMotions, loads: Loads
     ) -> tuple[Velocity, Float[Array, "nb 6"]]:
         """Joint accelerations, and those of `body_accelerations`, which the sweeps have found."""
-        _, found = self._links(model, q, v, tau, f_ext)
-        return unpad_dofs(model, found.joints), found.bodies - fictitious_acceleration(model).astype(q.dtype)
+        _, found = self._links(model, motions, loads)
+        return unpad_dofs(model.topology, found.joints), found.bodies - fictitious_acceleration(model).astype(
+            loads.tau.dtype
+        )
 
-    def _links(self, model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> tuple[Factors, LinkVector]:
-        factors = factorise(model, q, v, self.schedule, by_scan=not isinstance(self.schedule, Sequential))
-        return factors, _GROUPINGS[self.variant](factors, pad_dofs(model, tau), f_ext)
+    def _links(self, model: Model, motions: BodyMotions, loads: Loads) -> tuple[Factors, LinkVector]:
+        factors = factorise(model, motions, by_scan=not isinstance(self.schedule, Sequential))
+        return factors, _GROUPINGS[self.variant](factors, pad_dofs(model.topology, loads.tau), loads.f_ext)
 
-    def inverse_schedule(self) -> AbstractSchedule:
+    def motion_schedule(self) -> AbstractSchedule:
         return self.schedule
 
     def refuse(self, model: Model) -> None:
@@ -110,7 +88,9 @@ class _SolverOfFactors(AbstractMassSolver):
 
     def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
         nothing = jnp.zeros((model.nb, 6), b.dtype)
-        return unpad_dofs(model, solve_links(self.factors, LinkVector(nothing, nothing, pad_dofs(model, b))).joints)
+        return unpad_dofs(
+            model.topology, solve_links(self.factors, LinkVector(nothing, nothing, pad_dofs(model.topology, b))).joints
+        )
 
 
 def _bias_torques_first(factors: Factors, tau: Float[Array, "nb d"], f_ext: Float[Array, "nb 6"]) -> LinkVector:

@@ -12,11 +12,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._motion import bias_wrench, fictitious_acceleration
-from .._motion_scan import scan_accelerations, scan_velocities, scan_wrenches
-from .._small import matvec, transpose
+from .._small import cross, matvec, transpose
 from ..model import Model, pad_dofs, unpad_dofs
-from ..spatial import shift_force, shift_motion
+from ..motion import BodyMotions, fictitious_acceleration, scan_velocities, scan_wrenches
+from ..spatial import Inertia, pack, shift_force, shift_motion
 from ..structured import AbstractSchedule, ldl_solve
 from ..structured._scan import compose_affine
 from ..structured._tree_scan import from_parents, sum_of_children
@@ -48,27 +47,37 @@ class LinkVector(eqx.Module):
     joints: Float[Array, "nb d"]
 
 
-def factorise(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule, by_scan: bool
-) -> Factors:
+def factorise(model: Model, motions: BodyMotions, by_scan: bool) -> Factors:
     """The factors, with articulated inertias by a scan, or one after the other."""
-    bodies = links(model, q, v, schedule)
-    return Factors(model, schedule, bodies, eliminate_by_scan(bodies) if by_scan else eliminate_by_sweep(bodies))
+    bodies = links(model, motions)
+    joints = eliminate_by_scan(bodies) if by_scan else eliminate_by_sweep(bodies)
+    return Factors(model, motions.schedule, bodies, joints)
+
+
+def bias_wrench(inertia: Inertia, angular: Float[Array, "*n 3"], f_ext: Float[Array, "*n 6"]) -> Float[Array, "*n 6"]:
+    """`p` in a body's equation of motion `F = I A + p`: gyroscopic less external wrench.
+
+    `p = [w x (J w); w x (w x h)] - f_ext` (Newton and Euler, about the body's origin).
+    """
+    moment = cross(angular, matvec(inertia.rotational, angular))
+    return pack(moment, cross(angular, cross(angular, inertia.moment))) - f_ext
 
 
 def mass_product(model: Model, schedule: AbstractSchedule, bodies: Links, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`M x` by two sweeps of sums, without factors."""
     motion = bodies.motion
-    acceleration = scan_velocities(model, motion.offset, matvec(motion.subspace, pad_dofs(model, x)), schedule)
-    wrench = scan_wrenches(model, motion.offset, bodies.inertia.mv(acceleration), schedule)
-    return unpad_dofs(model, matvec(transpose(motion.subspace), wrench)) + model.armature * x
+    acceleration = scan_velocities(
+        model.topology, motion.offset, matvec(motion.subspace, pad_dofs(model.topology, x)), schedule
+    )
+    wrench = scan_wrenches(model.topology, motion.offset, bodies.inertia.mv(acceleration), schedule)
+    return unpad_dofs(model.topology, matvec(transpose(motion.subspace), wrench)) + model.armature * x
 
 
 def drift_accelerations(model: Model, schedule: AbstractSchedule, bodies: Links) -> Float[Array, "nb 6"]:
     """`xi = phi^T a`: accelerations at zero joint accelerations, in a world that accelerates against gravity."""
     motion = bodies.motion
     base = fictitious_acceleration(model).astype(motion.bias.dtype)
-    return scan_accelerations(model, motion, jnp.zeros_like(motion.subspace[:, 0]), base, schedule)
+    return scan_velocities(model.topology, motion.offset, motion.bias, schedule) + base
 
 
 def drift_wrenches(
@@ -80,7 +89,7 @@ def drift_wrenches(
 ) -> Float[Array, "nb 6"]:
     """`phi (I xi + b)`: what joints transmit at zero joint accelerations."""
     wrench = bodies.inertia.mv(drift) + bias_wrench(bodies.inertia, bodies.motion.angular, f_ext)
-    return scan_wrenches(model, bodies.motion.offset, wrench, schedule)
+    return scan_wrenches(model.topology, bodies.motion.offset, wrench, schedule)
 
 
 def filter_inward(factors: Factors, given: LinkVector) -> tuple[Float[Array, "nb 6"], Float[Array, "nb d"]]:

@@ -4,6 +4,7 @@ from .._arguments import is_concrete
 from .._defaults import prefers_parallel
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
+from ..motion import BodyMotions
 from ._articulated_body import ABA
 from ._method import AbstractForwardDynamics, solve_forward_dynamics
 from ._suitability import joints_without_inertia
@@ -16,20 +17,21 @@ def forward_dynamics(
     tau: VelocityLike,
     f_ext: BodyForcesLike | None = None,
     method: AbstractForwardDynamics | None = None,
+    motions: BodyMotions | None = None,
 ) -> Velocity:
     """Joint accelerations under joint torques: `qdd = M(q)^-1 (tau - bias(q, v))`.
 
     **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s]; `tau` (nv,) [N m, N]; `f_ext` (nb, 6): external wrench
     `[moment; force]` on each body, world axes, at the body's origin [N m, N]. `method`: the algorithm: `ABA()`,
     `CFA()`, `JSI()`, with their options, or your own. By default the fastest that is known for the backend and the
-    depth of the mechanism; see `default_method`.
+    depth of the mechanism; see `default_method`. `motions`: `body_motions` of the same q and v, if they are known.
 
     **Returns:** `qdd` (nv,) [rad/s^2, m/s^2]. Armature is included; `passive_forces` are to be added to `tau`.
 
     **Raises:** `ValueError` for a wrong shape, and where the mass matrix is singular: a moving body without inertia
     and all that it carries. Under `jit` and `vmap` a singularity that depends on traced values gives NaN instead.
     """
-    return solve_forward_dynamics(default_method(model) if method is None else method, model, q, v, tau, f_ext)
+    return solve_forward_dynamics(default_method(model) if method is None else method, model, q, v, tau, f_ext, motions)
 
 
 def default_method(model: Model) -> AbstractForwardDynamics:

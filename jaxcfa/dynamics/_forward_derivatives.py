@@ -8,9 +8,9 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
-from .._defaults import choose_schedule
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..model import Model
+from ..motion import BodyMotions, body_motions, schedule_for
 from ..structured import AbstractSchedule
 from ._forward import default_method
 from ._inverse_derivatives import derivatives_of_arrays
@@ -33,13 +33,15 @@ def forward_dynamics_derivatives(
     f_ext: BodyForcesLike | None = None,
     method: AbstractForwardDynamics | None = None,
     schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
 ) -> ForwardDerivatives:
     """All first derivatives of `forward_dynamics`, in closed form: `dqdd = -M^-1 dID` at the accelerations found.
 
     (Carpentier & Mansard, "Analytical derivatives of rigid body dynamics algorithms", RSS 2018.) For gradients of a few
     numbers `jax.grad` of `forward_dynamics` is cheaper, which needs one column of all this.
 
-    **Arguments:** as for `forward_dynamics`; `schedule` as for `inverse_dynamics_derivatives`.
+    **Arguments:** as for `forward_dynamics`; `schedule` and `motions` as for
+    `inverse_dynamics_derivatives`.
 
     **Returns:** `dq` (nv, nv), in the tangent space as in `inverse_dynamics_derivatives`, `dv` (nv, nv), and `dtau`,
     the inverse of the mass matrix.
@@ -47,9 +49,11 @@ def forward_dynamics_derivatives(
     **Raises:** as `forward_dynamics`.
     """
     method = default_method(model) if method is None else method
-    qdd, solver = solve_and_factor(method, model, q, v, tau, f_ext)
+    schedule = schedule_for(model, schedule, motions)
+    motions = body_motions(model, q, v, schedule) if motions is None else motions
+    qdd, solver = solve_and_factor(method, model, q, v, tau, f_ext, motions)
     arguments = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    return _forward_derivatives(model, solver, *arguments, choose_schedule(model, schedule))
+    return _forward_derivatives(model, solver, *arguments, schedule, motions)
 
 
 @jax.jit
@@ -61,8 +65,9 @@ def _forward_derivatives(
     qdd: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
     schedule: AbstractSchedule,
+    motions: BodyMotions,
 ) -> ForwardDerivatives:
-    needed = derivatives_of_arrays(model, q, v, qdd, f_ext, schedule)
+    needed = derivatives_of_arrays(model, q, v, qdd, f_ext, schedule, motions)
     inverse = _inverse(solver, needed.dqdd, model)
     both = -_product(inverse, jnp.concatenate([needed.dq, needed.dv], axis=1))
     return ForwardDerivatives(both[:, : model.nv], both[:, model.nv :], inverse)

@@ -21,13 +21,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
-from .._defaults import choose_schedule
-from .._motion import fictitious_acceleration
-from .._motion_scan import poses_by
 from .._small import matmul, matvec, skew, transpose
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..joints import AbstractJoint
-from ..model import Model, map_joints
+from ..model import Model, join_bodies, map_joints
+from ..motion import BodyMotions, fictitious_acceleration, joint_motions, motions_at, schedule_for
 from ..spatial import force_cross, motion_cross, rotate, shift_force, shift_motion
 from ..structured import AbstractSchedule
 from ..structured._tree_scan import from_parents
@@ -48,6 +46,7 @@ def inverse_dynamics_derivatives(
     qdd: VelocityLike,
     f_ext: BodyForcesLike | None = None,
     schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
 ) -> InverseDerivatives:
     """All first derivatives of `inverse_dynamics`, in closed form.
 
@@ -61,7 +60,7 @@ def inverse_dynamics_derivatives(
     **Raises:** `ValueError` for a wrong shape.
     """
     arguments = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    return derivatives_of_arrays(model, *arguments, choose_schedule(model, schedule))
+    return derivatives_of_arrays(model, *arguments, schedule_for(model, schedule, motions), motions)
 
 
 @jax.jit
@@ -72,11 +71,12 @@ def derivatives_of_arrays(
     qdd: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
     schedule: AbstractSchedule,
+    motions: BodyMotions | None = None,
 ) -> InverseDerivatives:
     """`inverse_dynamics_derivatives` of arrays known to be right."""
     joints = _joint_derivatives(model, q, v, qdd)
-    where = poses_by(schedule, model, q)
-    rotation, lever = where.pose.rotation, where.pose.translation - where.pose.translation[:1]
+    motions = motions_at(model, q, v, schedule, motions)
+    rotation, lever = motions.poses.rotation, motions.origins
     bodies, tree = model.topology.dof_bodies, model.topology.schedule
 
     def moved(x: Array, of: np.ndarray | slice = slice(None)) -> Array:
@@ -84,9 +84,9 @@ def derivatives_of_arrays(
         return shift_motion(x, -lever[of])
 
     # Motions of all bodies, and the wrenches that they take.
-    relative = moved(where.subspace.mv(v))
+    relative = moved(_of_joints(motions, v))
     velocity = schedule.ancestor_sum(tree, relative)
-    gained = moved(where.subspace.mv(qdd) + rotate(rotation, joints.bias)) + motion_cross(velocity, relative)
+    gained = moved(_of_joints(motions, qdd) + rotate(rotation, joints.bias)) + motion_cross(velocity, relative)
     base = fictitious_acceleration(model).astype(q.dtype)
     acceleration = schedule.ancestor_sum(tree, gained) + base
     inertia = model.spatial_inertia.rotated(rotation).shifted(lever).as_matrix()
@@ -97,7 +97,7 @@ def derivatives_of_arrays(
     inertia, twice_b, wrench, turned = (x[bodies] for x in schedule.subtree_sum(tree, own))
 
     # What displacements and velocities of each degree of freedom do to all that it carries.
-    d = moved(where.subspace.columns(), bodies)
+    d = moved(motions.subspace_columns, bodies)
     parent = tuple(x[bodies] for x in from_parents(tree, (velocity, acceleration), (jnp.zeros_like(base), base)))
     v_own, r_own = velocity[bodies], rotation[bodies]
     u, s, b = (moved(rotate(r_own, x), bodies) for x in (joints.velocity_by_q, joints.acceleration_by_q, joints.by_v))
@@ -121,6 +121,11 @@ def derivatives_of_arrays(
     pairs = matmul(rows[:, 6:12], d.T)
     matrix = jnp.where(within, pairs, jnp.where(beyond, pairs.T, 0))
     return InverseDerivatives(dq, dv, matrix + jnp.diag(model.armature))
+
+
+def _of_joints(motions: BodyMotions, x: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
+    """`S x` of all bodies."""
+    return join_bodies(motions.topology, [motion.array() for motion in joint_motions(motions, x)])
 
 
 class _JointDerivatives(eqx.Module):

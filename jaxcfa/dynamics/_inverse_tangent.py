@@ -18,15 +18,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._components import Vector, components, halves, stacked, transformed
-from .._motion import bias_wrench, fictitious_acceleration
-from .._small import matvec, sum_of, transpose
+from .._small import matvec, transpose
 from .._types import Velocity
 from ..configuration import displacement
 from ..joints import AbstractJoint
-from ..model import Model, MotionSubspace, join_dofs, map_joints, split_dofs
-from ..spatial import rotate
-from ..structured import AbstractSchedule, AncestorMask, Sequential, TreeSchedule
+from ..model import Model, join_bodies, map_joints, split_bodies
+from ..motion import BodyMotions, joint_motions, joint_torques, resting_world
+from ..spatial import Force, Matrix, Motion, RigidInertia, Vector
+from ..structured import AncestorMask, Sequential, TreeSchedule
 from ..structured._tree_scan import from_parents
 
 # Up to so many bodies sums are products with a matrix of ones and zeros, not loops over bodies.
@@ -34,18 +33,27 @@ _FEW = 64
 
 
 class InverseMotion(eqx.Module):
-    """What inverse dynamics finds about the bodies, in world axes about their origins.
+    """What inverse dynamics finds about the bodies (nb), by components, in world axes about their origins.
 
-    **Fields:** `rotation`; `offset` from the parent's origin; `subspace` of the joints; `angular` velocity;
-    `acceleration`; `total` wrench that the joint transmits.
+    **Fields:** `rotation`; `offset` from the parent's origin; `angular` velocity; `inertia`; `acceleration`; `total`
+    wrench that the joint transmits.
     """
 
-    rotation: Float[Array, "nb 3 3"]
-    offset: Float[Array, "nb 3"]
-    subspace: MotionSubspace
-    angular: Float[Array, "nb 3"]
-    acceleration: Float[Array, "nb 6"]
-    total: Float[Array, "nb 6"]
+    rotation: Matrix
+    offset: Vector
+    angular: Vector
+    inertia: RigidInertia
+    acceleration: Motion
+    total: Force
+
+    @staticmethod
+    def of(motions: BodyMotions, accelerations: list[Motion], totals: list[Force]) -> "InverseMotion":
+        """From what the recursions found, by segment."""
+        parts = [
+            InverseMotion(link.rotation, link.offset, link.velocity.angular, link.inertia, a, f)
+            for link, a, f in zip(motions.links, accelerations, totals, strict=True)
+        ]
+        return join_bodies(motions.topology, parts)
 
 
 class Direction(eqx.Module):
@@ -58,38 +66,37 @@ class Direction(eqx.Module):
 
 
 def inverse_dynamics_tangent(
-    model: Model,
-    q: Float[Array, "nq"],
-    v: Float[Array, "nv"],
-    qdd: Float[Array, "nv"],
-    where: InverseMotion,
-    along: Direction,
-    schedule: AbstractSchedule,
+    model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], where: InverseMotion, along: Direction
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
     """Tangents of the torques, and of the wrenches that joints transmit. Linear in `along`."""
-    tree, rotation = model.topology.schedule, where.rotation
-    inertia = model.spatial_inertia.rotated(rotation)
-    wrench = inertia.mv(where.acceleration) + bias_wrench(inertia, where.angular, jnp.zeros_like(where.total))
-    base = fictitious_acceleration(model).astype(q.dtype)
-    over_ancestors, over_subtrees = _sums(model, schedule)
+    tree, q, v = model.topology.schedule, motions.q, motions.v
+    own_wrench = where.inertia @ where.acceleration + where.inertia.gyroscopic(where.angular)
+    over_ancestors, over_subtrees = _sums(motions)
+
+    def of_joints(x: Float[Array, "nv"]) -> tuple[Vector, Vector]:
+        """`S x`, angular and linear."""
+        relative = join_bodies(motions.topology, joint_motions(motions, x))
+        return relative.angular, relative.linear
 
     # Of the parents, and of bodies relative to them.
-    spin = components(from_parents(tree, where.angular, jnp.zeros(3, q.dtype)))
-    spin_rate, centre = halves(from_parents(tree, where.acceleration, base))
-    turning, sliding = _motion(where.subspace, v)
-    offset = components(where.offset)
+    at_rest = jax.tree.map(jnp.zeros_like, resting_world(model, q.dtype).angular)
+    spin = from_parents(tree, where.angular, at_rest)
+    parent = from_parents(tree, where.acceleration, resting_world(model, q.dtype))
+    spin_rate, centre = parent.angular, parent.linear
+    turning, sliding = of_joints(v)
+    offset = where.offset
     whirl = spin.cross(offset)
     point = centre + spin_rate.cross(offset) + spin.cross(whirl)
 
     # Of joints: displacements, velocities and accelerations.
-    turn, shift = _motion(where.subspace, jax.jvp(lambda x: displacement(model, q, x), (q,), (along.q,))[1])
-    turning_dot, sliding_dot = _motion(where.subspace, along.v)
-    gained, gained_linear = _motion(where.subspace, along.qdd)
+    turn, shift = of_joints(jax.jvp(lambda x: displacement(model, q, x), (q,), (along.q,))[1])
+    turning_dot, sliding_dot = of_joints(along.v)
+    gained, gained_linear = of_joints(along.qdd)
     if not _has_fixed_axes(model):
         rates = jax.jvp(lambda q, v_bias: _joint_motions(model, q, v, qdd, v_bias), (q, v), (along.q, along.v))[1]
-        more = [transformed(rotation, half) for rate in rates for half in halves(rate)]
-        turning_dot, sliding_dot = turning_dot + more[0], sliding_dot + more[1]
-        gained, gained_linear = gained + more[2], gained_linear + more[3]
+        relative, accelerated = (Motion.of(rate).rotated(where.rotation) for rate in rates)
+        turning_dot, sliding_dot = turning_dot + relative.angular, sliding_dot + relative.linear
+        gained, gained_linear = gained + accelerated.angular, gained_linear + accelerated.linear
 
     # Outward, in axes that turn with the bodies.
     theta, angular_dot = over_ancestors(turn, spin.cross(turn) + turning_dot)
@@ -109,79 +116,58 @@ def inverse_dynamics_tangent(
     )
 
     # Newton and Euler. External wrenches do not turn along.
-    w, h, mass, rotational = components(where.angular), components(inertia.moment), inertia.mass, inertia.rotational
-    moment, force = halves(wrench)
+    w, h, mass, rotational = where.angular, where.inertia.moment, where.inertia.mass, where.inertia.rotational
     force_dot = (
         mass * linear_dot
         + rate_dot.cross(h)
         + angular_dot.cross(w.cross(h))
         + w.cross(angular_dot.cross(h))
-        + theta.cross(force)
+        + theta.cross(own_wrench.force)
     )
     moment_dot = (
-        transformed(rotational, rate_dot)
+        rotational @ rate_dot
         + h.cross(linear_dot)
-        + angular_dot.cross(transformed(rotational, w))
-        + w.cross(transformed(rotational, angular_dot))
-        + theta.cross(moment)
+        + angular_dot.cross(rotational @ w)
+        + w.cross(rotational @ angular_dot)
+        + theta.cross(own_wrench.moment)
     )
     if along.f_ext is not None:
-        moment_ext_dot, force_ext_dot = halves(along.f_ext)
-        moment_dot, force_dot = moment_dot - moment_ext_dot, force_dot - force_ext_dot
+        external_dot = Force.of(along.f_ext)
+        moment_dot, force_dot = moment_dot - external_dot.moment, force_dot - external_dot.force
 
     # Inward, in axes that stand still, with the levers as they change.
-    total_moment, total_force = halves(where.total)
+    total = where.total
     (total_force_dot,) = over_subtrees(force_dot)
-    levers = offset.cross(total_force_dot) + ((theta - turn).cross(offset) + shift).cross(total_force)
+    levers = offset.cross(total_force_dot) + ((theta - turn).cross(offset) + shift).cross(total.force)
     (total_moment_dot,) = over_subtrees(moment_dot + levers)
-    total_moment_dot = total_moment_dot - levers
-    tau_dot = _projection(
-        where.subspace, total_moment_dot - theta.cross(total_moment), total_force_dot - theta.cross(total_force)
-    )
+    total_dot = Force(total_moment_dot - levers, total_force_dot)
+    along_joints = total_dot - Force(theta.cross(total.moment), theta.cross(total.force))
+    tau_dot = joint_torques(motions, split_bodies(motions.topology, along_joints))
     if not _has_fixed_axes(model):
-        own_axes = rotate(transpose(rotation), where.total)
+        own_axes = total.rotated(where.rotation.T).array()
         tau_dot = tau_dot + jax.jvp(lambda q: _torques(model, q, own_axes), (q,), (along.q,))[1]
-    return tau_dot + model.armature * along.qdd, stacked(total_moment_dot, total_force_dot)
+    return tau_dot + model.armature * along.qdd, total_dot.array()
 
 
 def _has_fixed_axes(model: Model) -> bool:
     return all(joint.has_fixed_axes for joint in model.joints)
 
 
-def _sums(model: Model, schedule: AbstractSchedule) -> tuple[Callable[..., list[Vector]], Callable[..., list[Vector]]]:
+def _sums(motions: BodyMotions) -> tuple[Callable[..., list[Vector]], Callable[..., list[Vector]]]:
     """Sums of vectors over the ancestors and over the subtrees of all bodies."""
-    if isinstance(schedule, Sequential) and model.nb <= _FEW:
+    topology, schedule = motions.topology, motions.schedule
+    if isinstance(schedule, Sequential) and topology.nb <= _FEW:
         schedule = AncestorMask()
 
     def of_vectors(function: Callable[[TreeSchedule, Array], Array]) -> Callable[..., list[Vector]]:
         def sums(*vectors: Vector) -> list[Vector]:
             leaves, treedef = jax.tree.flatten(list(vectors))
-            total = function(model.topology.schedule, jnp.stack(leaves, axis=-1))
+            total = function(topology.schedule, jnp.stack(leaves, axis=-1))
             return jax.tree.unflatten(treedef, list(total.T))
 
         return sums
 
     return of_vectors(schedule.ancestor_sum), of_vectors(schedule.subtree_sum)
-
-
-def _motion(subspace: MotionSubspace, x: Float[Array, "nv"]) -> tuple[Vector, Vector]:
-    """`S x`, angular and linear."""
-    parts = [
-        [sum_of(block[:, i, k] * y[:, k] for k in range(block.shape[2])) for i in range(6)]
-        for block, y in zip(subspace.blocks, split_dofs(subspace.model, x), strict=True)
-    ]
-    rows = [jnp.concatenate(row) for row in zip(*parts, strict=True)]
-    return Vector(*rows[:3]), Vector(*rows[3:])
-
-
-def _projection(subspace: MotionSubspace, moment: Vector, force: Vector) -> Velocity:
-    """`S^T` times a wrench."""
-    rows, parts = [*jax.tree.leaves(moment), *jax.tree.leaves(force)], []
-    for block, segment in zip(subspace.blocks, subspace.model.topology.segments, strict=True):
-        own = [row[segment.start : segment.stop] for row in rows]
-        columns = [sum_of(block[:, i, k] * x for i, x in enumerate(own)) for k in range(block.shape[2])]
-        parts.append(jnp.stack(columns, axis=-1))
-    return join_dofs(subspace.model, parts)
 
 
 def _joint_motions(

@@ -1,10 +1,12 @@
 """One step of the articulated-body algorithm: what a joint leaves of the inertia of all that it carries."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._small import matmul, skew, sum_of, symmetrise, transpose
+from ..spatial import ArticulatedInertia, Force, Motion
 from ..structured import LDL, ldl_factor, ldl_solve
 
 
@@ -40,6 +42,33 @@ def _floor(articulated: Float[Array, "6 6"], subspace: Float[Array, "6 d"]) -> F
     sizes = jnp.abs(subspace)
     terms = sizes * matmul(jnp.abs(articulated), sizes)
     return 4 * jnp.finfo(terms.dtype).eps * sum_of(terms[i] for i in range(6))
+
+
+class Elimination(eqx.Module):
+    """The same by components, for sweeps.
+
+    **Fields:** factorised `pivot` D (d); `force` U and `gain` `U D^-1`, columns (d); `apparent` inertia.
+    """
+
+    pivot: LDL
+    force: Force
+    gain: Force
+    apparent: ArticulatedInertia
+
+
+def eliminate(articulated: ArticulatedInertia, subspace: Motion, armature: Float[Array, "d"]) -> Elimination:
+    """`eliminate_joint` by components, where the joint has one degree of freedom; several are columns of arrays."""
+    if len(armature) != 1:
+        joint = eliminate_joint(articulated.array(), subspace.matrix(), armature)
+        gain = Force.columns(transpose(joint.gain))
+        return Elimination(joint.pivot, Force.columns(joint.force), gain, ArticulatedInertia.of(joint.apparent))
+    force, sizes = articulated @ subspace, jax.tree.map(jnp.abs, subspace)
+    terms = sizes.dot(jax.tree.map(jnp.abs, articulated) @ sizes)
+    floor = 4 * jnp.finfo(terms.dtype).eps * terms
+    pivot = ldl_factor((subspace.dot(force) + armature)[:, None], floor)
+    gain = force * (1 / pivot.pivots)
+    column, row = jax.tree.map(lambda x: x[0], (force, gain))
+    return Elimination(pivot, force, gain, articulated.less_outer(column, row))
 
 
 def shift_inertia(inertia: Float[Array, "6 6"], r: Float[Array, "3"]) -> Float[Array, "6 6"]:

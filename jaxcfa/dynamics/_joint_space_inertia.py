@@ -9,11 +9,12 @@ from .._defaults import check_schedule
 from .._small import symmetrise
 from .._types import Velocity
 from ..model import Model
+from ..motion import BodyMotions
 from ..structured import AbstractSchedule, Doubling, ldl_factor, ldl_solve
 from ._articulated_joints import links
 from ._factors import mass_product
-from ._inverse import inverse_dynamics_of_arrays
-from ._method import AbstractForwardDynamics
+from ._inverse import inverse_dynamics_of_motions
+from ._method import AbstractForwardDynamics, Loads
 
 
 class JSI(AbstractForwardDynamics):
@@ -32,34 +33,27 @@ class JSI(AbstractForwardDynamics):
     def __check_init__(self):
         check_schedule(self.schedule)
 
-    def solve(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
-    ) -> Velocity:
+    def solve(self, model: Model, motions: BodyMotions, loads: Loads) -> Velocity:
         if not model.nv:
-            return tau
-        matrix = self.mass_matrix(model, q)
+            return loads.tau
+        matrix = self.mass_matrix(model, motions)
         # Unit diagonal, so that the test for zero pivots does not depend on units.
         scale = 1 / jnp.sqrt(jnp.diagonal(matrix))
         floor = 4 * model.nv * float(jnp.finfo(matrix.dtype).eps)
         factor = ldl_factor(matrix * scale[:, None] * scale, floor)
 
         def correct(_, qdd: Array) -> Array:
-            missing = tau - inverse_dynamics_of_arrays(model, q, v, qdd, f_ext, self.schedule)
+            missing = loads.tau - inverse_dynamics_of_motions(model, motions, qdd, loads.f_ext)
             return qdd + scale * ldl_solve(factor, scale * missing)
 
         # The second time gives back digits that the condition number of the mass matrix has cost.
-        return lax.fori_loop(0, 2, correct, jnp.zeros_like(tau))
+        return lax.fori_loop(0, 2, correct, jnp.zeros_like(loads.tau))
 
-    def mass_matrix(self, model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
+    def mass_matrix(self, model: Model, motions: BodyMotions) -> Float[Array, "nv nv"]:
         """Joint-space mass matrix, armature included, by cumulative sums."""
-        bodies = links(model, q, jnp.zeros(model.nv, q.dtype), self.schedule)
-        columns = jax.vmap(lambda x: mass_product(model, self.schedule, bodies, x))(jnp.eye(model.nv, dtype=q.dtype))
+        bodies, identity = links(model, motions), jnp.eye(model.nv, dtype=motions.q.dtype)
+        columns = jax.vmap(lambda x: mass_product(model, motions.schedule, bodies, x))(identity)
         return symmetrise(columns)
 
-    def inverse_schedule(self) -> AbstractSchedule:
+    def motion_schedule(self) -> AbstractSchedule:
         return self.schedule

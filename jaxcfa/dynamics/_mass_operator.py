@@ -12,11 +12,10 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays, is_concrete
-from .._defaults import choose_schedule
-from .._motion_scan import scan_velocities, scan_wrenches
 from .._small import matmul, matvec, symmetrise, transpose
 from .._types import ConfigurationLike, Velocity
 from ..model import Model, pad_dofs, unpad_dofs
+from ..motion import BodyMotions, motions_at, scan_velocities, scan_wrenches, schedule_for
 from ..spatial import shift_force
 from ..structured import AbstractSchedule, Sequential, ldl_solve
 from ..structured._tree_scan import from_parents
@@ -111,26 +110,33 @@ class MassOperator(eqx.Module):
         return lineax.FunctionLinearOperator(self.mv, vector, lineax.positive_semidefinite_tag)
 
 
-def mass_operator(model: Model, q: ConfigurationLike, schedule: AbstractSchedule | None = None) -> MassOperator:
+def mass_operator(
+    model: Model,
+    q: ConfigurationLike,
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
+) -> MassOperator:
     """The joint-space mass matrix at a configuration, factored.
 
     **Arguments:** `q` (nq,); `schedule`: of the sweeps, chosen by `default_schedule` if not given. With a parallel one
-    the factors are found by a scan too, if the model is known to allow that.
+    the factors are found by a scan too, if the model is known to allow that. `motions`: `body_motions` of the same q.
 
     **Raises:** `ValueError` for a wrong shape, and for bodies that move no inertia.
     """
     (q,) = as_arrays(model, q=q)
-    schedule = choose_schedule(model, schedule)
+    schedule = schedule_for(model, schedule, motions)
     by_scan = False
     if is_concrete(model):
         refuse_massless_subtrees(model)
         by_scan = not isinstance(schedule, Sequential) and not joints_without_inertia(model)
-    return _mass_operator(model, q, schedule, by_scan)
+    return _mass_operator(model, q, schedule, by_scan, motions)
 
 
 @eqx.filter_jit
-def _mass_operator(model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, by_scan: bool) -> MassOperator:
-    return MassOperator(factorise(model, q, jnp.zeros(model.nv, q.dtype), schedule, by_scan))
+def _mass_operator(
+    model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, by_scan: bool, motions: BodyMotions | None
+) -> MassOperator:
+    return MassOperator(factorise(model, motions_at(model, q, None, schedule, motions), by_scan))
 
 
 def _columns(function: Callable[[Factors, Array], Array], operator: MassOperator, x: Vectors) -> Array:
@@ -190,32 +196,36 @@ def _root(f: Factors) -> Float[Array, "nb d d"]:
 
 def _in_joints(f: Factors, function: Callable[[Array], Array], x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """A function of the padded degrees of freedom (nb, d)."""
-    return unpad_dofs(f.model, function(pad_dofs(f.model, x)))
+    return unpad_dofs(f.model.topology, function(pad_dofs(f.model.topology, x)))
 
 
 def _lower(f: Factors, e: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`(1 + H Phi K) e`, inwards: what arrives at a joint from those that it carries."""
-    given = matvec(transpose(f.joints.gain), pad_dofs(f.model, e))
-    arriving = scan_wrenches(f.model, f.bodies.motion.offset, given, f.schedule) - given
-    return unpad_dofs(f.model, matvec(transpose(f.bodies.motion.subspace), arriving)) + e
+    given = matvec(transpose(f.joints.gain), pad_dofs(f.model.topology, e))
+    arriving = scan_wrenches(f.model.topology, f.bodies.motion.offset, given, f.schedule) - given
+    return unpad_dofs(f.model.topology, matvec(transpose(f.bodies.motion.subspace), arriving)) + e
 
 
 def _lower_transpose(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`(1 + H Phi K)^T x`, outwards."""
-    relative = matvec(f.bodies.motion.subspace, pad_dofs(f.model, x))
-    carried = scan_velocities(f.model, f.bodies.motion.offset, relative, f.schedule) - relative
-    return x + unpad_dofs(f.model, matvec(f.joints.gain, carried))
+    relative = matvec(f.bodies.motion.subspace, pad_dofs(f.model.topology, x))
+    carried = scan_velocities(f.model.topology, f.bodies.motion.offset, relative, f.schedule) - relative
+    return x + unpad_dofs(f.model.topology, matvec(f.joints.gain, carried))
 
 
 def _lower_inverse(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`(1 - H Psi K) x`, inwards: torques less what the bodies that a joint carries make it feel."""
     nothing = jnp.zeros((f.model.nb, 6), x.dtype)
-    return unpad_dofs(f.model, filter_inward(f, LinkVector(nothing, nothing, pad_dofs(f.model, x)))[1])
+    return unpad_dofs(
+        f.model.topology, filter_inward(f, LinkVector(nothing, nothing, pad_dofs(f.model.topology, x)))[1]
+    )
 
 
 def _lower_inverse_transpose(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`(1 - H Psi K)^T x`, outwards."""
-    return unpad_dofs(f.model, smooth_outward(f, pad_dofs(f.model, x), jnp.zeros((f.model.nb, 6), x.dtype))[1])
+    return unpad_dofs(
+        f.model.topology, smooth_outward(f, pad_dofs(f.model.topology, x), jnp.zeros((f.model.nb, 6), x.dtype))[1]
+    )
 
 
 @jax.jit
@@ -231,7 +241,7 @@ def _inverse_diagonal(f: Factors) -> Float[Array, "nv"]:
     identity = jnp.broadcast_to(jnp.eye(d, dtype=gain.dtype), (len(gain), d, d))
     carried = transpose(shift_force(gain, f.bodies.motion.offset[:, None]))
     blocks = ldl_solve(f.joints.pivot, identity) + matmul(transpose(carried), matmul(parent, carried))
-    return unpad_dofs(f.model, jnp.diagonal(blocks, axis1=-2, axis2=-1))
+    return unpad_dofs(f.model.topology, jnp.diagonal(blocks, axis1=-2, axis2=-1))
 
 
 def _compose_congruences(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:

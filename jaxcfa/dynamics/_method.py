@@ -13,8 +13,9 @@ from .._arguments import as_arrays, is_concrete
 from .._perturbed import jvp_of_perturbed
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
+from ..motion import BodyMotions, motions_at, schedule_for
 from ..structured import AbstractSchedule, Sequential
-from ._inverse import inverse_dynamics_of_arrays, joint_wrenches_of_arrays
+from ._inverse import inverse_dynamics_of_motions, joint_wrenches_of_motions
 from ._suitability import refuse_massless_subtrees
 
 
@@ -30,6 +31,17 @@ class AbstractMassSolver(eqx.Module):
         return jax.vmap(self.solve, (None, 1), 1)(model, jnp.eye(model.nv, dtype=dtype))
 
 
+class Loads(eqx.Module):
+    """What acts on a mechanism.
+
+    **Fields:** `tau` (nv,), joint torques and forces [N m, N]; `f_ext` (nb, 6), external wrenches `[moment; force]` on
+    the bodies, world axes, at their origins [N m, N].
+    """
+
+    tau: Float[Array, "nv"]
+    f_ext: Float[Array, "nb 6"]
+
+
 class AbstractForwardDynamics(eqx.Module):
     """An algorithm for forward dynamics, as an object whose fields are its options.
 
@@ -39,41 +51,22 @@ class AbstractForwardDynamics(eqx.Module):
     """
 
     @abc.abstractmethod
-    def solve(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
-    ) -> Velocity:
+    def solve(self, model: Model, motions: BodyMotions, loads: Loads) -> Velocity:
         """Joint accelerations (nv,); not finite where the mass matrix is singular."""
 
     def solve_with_wrenches(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
+        self, model: Model, motions: BodyMotions, loads: Loads
     ) -> tuple[Velocity, Float[Array, "nb 6"]]:
         """Joint accelerations, and the wrenches that joints transmit: by default those of inverse dynamics."""
-        qdd = self.solve(model, q, v, tau, f_ext)
-        return qdd, joint_wrenches_of_arrays(model, q, v, qdd, f_ext, self.inverse_schedule())
+        qdd = self.solve(model, motions, loads)
+        return qdd, joint_wrenches_of_motions(model, motions, qdd, loads.f_ext)
 
-    def solve_and_factor(
-        self,
-        model: Model,
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        tau: Float[Array, "nv"],
-        f_ext: Float[Array, "nb 6"],
-    ) -> tuple[Velocity, AbstractMassSolver]:
+    def solve_and_factor(self, model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, AbstractMassSolver]:
         """Joint accelerations, and a solver with the same mass matrix for derivatives: by default `solve` at rest."""
-        return self.solve(model, q, v, tau, f_ext), _SolverAtRest(self, q)
+        return self.solve(model, motions, loads), _SolverAtRest(self, motions.at_rest())
 
-    def inverse_schedule(self) -> AbstractSchedule:
-        """How inverse dynamics is done for derivatives: one as parallel as the algorithm."""
+    def motion_schedule(self) -> AbstractSchedule:
+        """How the motions of the bodies and inverse dynamics are found: as parallel as the algorithm."""
         return Sequential()
 
     def refuse(self, model: Model) -> None:
@@ -88,9 +81,10 @@ def solve_forward_dynamics(
     v: VelocityLike,
     tau: VelocityLike,
     f_ext: BodyForcesLike | None,
+    motions: BodyMotions | None = None,
 ) -> Velocity:
     """`method.solve` with checked arguments, and an explanation where the mass matrix is singular."""
-    return _explained(_solve, method, model, q, v, tau, f_ext)
+    return _explained(_solve, method, model, q, v, tau, f_ext, motions)
 
 
 def solve_and_factor(
@@ -100,9 +94,10 @@ def solve_and_factor(
     v: VelocityLike,
     tau: VelocityLike,
     f_ext: BodyForcesLike | None,
+    motions: BodyMotions | None = None,
 ) -> tuple[Velocity, AbstractMassSolver]:
     """The same of `method.solve_and_factor`. The solver has no derivatives."""
-    return _explained(_solve_and_factor, method, model, q, v, tau, f_ext)
+    return _explained(_solve_and_factor, method, model, q, v, tau, f_ext, motions)
 
 
 def solve_joint_reactions(
@@ -112,74 +107,51 @@ def solve_joint_reactions(
     v: VelocityLike,
     tau: VelocityLike,
     f_ext: BodyForcesLike | None,
+    motions: BodyMotions | None = None,
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
     """The same of `method.solve_with_wrenches`."""
-    return _explained(_solve_with_wrenches, method, model, q, v, tau, f_ext)
+    return _explained(_solve_with_wrenches, method, model, q, v, tau, f_ext, motions)
 
 
-def _explained(function, method, model: Model, q, v, tau, f_ext):
+def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
     """`function(method, model, ...)` with checked arguments, and with an explanation where it has no finite result."""
     if not isinstance(method, AbstractForwardDynamics):
         raise ValueError(f"method must be an algorithm for forward dynamics, such as ABA(), got {method!r}.")
     arguments = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
+    schedule_for(model, None, motions)
     if is_concrete(model) and not is_concrete(arguments):
         # Results cannot be looked at while tracing, but the model usually can.
         method.refuse(model)
-    result = function(method, model, *arguments)
+    result = function(method, model, *arguments, motions)
     if is_concrete(result) and not _finite(result):
         _explain(method, model, arguments)
     return result
 
 
 @jax.jit
-def _solve(method: AbstractForwardDynamics, model: Model, *arguments: Array) -> Velocity:
-    return _accelerations(method, model, *arguments)
+def _solve(method, model, q, v, tau, f_ext, motions) -> Velocity:
+    motions = motions_at(model, q, v, method.motion_schedule(), motions)
+    return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))[0]
 
 
 @jax.jit
-def _solve_and_factor(
-    method: AbstractForwardDynamics, model: Model, *arguments: Array
-) -> tuple[Velocity, AbstractMassSolver]:
-    return _accelerations_and_solver(method, model, *arguments)
+def _solve_and_factor(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, AbstractMassSolver]:
+    motions = motions_at(model, q, v, method.motion_schedule(), motions)
+    return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))
 
 
 @jax.jit
-def _solve_with_wrenches(
-    method: AbstractForwardDynamics, model: Model, *arguments: Array
-) -> tuple[Velocity, Float[Array, "nb 6"]]:
-    return _accelerations_and_wrenches(method, model, *arguments)
+def _solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    motions = motions_at(model, q, v, method.motion_schedule(), motions)
+    return _accelerations_and_wrenches(method, model, motions, Loads(tau, f_ext))
 
 
 @jax.custom_jvp
-def _accelerations(
-    method: AbstractForwardDynamics,
-    model: Model,
-    q: Float[Array, "nq"],
-    v: Float[Array, "nv"],
-    tau: Float[Array, "nv"],
-    f_ext: Float[Array, "nb 6"],
-) -> Velocity:
-    return method.solve(model, q, v, tau, f_ext)
-
-
-def _accelerations_jvp(primals: tuple, tangents: tuple) -> tuple[Velocity, Velocity]:
-    (qdd, _), (qdd_dot, _) = _accelerations_and_solver_jvp(primals, tangents)
-    return qdd, qdd_dot
-
-
-_accelerations.defjvp(_accelerations_jvp, symbolic_zeros=True)
-
-
-@jax.custom_jvp
-def _accelerations_and_solver(
-    method: AbstractForwardDynamics,
-    model: Model,
-    q: Float[Array, "nq"],
-    v: Float[Array, "nv"],
-    tau: Float[Array, "nv"],
-    f_ext: Float[Array, "nb 6"],
+def accelerations_and_solver(
+    method: AbstractForwardDynamics, model: Model, motions: BodyMotions, loads: Loads
 ) -> tuple[Velocity, AbstractMassSolver]:
-    return method.solve_and_factor(model, q, v, tau, f_ext)
+    """`method.solve_and_factor` with the derivatives of the law of motion; the solver has none."""
+    return method.solve_and_factor(model, motions, loads)
 
 
 def _accelerations_and_solver_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
@@ -188,16 +160,15 @@ def _accelerations_and_solver_jvp(primals: tuple, tangents: tuple) -> tuple[tupl
     This holds for any parameter, and needs the derivatives of inverse dynamics only. `M^-1` is what the algorithm has
     found anyway; since M is symmetric that serves reverse mode too. How the solver was found has no derivative.
     """
-    qdd, solver = _accelerations_and_solver(*primals)
-    method, model, q, v, _, f_ext = primals
-    schedule = method.inverse_schedule()
+    qdd, solver = accelerations_and_solver(*primals)
+    _, model, motions, _ = primals
 
-    def residual(model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> Array:
-        return tau - inverse_dynamics_of_arrays(model, q, v, qdd, f_ext, schedule)
+    def residual(model: Model, motions: BodyMotions, loads: Loads) -> Array:
+        return loads.tau - inverse_dynamics_of_motions(model, motions, qdd, loads.f_ext)
 
-    still, at_rest, unloaded = _without_gravity(model), jnp.zeros_like(v), jnp.zeros_like(f_ext)
+    still, at_rest, unloaded = without_gravity(model), motions.at_rest(), jnp.zeros((model.nb, 6), qdd.dtype)
     qdd_dot = lax.custom_linear_solve(
-        lambda x: inverse_dynamics_of_arrays(still, q, at_rest, x, unloaded, schedule),
+        lambda x: inverse_dynamics_of_motions(still, at_rest, x, unloaded),
         jvp_of_perturbed(residual, primals[1:], tangents[1:])[1],
         lambda _, b: lax.stop_gradient(solver).solve(model, b),
         symmetric=True,
@@ -205,46 +176,42 @@ def _accelerations_and_solver_jvp(primals: tuple, tangents: tuple) -> tuple[tupl
     return (qdd, solver), (qdd_dot, jax.tree.map(jnp.zeros_like, solver))
 
 
-_accelerations_and_solver.defjvp(_accelerations_and_solver_jvp, symbolic_zeros=True)
+accelerations_and_solver.defjvp(_accelerations_and_solver_jvp, symbolic_zeros=True)
 
 
 class _SolverAtRest(AbstractMassSolver):
     """The algorithm itself, without bias."""
 
     method: AbstractForwardDynamics
-    q: Float[Array, "nq"]
+    motions: BodyMotions
 
     def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
         unloaded = jnp.zeros((model.nb, 6), b.dtype)
-        return self.method.solve(_without_gravity(model), self.q, jnp.zeros_like(b), b, unloaded)
+        return self.method.solve(without_gravity(model), self.motions, Loads(b, unloaded))
 
 
-def _without_gravity(model: Model) -> Model:
+def without_gravity(model: Model) -> Model:
+    """The same model where nothing weighs."""
     return eqx.tree_at(lambda m: m.gravity, model, replace_fn=jnp.zeros_like)
 
 
 @jax.custom_jvp
 def _accelerations_and_wrenches(
-    method: AbstractForwardDynamics,
-    model: Model,
-    q: Float[Array, "nq"],
-    v: Float[Array, "nv"],
-    tau: Float[Array, "nv"],
-    f_ext: Float[Array, "nb 6"],
+    method: AbstractForwardDynamics, model: Model, motions: BodyMotions, loads: Loads
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
-    return method.solve_with_wrenches(model, q, v, tau, f_ext)
+    return method.solve_with_wrenches(model, motions, loads)
 
 
 def _accelerations_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     """The wrenches are those of inverse dynamics at the accelerations found, and so are their derivatives."""
     result = _accelerations_and_wrenches(*primals)
-    method, model, q, v, _, f_ext = primals
-    _, model_dot, q_dot, v_dot, _, f_ext_dot = tangents
-    qdd, qdd_dot = jvp_of_perturbed(lambda *x: _accelerations(method, *x), primals[1:], tangents[1:])
+    method, model, motions, loads = primals
+    _, model_dot, motions_dot, loads_dot = tangents
+    qdd, qdd_dot = jvp_of_perturbed(lambda *x: accelerations_and_solver(method, *x)[0], primals[1:], tangents[1:])
     _, wrenches_dot = jvp_of_perturbed(
-        lambda *x: joint_wrenches_of_arrays(*x, method.inverse_schedule()),
-        (model, q, v, qdd, f_ext),
-        (model_dot, q_dot, v_dot, qdd_dot, f_ext_dot),
+        joint_wrenches_of_motions,
+        (model, motions, qdd, loads.f_ext),
+        (model_dot, motions_dot, qdd_dot, loads_dot.f_ext),
     )
     return result, (qdd_dot, wrenches_dot)
 
@@ -264,7 +231,7 @@ def _explain(method: AbstractForwardDynamics, model: Model, arguments: list[Arra
     # Here because that algorithm is built on this interface.
     from ._articulated_body import ABA
 
-    if method != ABA() and _finite(_solve(ABA(), model, *arguments)):
+    if method != ABA() and _finite(_solve(ABA(), model, *arguments, None)):
         name = eqx.tree_pformat(method, width=200)
         raise ValueError(
             f"{name} lost all digits at this configuration: some joint moves almost no inertia of its own body, or the "

@@ -82,14 +82,15 @@ def operational_space_inertia(
 def _operational_space(operator: MassOperator, placements: Transform, bodies: tuple[int, ...]) -> OperationalSpace:
     factors = operator.factors
     model, motion = factors.model, factors.bodies.motion
-    origins = factors.schedule.ancestor_sum(model.topology.schedule, motion.offset)
+    carried = jnp.asarray(model.topology.parents >= 0, motion.offset.dtype)
+    origins = factors.schedule.ancestor_sum(model.topology.schedule, motion.offset * carried[:, None])
     pose = Transform(
         jnp.concatenate([motion.rotation, jnp.eye(3, dtype=origins.dtype)[None]]),
         jnp.concatenate([origins, jnp.zeros((1, 3), origins.dtype)]),
     )
     numbers = np.array(bodies)
     points = pose[numbers].apply(placements.translation)
-    columns = unpad_dofs(model, transpose(motion.subspace))
+    columns = unpad_dofs(model.topology, transpose(motion.subspace))
     jacobian = point_jacobians(model, columns, origins, points, numbers).reshape(-1, model.nv)
     half = operator.inv_sqrt_mv(jacobian.T)
     return OperationalSpace(jacobian, half.T @ half, operator.inv_sqrt_transpose_mv(half))

@@ -4,6 +4,7 @@ from jaxtyping import Array, Float
 
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
+from ..motion import BodyMotions
 from ._forward import default_method
 from ._method import AbstractForwardDynamics, solve_joint_reactions
 
@@ -15,6 +16,7 @@ def joint_reactions(
     tau: VelocityLike,
     f_ext: BodyForcesLike | None = None,
     method: AbstractForwardDynamics | None = None,
+    motions: BodyMotions | None = None,
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
     """Forward dynamics with the wrench that each joint transmits: what its bearings and motors have to bear.
 
@@ -29,4 +31,4 @@ def joint_reactions(
 
     **Raises:** as `forward_dynamics`.
     """
-    return solve_joint_reactions(default_method(model) if method is None else method, model, q, v, tau, f_ext)
+    return solve_joint_reactions(default_method(model) if method is None else method, model, q, v, tau, f_ext, motions)

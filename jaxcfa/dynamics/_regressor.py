@@ -5,15 +5,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from .._arguments import as_arrays
-from .._defaults import choose_schedule
 from .._jacobians import point_jacobian
-from .._motion import BodyMotion, fictitious_acceleration, sweep_motions
-from .._motion_scan import scan_accelerations, scan_motions
 from .._small import matmul, matvec, skew, transpose
 from .._types import ConfigurationLike, VelocityLike
-from ..model import Model, join_dofs, pad_dofs, split_dofs, unpad_dofs
+from ..model import Model, join_bodies
+from ..motion import BodyMotions, carried_motions, joint_motions, motions_at, resting_world, schedule_for
 from ..spatial import rotate_columns
-from ..structured import AbstractSchedule, Sequential
+from ..structured import AbstractSchedule
 
 
 def regressor(
@@ -22,6 +20,7 @@ def regressor(
     v: VelocityLike,
     qdd: VelocityLike,
     schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
 ) -> Float[Array, "nv parameters"]:
     """The matrix Y with `inverse_dynamics(model, q, v, qdd) = Y pi + armature * qdd`.
 
@@ -33,12 +32,12 @@ def regressor(
     Armature is linear too but is a parameter of a joint, so that it has no column. To find it as well, append
     `jnp.diag(qdd)`; for viscous damping `jnp.diag(v)`.
 
-    **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s]; `qdd` (nv,) [rad/s^2, m/s^2]; `schedule` as for
-    `inverse_dynamics`.
+    **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s]; `qdd` (nv,) [rad/s^2, m/s^2]; `schedule` and
+    `motions` as for `inverse_dynamics`.
 
     **Returns:** Y (nv, 10 nb) [N m or N, for each kg, kg m or kg m^2]. **Raises:** `ValueError` for a wrong shape.
     """
-    return _regressor(model, *as_arrays(model, q=q, v=v, qdd=qdd), choose_schedule(model, schedule))
+    return _regressor(model, *as_arrays(model, q=q, v=v, qdd=qdd), schedule_for(model, schedule, motions), motions)
 
 
 @jax.jit
@@ -48,8 +47,14 @@ def _regressor(
     v: Float[Array, "nv"],
     qdd: Float[Array, "nv"],
     schedule: AbstractSchedule,
+    motions: BodyMotions | None,
 ) -> Float[Array, "nv parameters"]:
-    acceleration, angular, rotation, origin, columns = _motions(model, q, v, qdd, schedule)
+    motions = motions_at(model, q, v, schedule, motions)
+    relative = [link.bias + own for link, own in zip(motions.links, joint_motions(motions, qdd), strict=True)]
+    accelerations = carried_motions(motions, relative, resting_world(model, q.dtype))
+    acceleration = join_bodies(model.topology, [x.array() for x in accelerations])
+    rotation, angular, origin = motions.poses.rotation, motions.velocities[:, :3], motions.origins
+    columns = motions.subspace_columns
     jacobians = jax.vmap(lambda *x: point_jacobian(model, columns, origin, *x))(origin, _supports(model))
     blocks = matmul(transpose(jacobians), wrench_regressor(acceleration, angular, rotation))
     return jnp.swapaxes(blocks, 0, 1).reshape(model.nv, 10 * model.nb)
@@ -79,30 +84,6 @@ def _product_with_inertia(x: Float[Array, "*n 3"]) -> Float[Array, "*n 3 6"]:
     o = jnp.zeros_like(a)
     rows = [jnp.stack(row, axis=-1) for row in ((a, b, o, c, o, o), (o, a, b, o, c, o), (o, o, o, a, b, c))]
     return jnp.stack(rows, axis=-2)
-
-
-def _motions(
-    model: Model, q: Array, v: Array, qdd: Array, schedule: AbstractSchedule
-) -> tuple[
-    Float[Array, "nb 6"], Float[Array, "nb 3"], Float[Array, "nb 3 3"], Float[Array, "nb 3"], Float[Array, "nv 6"]
-]:
-    """Accelerations less gravity, angular velocities, rotations and origins of all bodies; columns of the subspaces."""
-
-    def visit(parent: tuple[Array, Array], motion: BodyMotion, qdd: Array):
-        value = motion.acceleration(parent[0], qdd), parent[1] + motion.offset
-        return value, (*value, motion.angular, motion.rotation, transpose(motion.subspace))
-
-    base = fictitious_acceleration(model).astype(q.dtype)
-    if isinstance(schedule, Sequential):
-        segments = sweep_motions(model, q, v, visit, (base, jnp.zeros(3, q.dtype)), split_dofs(model, qdd))
-        *bodies, blocks = zip(*segments, strict=True)
-        acceleration, origin, angular, rotation = (jnp.concatenate(x) for x in bodies)
-        return acceleration, angular, rotation, origin, join_dofs(model, list(blocks))
-    motion = scan_motions(model, q, v, schedule)
-    acceleration = scan_accelerations(model, motion, pad_dofs(model, qdd), base, schedule)
-    origin = schedule.ancestor_sum(model.topology.schedule, motion.offset)
-    columns = unpad_dofs(model, transpose(motion.subspace))
-    return acceleration, motion.angular, motion.rotation, origin, columns
 
 
 def _supports(model: Model) -> Bool[Array, "nb nv"]:

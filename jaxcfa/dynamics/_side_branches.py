@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._motion import BodyMotion
 from .._small import matvec, transpose
+from ..motion import BodyArrays
 from ..spatial import shift_force
 from ..structured import TreeSchedule, ldl_solve
 from ..structured._tree_sweep import sweep_inward, sweep_outward
@@ -40,7 +40,7 @@ class FoldedBranches(eqx.Module):
     """
 
     tree: TreeSchedule = eqx.field(static=True)
-    motion: BodyMotion
+    motion: BodyArrays
     joints: JointElimination
     bias: Float[Array, "s 6"]
     free: Float[Array, "s d"]
@@ -64,7 +64,7 @@ class FoldedBranches(eqx.Module):
 
 def fold_branches(
     tree: TreeSchedule,
-    motion: BodyMotion,
+    motion: BodyArrays,
     inertia: Float[Array, "s 6 6"],
     bias: Float[Array, "s 6"],
     armature: Float[Array, "s d"],

@@ -1,10 +1,11 @@
 """Refusing models that an algorithm cannot serve, with the names of the bodies and the remedy. On the host."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..configuration import neutral
-from ..model import Model, massless_subtrees, pad_dofs, padded_motion_subspace
+from ..model import Model, join_bodies, massless_subtrees, motion_subspace_blocks, pad_dofs
 
 
 def refuse_massless_subtrees(model: Model) -> None:
@@ -49,9 +50,12 @@ def refuse_joints_without_inertia(
 def joints_without_inertia(model: Model) -> list[str]:
     """Names of bodies that give their joint no inertia at the neutral configuration."""
     with jax.ensure_compile_time_eval():
-        subspace = np.asarray(padded_motion_subspace(model, neutral(model)))
+        blocks = motion_subspace_blocks(model, neutral(model))
+        d = int(model.topology.nvs.max(initial=1))
+        padded = [jnp.pad(block, ((0, 0), (0, 0), (0, d - block.shape[-1]))) for block in blocks]
+        subspace = np.asarray(join_bodies(model.topology, padded))
         inertia = np.asarray(model.spatial_inertia.as_matrix())
-        armature = np.asarray(pad_dofs(model, model.armature, missing=1.0))
+        armature = np.asarray(pad_dofs(model.topology, model.armature, missing=1.0))
     moved = np.swapaxes(subspace, -1, -2) @ inertia @ subspace + armature[:, None] * np.eye(armature.shape[-1])
     terms = np.einsum("nik,nij,njk->nk", *map(np.abs, (subspace, inertia, subspace))) + armature
     scale = np.sqrt(np.where(terms > 0, terms, 1.0))

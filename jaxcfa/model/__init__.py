@@ -14,13 +14,13 @@ from ._constraints import (
 )
 from ._inertia_checks import inertia_problems as inertia_problems, massless_subtrees as massless_subtrees
 from ._joint_groups import (
-    MotionSubspace as MotionSubspace,
+    join_bodies as join_bodies,
     join_dofs as join_dofs,
     joint_of_body as joint_of_body,
     map_joints as map_joints,
     motion_subspace_blocks as motion_subspace_blocks,
     pad_dofs as pad_dofs,
-    padded_motion_subspace as padded_motion_subspace,
+    split_bodies as split_bodies,
     split_dofs as split_dofs,
     unpad_dofs as unpad_dofs,
 )

@@ -1,18 +1,16 @@
 """Evaluating all joints of a model, whatever their types. Dispatch on joint type happens here and nowhere else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from .._small import sum_of
 from ..joints import AbstractJoint, Fixed
 from ._model import Model
-from ._topology import Segment
+from ._topology import Segment, Topology
 
 Layout = Literal["body", "q", "v"]
 
@@ -61,41 +59,6 @@ def _no_joints(
     return jax.tree.map(lambda x: jnp.zeros((0, *x.shape) if out == "body" else (0,), x.dtype), one)
 
 
-class MotionSubspace(eqx.Module):
-    """The block-diagonal operator `S` of all joints: joint velocities to relative body velocities.
-
-    Blocks are kept per segment of bodies, with zero columns where a body has fewer degrees of freedom than its
-    segment's `d`.
-
-    **Fields:** `blocks`: per segment (n, 6, d). `model`: for the coordinate layout.
-    """
-
-    blocks: tuple[Float[Array, "_ 6 _"], ...]
-    model: Model
-
-    def mv(self, v: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
-        """`S v` for every body."""
-        parts = [_block_mv(block, x) for block, x in zip(self.blocks, split_dofs(self.model, v), strict=True)]
-        return jnp.concatenate(parts)
-
-    def transpose_mv(self, f: Float[Array, "nb 6"]) -> Float[Array, "nv"]:
-        """`S^T f` for every body."""
-        segments = self.model.topology.segments
-        parts = [
-            _block_mv(jnp.swapaxes(block, -1, -2), f[segment.start : segment.stop])
-            for block, segment in zip(self.blocks, segments, strict=True)
-        ]
-        return join_dofs(self.model, parts)
-
-    def columns(self) -> Float[Array, "nv 6"]:
-        """The columns of all blocks, one for each degree of freedom."""
-        return join_dofs(self.model, [jnp.swapaxes(block, -1, -2) for block in self.blocks])
-
-
-def _block_mv(block: Float[Array, "n i k"], x: Float[Array, "n k"]) -> Float[Array, "n i"]:
-    return sum_of(block[:, :, k] * x[:, k, None] for k in range(block.shape[-1]))
-
-
 def motion_subspace_blocks(model: Model, q: Float[Array, "nq"]) -> tuple[Float[Array, "_ 6 _"], ...]:
     """The joints' motion subspaces in body axes, per segment, padded with zero columns."""
     topology = model.topology
@@ -103,28 +66,44 @@ def motion_subspace_blocks(model: Model, q: Float[Array, "nq"]) -> tuple[Float[A
         jax.vmap(lambda joint, x: joint.motion_subspace(x))(joint, take(q, group.q_index))
         for joint, group in zip(model.joints, topology.groups, strict=True)
     ]
+    group_of, place_in = np.zeros(model.nb, int), np.zeros(model.nb, int)
+    for number, group in enumerate(topology.groups):
+        group_of[group.bodies], place_in[group.bodies] = number, np.arange(len(group.bodies))
 
     def block(segment: Segment) -> Array:
-        if segment.start == segment.stop:
+        bodies = topology.schedule.visits[segment.start : segment.stop]
+        if not len(bodies):
             return jnp.zeros((0, 6, segment.d), q.dtype)
-        parts, bodies = [], []
-        for subspace, group in zip(groups, topology.groups, strict=True):
-            first, last = np.searchsorted(group.bodies, (segment.start, segment.stop))
-            if first < last:
+        parts, visits = [], []
+        for number, subspace in enumerate(groups):
+            own = np.flatnonzero(group_of[bodies] == number)
+            if len(own):
                 missing = segment.d - subspace.shape[-1]
-                parts.append(jnp.pad(subspace[first:last], ((0, 0), (0, 0), (0, missing))))
-                bodies.append(group.bodies[first:last])
-        return take(jnp.concatenate(parts), np.argsort(np.concatenate(bodies)))
+                parts.append(jnp.pad(take(subspace, place_in[bodies[own]]), ((0, 0), (0, 0), (0, missing))))
+                visits.append(own)
+        return take(jnp.concatenate(parts), np.argsort(np.concatenate(visits)))
 
     return tuple(block(segment) for segment in topology.segments)
 
 
-def split_dofs(model: Model, x: Float[Array, "nv *rest"]) -> list[Float[Array, "_ _ *rest"]]:
+def split_bodies(topology: Topology, tree: PyTree[Array]) -> list[PyTree[Array]]:
+    """Arrays over bodies, cut into the segments of the topology."""
+    visits = topology.schedule.visits
+    return [jax.tree.map(lambda x, bodies=visits[s.start : s.stop]: take(x, bodies), tree) for s in topology.segments]
+
+
+def join_bodies(topology: Topology, parts: Sequence[PyTree[Array]]) -> PyTree[Array]:
+    """Inverse of `split_bodies`."""
+    order = topology.schedule.inverse_order
+    together = jax.tree.map(lambda *x: jnp.concatenate(x) if len(x) > 1 else x[0], *parts)
+    return together if order is None else jax.tree.map(lambda x: take(x, order), together)
+
+
+def split_dofs(topology: Topology, x: Float[Array, "nv *rest"]) -> list[Float[Array, "_ _ *rest"]]:
     """A vector over degrees of freedom as one padded (n, d) array per segment, zero where a body has fewer than d."""
-    topology = model.topology
     parts = []
     for segment in topology.segments:
-        index, present = _dof_index(model, segment)
+        index, present = _dof_index(topology, segment)
         if present.all():
             parts.append(take(x, index))
         else:
@@ -133,48 +112,45 @@ def split_dofs(model: Model, x: Float[Array, "nv *rest"]) -> list[Float[Array, "
     return parts
 
 
-def join_dofs(model: Model, parts: list[Float[Array, "_ _ *rest"]]) -> Float[Array, "nv *rest"]:
+def join_dofs(topology: Topology, parts: Sequence[Float[Array, "_ _ *rest"]]) -> Float[Array, "nv *rest"]:
     """Inverse of `split_dofs`."""
-    flat = []
-    for segment, part in zip(model.topology.segments, parts, strict=True):
-        _, present = _dof_index(model, segment)
+    flat, index = [], []
+    for segment, part in zip(topology.segments, parts, strict=True):
+        numbers, present = _dof_index(topology, segment)
         flat.append(
             take(part.reshape(part.shape[0] * part.shape[1], *part.shape[2:]), np.flatnonzero(present.reshape(-1)))
         )
-    return jnp.concatenate(flat)
+        index.append(numbers[present])
+    return take(jnp.concatenate(flat) if len(flat) > 1 else flat[0], np.argsort(np.concatenate(index)))
 
 
-def pad_dofs(model: Model, x: Float[Array, "nv *rest"], missing: float = 0.0) -> Float[Array, "nb d *rest"]:
+def pad_dofs(topology: Topology, x: Float[Array, "nv *rest"], missing: float = 0.0) -> Float[Array, "nb d *rest"]:
     """A vector over degrees of freedom as one array, with `missing` where a body has fewer than d."""
-    index, present = _dof_index(model, _all_bodies(model))
+    index, present = _dofs_of(topology, np.arange(topology.nb), _largest(topology))
     if present.all():
         return take(x, index)
     mask = present.reshape(*present.shape, *(1,) * (x.ndim - 1))
     return jnp.where(mask, x[np.where(present, index, 0)], missing)
 
 
-def unpad_dofs(model: Model, x: Float[Array, "nb d *rest"]) -> Float[Array, "nv *rest"]:
+def unpad_dofs(topology: Topology, x: Float[Array, "nb d *rest"]) -> Float[Array, "nv *rest"]:
     """Inverse of `pad_dofs`."""
-    _, present = _dof_index(model, _all_bodies(model))
+    _, present = _dofs_of(topology, np.arange(topology.nb), _largest(topology))
     return take(x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), np.flatnonzero(present.reshape(-1)))
 
 
-def padded_motion_subspace(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nb 6 d"]:
-    """`motion_subspace_blocks` as one array."""
-    d = _all_bodies(model).d
-    blocks = motion_subspace_blocks(model, q)
-    return jnp.concatenate([jnp.pad(block, ((0, 0), (0, 0), (0, d - block.shape[-1]))) for block in blocks])
+def _largest(topology: Topology) -> int:
+    return int(topology.nvs.max(initial=1))
 
 
-def _all_bodies(model: Model) -> Segment:
-    return Segment(0, model.nb, int(model.topology.nvs.max(initial=1)))
-
-
-def _dof_index(model: Model, segment: Segment) -> tuple[np.ndarray, np.ndarray]:
+def _dof_index(topology: Topology, segment: Segment) -> tuple[np.ndarray, np.ndarray]:
     """(n, d) coordinate numbers of a segment's bodies, and which of them exist."""
-    bodies = slice(segment.start, segment.stop)
-    starts, counts = model.topology.v_starts[bodies], model.topology.nvs[bodies]
-    offsets = np.arange(segment.d)
+    return _dofs_of(topology, topology.schedule.visits[segment.start : segment.stop], segment.d)
+
+
+def _dofs_of(topology: Topology, bodies: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
+    starts, counts = topology.v_starts[bodies], topology.nvs[bodies]
+    offsets = np.arange(d)
     return starts[:, None] + offsets, offsets < counts[:, None]
 
 

@@ -27,7 +27,7 @@ class JointGroup(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Consecutive bodies `start:stop` treated as having `d` degrees of freedom each (fewer are padded)."""
+    """Consecutive visits `start:stop` of bodies treated as having `d` degrees of freedom each (fewer are padded)."""
 
     start: int
     stop: int
@@ -139,15 +139,17 @@ class Topology:
 
     @functools.cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """Runs of bodies with equally many degrees of freedom; one padded run where they would be many.
+        """Runs of bodies, in order of visit, with equally many degrees of freedom; one padded run where they would be
+        many.
 
         A free base followed by one-degree-of-freedom joints thus pays for six columns in one body only.
         """
-        whole = Segment(0, self.nb, int(self.nvs.max(initial=1)))
-        if self.nb == 0 or self.schedule.order is not None:
+        nvs = self.nvs[self.schedule.visits]
+        whole = Segment(0, self.nb, int(nvs.max(initial=1)))
+        if self.nb == 0:
             return (whole,)
-        cuts = [0, *(np.flatnonzero(np.diff(self.nvs)) + 1).tolist(), self.nb]
-        runs = [Segment(a, b, max(1, int(self.nvs[a]))) for a, b in pairwise(cuts)]
+        cuts = [0, *(np.flatnonzero(np.diff(nvs)) + 1).tolist(), self.nb]
+        runs = [Segment(a, b, max(1, int(nvs[a]))) for a, b in pairwise(cuts)]
         if len(runs) <= _MAX_SEGMENTS:
             return tuple(runs)
         rest = Segment(runs[0].stop, self.nb, max(run.d for run in runs[1:]))

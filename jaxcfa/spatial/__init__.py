@@ -1,6 +1,14 @@
 """Six-dimensional algebra: rotations, transforms, spatial vectors and inertias. Knows nothing of robots."""
 
+from ._algebra import Matrix as Matrix, Symmetric as Symmetric, Vector as Vector
 from ._inertia import Inertia as Inertia, inverse_inertia as inverse_inertia, steiner as steiner
+from ._quantities import (
+    ArticulatedInertia as ArticulatedInertia,
+    Force as Force,
+    Motion as Motion,
+    Pose as Pose,
+    RigidInertia as RigidInertia,
+)
 from ._rotation import (
     axis_angle_to_matrix as axis_angle_to_matrix,
     matrix_to_quaternion as matrix_to_quaternion,

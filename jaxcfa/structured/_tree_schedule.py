@@ -15,31 +15,57 @@ class TreeSchedule:
     """Visits every node after its parent, keeping in a few *registers* the values that later nodes still need.
 
     A sweep from the root needs the parent's value at each node. In depth-first order that is nearly always the value
-    just computed; only where the tree branches must one be kept for longer. Registers are assigned like those of a
-    processor: a node's value lives from its visit to that of its last child. If heavy subtrees are visited last at
-    most `1 + log2 n` are needed (Sethi & Ullman 1970): one for a chain, two or three for a humanoid. The state of the
-    loop is thus small and independent of the number of nodes.
+    just computed. Only where a path *begins* at a node visited earlier is it another, which must have been *kept*:
+    registers are assigned like those of a processor, from the node's visit to that of its last child. If heavy subtrees
+    are visited last at most `1 + log2 n` are needed (Sethi & Ullman 1970): none for a chain, one or two for a humanoid.
+    The state of the loop is thus small and independent of the number of nodes.
 
-    **Fields:** `parents` (-1 for the base), `order` (nodes in order of visit; `None` if that is 0, 1, 2, ...),
-    `source` and `target` (per visit, register of the parent's and of the own value; the base is in register 0),
-    `registers` (their number).
+    **Fields:** `parents` (-1 for the base), `order` (nodes in order of visit; `None` if that is 0, 1, 2, ...). By
+    visit: `begins`, whether the parent is not the node (at first the base) visited just before, and then the register
+    `source` of its value; `keeps`, whether the node's own value is kept, and then the register `target`. `registers`,
+    their number; where the base is kept, it is in register 0 from the start.
     """
 
     def __init__(self, parents: np.ndarray):
         self.parents = parents
-        identity = np.arange(len(parents))
-        self.source, self.target, self.registers = _assign_registers(parents, identity)
         self.order = None
-        if self.registers > _MAX_REGISTERS_IN_GIVEN_ORDER:
-            order = heavy_last_order(parents)
-            source, target, registers = _assign_registers(parents, order)
-            if registers < self.registers:
-                self.source, self.target, self.registers, self.order = source, target, registers, order
+        self._assign(np.arange(len(parents)))
+        # In any depth-first order one path begins at every leaf but the first.
+        fewest = len(parents) - len(np.unique(parents[parents >= 0]))
+        if self.registers > _MAX_REGISTERS_IN_GIVEN_ORDER or np.count_nonzero(self.begins) >= fewest > 0:
+            self.order = heavy_last_order(parents)
+            self._assign(self.order)
+
+    def _assign(self, order: np.ndarray) -> None:
+        n = len(order)
+        before = np.append(-1, order[:-1])[:n]
+        self.begins = self.parents[order] != before
+        kept_for = np.bincount(self.parents[order][self.begins] + 1, minlength=n + 1).tolist()
+        register, free, self.registers = {-1: 0}, [], int(kept_for[0] > 0)
+        self.keeps = np.array([kept_for[node + 1] > 0 for node in order], dtype=bool)
+        self.source, self.target = np.zeros(n, np.int32), np.zeros(n, np.int32)
+        for visit, node in enumerate(order.tolist()):
+            if self.begins[visit]:
+                parent = int(self.parents[node])
+                self.source[visit] = register[parent]
+                kept_for[parent + 1] -= 1
+                if not kept_for[parent + 1]:
+                    free.append(register[parent])
+            if self.keeps[visit]:
+                if not free:
+                    free.append(self.registers)
+                    self.registers += 1
+                self.target[visit] = register[node] = free.pop()
 
     @functools.cached_property
     def inverse_order(self) -> np.ndarray | None:
         """Position in the order of visit of every node; `None` if equal to the node's number."""
         return None if self.order is None else np.argsort(self.order)
+
+    @functools.cached_property
+    def visits(self) -> np.ndarray:
+        """Nodes in order of visit."""
+        return np.arange(len(self.parents)) if self.order is None else self.order
 
     @functools.cached_property
     def is_chain(self) -> bool:
@@ -88,25 +114,3 @@ def heavy_last_order(parents: np.ndarray) -> np.ndarray:
         order.append(node)
         stack.extend(sorted(children[node], key=lambda child: -sizes[child]))
     return np.array(order, dtype=np.int64)
-
-
-def _assign_registers(parents: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    remaining = np.bincount(parents + 1, minlength=len(parents) + 1).tolist()
-    register = [0] * (len(parents) + 1)
-    free: list[int] = []
-    count = 1
-    source, target = np.zeros(len(parents), np.int32), np.zeros(len(parents), np.int32)
-    for visit, node in enumerate(order.tolist()):
-        parent = int(parents[node]) + 1
-        source[visit] = register[parent]
-        remaining[parent] -= 1
-        if remaining[parent] == 0:
-            free.append(register[parent])
-        if not free:
-            free.append(count)
-            count += 1
-        own = free[-1]
-        target[visit] = register[node + 1] = own
-        if remaining[node + 1]:
-            free.pop()
-    return source, target, count

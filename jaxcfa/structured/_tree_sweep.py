@@ -1,7 +1,9 @@
 """Sequential sweeps over a tree: from the root to the leaves and back.
 
-The traced program is one loop body, whatever the tree. Nodes come in *segments*, runs of consecutive nodes whose
-data have equal shapes; each segment is one `lax.scan`.
+The traced program is one loop body, whatever the tree. Nodes come in *segments*, runs of consecutive visits whose
+data have equal shapes; each segment is one `lax.scan`. Its carry is the value of the visit before; registers, where the
+tree needs them, are read and written inside `lax.cond`, whose predicate no `vmap` batches, so that branches cost
+something only where there are any.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,20 +34,7 @@ def sweep_outward(
 
     **Returns:** the stacked outputs of every segment, in the order of the nodes.
     """
-    segments = _in_order_of_visit(schedule, segments)
-
-    def visit(registers, x):
-        source, target, data = x
-        value, output = step(_read(registers, source), data)
-        return _write(registers, target, value), output
-
-    state, outputs, start = _fill(schedule, base), [], 0
-    for data in segments:
-        size = _length(data)
-        state, output = _scan(visit, state, (*_registers(schedule, start, size), data), reverse=False)
-        outputs.append(output)
-        start += size
-    return _in_order_of_nodes(schedule, outputs)
+    return _in_order_of_nodes(schedule, outward(schedule, step, base, _in_order_of_visit(schedule, segments)))
 
 
 def sweep_inward(
@@ -58,52 +47,104 @@ def sweep_inward(
 
     Arguments and returns as for `sweep_outward`, of which this is the transpose.
     """
-    segments = _in_order_of_visit(schedule, segments)
+    return _in_order_of_nodes(schedule, inward(schedule, step, zero, _in_order_of_visit(schedule, segments)))
 
-    def visit(registers, x):
-        source, target, data = x
-        message, output = step(_read(registers, target), data)
-        registers = _write(registers, target, zero)
-        total = jax.tree.map(jnp.add, _read(registers, source), message)
-        return _write(registers, source, total), output
 
-    state, outputs, stop = _fill(schedule, zero), [], len(schedule.parents)
-    for data in reversed(segments):
-        size = _length(data)
-        stop -= size
-        state, output = _scan(visit, state, (*_registers(schedule, stop, size), data), reverse=True)
+def outward(
+    schedule: TreeSchedule,
+    step: Callable[[Value, Data], tuple[Value, Output]],
+    base: Value,
+    segments: Sequence[Data],
+) -> list[Output]:
+    """`sweep_outward` of segments in order of visit, in which its outputs come, too."""
+
+    def visit(state, x):
+        (value, registers), (branch, data) = state, x
+        if branch is not None:
+            value = _where(branch["begins"], lambda v, r: _read(r, branch["source"]), lambda v, r: v, value, registers)
+        value, output = step(value, data)
+        if branch is not None:
+            registers = _where(
+                branch["keeps"], lambda v, r: _write(r, branch["target"], v), lambda v, r: r, value, registers
+            )
+        return (value, registers), output
+
+    state, outputs, start = (base, _registers(schedule, base)), [], 0
+    for data in segments:
+        branches = _branches(schedule, start, _length(data))
+        state, output = _scan(visit, state, (branches, data), reverse=False)
         outputs.append(output)
-    return _in_order_of_nodes(schedule, outputs[::-1])
+        start += _length(data)
+    return outputs
+
+
+def inward(
+    schedule: TreeSchedule,
+    step: Callable[[Value, Data], tuple[Value, Output]],
+    zero: Value,
+    segments: Sequence[Data],
+) -> list[Output]:
+    """`sweep_inward` of segments in order of visit, in which its outputs come, too."""
+
+    def visit(state, x):
+        (total, registers), (branch, data) = state, x
+        if branch is None:
+            message, output = step(total, data)
+            return (message, registers), output
+
+        def collect(total, registers):
+            return _add(total, _read(registers, branch["target"])), _write(registers, branch["target"], zero)
+
+        def deliver(message, registers):
+            at = branch["source"]
+            return zero, _write(registers, at, _add(_read(registers, at), message))
+
+        total, registers = _where(branch["keeps"], collect, lambda t, r: (t, r), total, registers)
+        message, output = step(total, data)
+        return _where(branch["begins"], deliver, lambda m, r: (m, r), message, registers), output
+
+    state, outputs, stop = (zero, _registers(schedule, zero)), [], len(schedule.parents)
+    for data in reversed(segments):
+        stop -= _length(data)
+        branches = _branches(schedule, stop, _length(data))
+        state, output = _scan(visit, state, (branches, data), reverse=True)
+        outputs.append(output)
+    return outputs[::-1]
 
 
 def _length(data: PyTree[Array]) -> int:
     return jax.tree.leaves(data)[0].shape[0]
 
 
-def _registers(schedule: TreeSchedule, start: int, size: int):
-    """Register numbers of a run of visits; `None`, an empty pytree, where there is just one register."""
-    if schedule.registers == 1:
-        return None, None
-    stop = start + size
-    return jnp.asarray(schedule.source[start:stop]), jnp.asarray(schedule.target[start:stop])
+def _branches(schedule: TreeSchedule, start: int, size: int) -> dict[str, Array] | None:
+    """What visits do with registers; `None`, an empty pytree, where no path begins."""
+    if not schedule.registers:
+        return None
+    names = ("begins", "source", "keeps", "target")
+    return {name: getattr(schedule, name)[start : start + size] for name in names}
 
 
-def _fill(schedule: TreeSchedule, value: PyTree[Array]) -> PyTree[Array]:
-    if schedule.registers == 1:
-        return value
-    return jax.tree.map(lambda x: jnp.broadcast_to(x, (schedule.registers, *x.shape)), value)
+def _registers(schedule: TreeSchedule, value: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (schedule.registers, *jnp.shape(x))), value)
 
 
-def _read(registers: PyTree[Array], index: Array | None) -> PyTree[Array]:
-    if index is None:
-        return registers
+def _where(condition, then: Callable, otherwise: Callable, *operands):
+    """One of two functions, that which is known to be called while tracing being left out."""
+    if not isinstance(condition, jax.core.Tracer):
+        return (then if condition else otherwise)(*operands)
+    return lax.cond(condition, then, otherwise, *operands)
+
+
+def _read(registers: PyTree[Array], index: Array) -> PyTree[Array]:
     return jax.tree.map(lambda r: lax.dynamic_index_in_dim(r, index, keepdims=False), registers)
 
 
-def _write(registers: PyTree[Array], index: Array | None, value: PyTree[Array]) -> PyTree[Array]:
-    if index is None:
-        return value
+def _write(registers: PyTree[Array], index: Array, value: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda r, x: lax.dynamic_update_index_in_dim(r, x, index, 0), registers, value)
+
+
+def _add(first: PyTree[Array], second: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(jnp.add, first, second)
 
 
 def _scan(visit, state, xs, reverse: bool):

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxcfa._motion import poses
 
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import ABA, CFA, JSI
 from jaxcfa._defaults import choose_schedule
-from jaxcfa._motion import poses
 from jaxcfa.joints import Revolute, Spherical
 from jaxcfa.structured import (
     AncestorMask,

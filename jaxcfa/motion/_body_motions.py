@@ -1,0 +1,212 @@
+"""Poses and motions of all bodies: the one value that kinematics and dynamics are computed from.
+
+Everything is in world axes about each body's own origin. The only quantity that then passes between neighbours in
+position is the offset of their origins, and recurrences over the tree add vectors instead of multiplying matrices.
+Accelerations are classical: derivatives of the velocity of the body's origin. Spatial accelerations differ by
+`w x v`, whose large terms would cancel in float32 on a fast-moving body.
+"""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays
+from .._defaults import choose_schedule
+from .._small import cross, matmul, matvec
+from .._types import ConfigurationLike, VelocityLike
+from ..model import (
+    Model,
+    Topology,
+    join_bodies,
+    join_dofs,
+    map_joints,
+    motion_subspace_blocks,
+    split_bodies,
+    split_dofs,
+)
+from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, pack, rotate
+from ..structured import AbstractSchedule, Sequential
+from ..structured._tree_scan import from_parents
+from ..structured._tree_sweep import outward
+
+
+class Link(eqx.Module):
+    """How a body is placed, moves and resists, in world axes about its origin, by components.
+
+    **Fields:** `rotation`; `position` in the world, and `within`, relative to the root of its tree; `offset` from the
+    parent's origin; motion `subspace` S of its joint, padded to the segment's d columns; `velocity`; `bias`, its
+    acceleration relative to the parent's at zero joint acceleration: with the parent's `[alpha; a]`,
+    `A = [alpha; a + alpha x offset] + bias + S qdd`; `inertia`.
+    """
+
+    rotation: Matrix
+    position: Vector
+    within: Vector
+    offset: Vector
+    subspace: Motion
+    velocity: Motion
+    bias: Motion
+    inertia: RigidInertia
+
+
+class BodyMotions(eqx.Module):
+    """Poses, velocities and all else that a state (q, v) says about the bodies of a mechanism.
+
+    Made by `body_motions`, and taken as `motions` by every function that would otherwise make it again. Derivatives of
+    dynamics are with respect to the q and v that are handed in beside it; this value only saves work.
+
+    **Fields:** `q` (nq,) and `v` (nv,); `schedule` of the recurrences over the bodies; `links`, the bodies by
+    components, one entry for each segment of the `topology`, in order of visit.
+    """
+
+    q: Float[Array, "nq"]
+    v: Float[Array, "nv"]
+    schedule: AbstractSchedule
+    links: tuple[Link, ...]
+    topology: Topology = eqx.field(static=True)
+
+    @property
+    def poses(self) -> Transform:
+        """Poses (nb) of all bodies in the world."""
+        return join_bodies(self.topology, [Transform(x.rotation.array(), x.position.array()) for x in self.links])
+
+    @property
+    def velocities(self) -> Float[Array, "nb 6"]:
+        """`[angular velocity; velocity of the origin]` of all bodies, world axes [rad/s, m/s]."""
+        return join_bodies(self.topology, [x.velocity.array() for x in self.links])
+
+    @property
+    def origins(self) -> Float[Array, "nb 3"]:
+        """Origins of all bodies relative to that of the root of their tree, world axes [m].
+
+        Differences between bodies of one tree keep their digits, however far from the world's origin it is.
+        """
+        return join_bodies(self.topology, [x.within.array() for x in self.links])
+
+    @property
+    def subspace_columns(self) -> Float[Array, "nv 6"]:
+        """Motion subspaces about the bodies' own origins, world axes, one row for each degree of freedom."""
+        return join_dofs(self.topology, [x.subspace.array() for x in self.links])
+
+    def at_rest(self) -> "BodyMotions":
+        """The same configuration without velocity."""
+        still = [
+            dataclasses.replace(x, **jax.tree.map(jnp.zeros_like, {"velocity": x.velocity, "bias": x.bias}))
+            for x in self.links
+        ]
+        return dataclasses.replace(self, v=jnp.zeros_like(self.v), links=tuple(still))
+
+
+def body_motions(
+    model: Model, q: ConfigurationLike, v: VelocityLike | None = None, schedule: AbstractSchedule | None = None
+) -> BodyMotions:
+    """How all bodies are placed and move, to be used by several functions of one state.
+
+    **Arguments:** `q` (nq,); `v` (nv,), zero if not given; `schedule`: `Sequential()`, or one that is parallel along
+    the mechanism such as `Doubling()`; see `default_schedule`.
+
+    **Raises:** `ValueError` for a wrong shape.
+    """
+    q, v = as_arrays(model, q=q, v=np.zeros(model.nv, np.int8) if v is None else v)
+    return _body_motions(model, q, v, choose_schedule(model, schedule))
+
+
+def schedule_for(model: Model, schedule: AbstractSchedule | None, motions: BodyMotions | None) -> AbstractSchedule:
+    """The schedule that a user chooses, or that of the motions, or the default.
+
+    **Raises:** `ValueError` for what is no schedule, and for motions of another mechanism.
+    """
+    if motions is None:
+        return choose_schedule(model, schedule)
+    if not isinstance(motions, BodyMotions):
+        raise ValueError(f"motions must come from body_motions(model, q, v), got {motions!r}.")
+    if motions.topology != model.topology:
+        raise ValueError("motions are of another mechanism: make them by body_motions(model, q, v) of this model.")
+    return motions.schedule if schedule is None else choose_schedule(model, schedule)
+
+
+def motions_at(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"] | None,
+    schedule: AbstractSchedule,
+    motions: BodyMotions | None = None,
+) -> BodyMotions:
+    """The motions in a state, those that a user hands in or new ones, with this schedule for what follows."""
+    if motions is not None:
+        return dataclasses.replace(motions, q=q, v=motions.v if v is None else v, schedule=schedule)
+    v = jnp.zeros(model.nv, q.dtype) if v is None else v
+    poses = model.placement @ map_joints(model, lambda joint, x: joint.transform(x), ("q", q))
+    bias = map_joints(model, lambda joint, x, dx: joint.bias(x, dx), ("q", q), ("v", v))
+    inertia = RigidInertia.of_com(model.mass, model.com, model.inertia)
+    blocks, speeds = motion_subspace_blocks(model, q), split_dofs(model.topology, v)
+    carried = jnp.asarray(model.topology.parents >= 0, q.dtype)
+    bodies = split_bodies(model.topology, (Pose.of(poses), Motion.of(bias), inertia, carried))
+    joints = [(*body, Motion.columns(s), v) for body, s, v in zip(bodies, blocks, speeds, strict=True)]
+    if isinstance(schedule, Sequential):
+        links = outward(model.topology.schedule, _move, _World.at_rest(q.dtype), joints)
+    else:
+        parents = split_bodies(model.topology, _parents(model, schedule, poses, blocks, speeds))
+        links = [jax.vmap(lambda parent, joint: _move(parent, joint)[1])(*x) for x in zip(parents, joints, strict=True)]
+    return BodyMotions(q, v, schedule, tuple(links), model.topology)
+
+
+_body_motions = jax.jit(motions_at)
+
+
+class _World(eqx.Module):
+    """What a body needs to know of its parent."""
+
+    rotation: Matrix
+    position: Vector
+    within: Vector
+    velocity: Motion
+
+    @staticmethod
+    def at_rest(dtype: jnp.dtype) -> "_World":
+        pose = Pose.identity(dtype)
+        return _World(pose.rotation, pose.translation, pose.translation, Motion.zero(dtype))
+
+
+def _move(parent: _World, joint: tuple) -> tuple[_World, Link]:
+    """Pose and motion of a body from those of its parent, and its joint's motion in body axes."""
+    local, joint_bias, inertia, carried, subspace, v = joint
+    offset = parent.rotation @ local.translation
+    rotation = parent.rotation @ local.rotation
+    subspace = subspace.rotated(rotation)
+    relative = subspace.combined(v)
+    spin, w, u = parent.velocity.angular, relative.angular, relative.linear
+    coriolis = Motion(spin.cross(w), spin.cross(spin.cross(offset) + u * 2.0) + w.cross(u))
+    here = _World(
+        rotation,
+        parent.position + offset,
+        parent.within + offset * carried,
+        parent.velocity.at(offset) + relative,
+    )
+    bias = joint_bias.rotated(rotation) + coriolis
+    link = Link(rotation, here.position, here.within, offset, subspace, here.velocity, bias, inertia.rotated(rotation))
+    return here, link
+
+
+def _parents(
+    model: Model, schedule: AbstractSchedule, local: Transform, blocks: tuple[Array, ...], speeds: list[Array]
+) -> _World:
+    """What all bodies (nb) need to know of their parents, by scans: rotations are cumulative products, and all else
+    cumulative sums (Yang, Wu & Pan 2016, sec. II, in other coordinates)."""
+    tree, dtype = model.topology.schedule, local.rotation.dtype
+    rotation = schedule.outward(tree, matmul, local.rotation)
+    at_parent = from_parents(tree, rotation, jnp.eye(3, dtype=dtype))
+    offset = matvec(at_parent, local.translation)
+    relative = rotate(
+        rotation, join_bodies(model.topology, [matvec(s, v) for s, v in zip(blocks, speeds, strict=True)])
+    )
+    within = offset * jnp.asarray(model.topology.parents >= 0, dtype)[:, None]
+    sums = schedule.ancestor_sum(tree, jnp.concatenate([relative[:, :3], offset, within], axis=1))
+    angular, position, within = (from_parents(tree, x, jnp.zeros(3, dtype)) for x in jnp.split(sums, 3, axis=1))
+    linear = schedule.ancestor_sum(tree, relative[:, 3:] + cross(angular, offset))
+    velocity = pack(angular, from_parents(tree, linear, jnp.zeros(3, dtype)))
+    return _World(Matrix.of(at_parent), Vector.of(position), Vector.of(within), Motion.of(velocity))

@@ -1,0 +1,272 @@
+"""Spatial quantities by components: motions, forces, poses and inertias, in world axes about a body's own origin.
+
+So the recursions of dynamics read as in the textbooks, and compile to plain loops over a batch; see `_algebra`. Motions
+and forces that stand for the columns of a matrix have components (d,); a scalar quantity then acts on each column.
+"""
+
+from typing import TypeVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._small import sum_of
+from ._algebra import Matrix, Scalar, Symmetric, Vector, cross_columns, skew, symmetric_outer
+from ._transform import Transform
+
+Self = TypeVar("Self", "Motion", "Force")
+
+
+class Motion(eqx.Module):
+    """Velocity or acceleration of a body: that of its axes, and that of the point that it is taken about."""
+
+    angular: Vector
+    linear: Vector
+
+    @staticmethod
+    def of(array: Float[Array, "*n 6"]) -> "Motion":
+        """From an array whose last axis is `[angular; linear]`."""
+        return Motion(Vector.of(array[..., :3]), Vector.of(array[..., 3:]))
+
+    @staticmethod
+    def columns(array: Float[Array, "*n 6 d"]) -> "Motion":
+        """The columns of a matrix."""
+        rows = [array[..., i, :] for i in range(6)]
+        return Motion(Vector(*rows[:3]), Vector(*rows[3:]))
+
+    @staticmethod
+    def zero(dtype: jnp.dtype) -> "Motion":
+        """No motion."""
+        return Motion(_zero(dtype), _zero(dtype))
+
+    def array(self) -> Float[Array, "*n 6"]:
+        """`[angular; linear]` along a last axis."""
+        return _stacked(self.angular, self.linear)
+
+    def matrix(self) -> Float[Array, "*n 6 d"]:
+        """Columns as a matrix."""
+        return _stacked(self.angular, self.linear, axis=-2)
+
+    def __add__(self, other: "Motion") -> "Motion":
+        return Motion(self.angular + other.angular, self.linear + other.linear)
+
+    def __mul__(self, factor: Scalar) -> "Motion":
+        return Motion(self.angular * factor, self.linear * factor)
+
+    def at(self, r: Vector) -> "Motion":
+        """About a point of the body that is displaced by r: `[w; v + w x r]`."""
+        return Motion(self.angular, self.linear + self.angular.cross(r))
+
+    def rotated(self, by: Matrix) -> "Motion":
+        """In other axes."""
+        return Motion(by @ self.angular, by @ self.linear)
+
+    def dot(self, force: "Force") -> Float[Array, "*n"]:
+        """Power of a force."""
+        return self.angular.dot(force.moment) + self.linear.dot(force.force)
+
+    def combined(self, x: Float[Array, "d"]) -> "Motion":
+        """The sum of the columns times x."""
+        return Motion(_combined(self.angular, x), _combined(self.linear, x))
+
+
+class Force(eqx.Module):
+    """A wrench, or momentum: its moment about a point, and the force."""
+
+    moment: Vector
+    force: Vector
+
+    @staticmethod
+    def of(array: Float[Array, "*n 6"]) -> "Force":
+        """From an array whose last axis is `[moment; force]`."""
+        return Force(Vector.of(array[..., :3]), Vector.of(array[..., 3:]))
+
+    @staticmethod
+    def columns(array: Float[Array, "*n 6 d"]) -> "Force":
+        """The columns of a matrix."""
+        rows = [array[..., i, :] for i in range(6)]
+        return Force(Vector(*rows[:3]), Vector(*rows[3:]))
+
+    @staticmethod
+    def zero(dtype: jnp.dtype) -> "Force":
+        """No force."""
+        return Force(_zero(dtype), _zero(dtype))
+
+    def array(self) -> Float[Array, "*n 6"]:
+        """`[moment; force]` along a last axis."""
+        return _stacked(self.moment, self.force)
+
+    def matrix(self) -> Float[Array, "*n 6 d"]:
+        """Columns as a matrix."""
+        return _stacked(self.moment, self.force, axis=-2)
+
+    def __add__(self, other: "Force") -> "Force":
+        return Force(self.moment + other.moment, self.force + other.force)
+
+    def __sub__(self, other: "Force") -> "Force":
+        return Force(self.moment - other.moment, self.force - other.force)
+
+    def __mul__(self, factor: Scalar) -> "Force":
+        return Force(self.moment * factor, self.force * factor)
+
+    def carried(self, r: Vector) -> "Force":
+        """About a point displaced by -r, such as the parent's origin: `[n + r x f; f]`."""
+        return Force(self.moment + r.cross(self.force), self.force)
+
+    def rotated(self, by: Matrix) -> "Force":
+        """In other axes."""
+        return Force(by @ self.moment, by @ self.force)
+
+    def combined(self, x: Float[Array, "d"]) -> "Force":
+        """The sum of the columns times x."""
+        return Force(_combined(self.moment, x), _combined(self.force, x))
+
+
+class Pose(eqx.Module):
+    """Pose of a frame B in a frame A: `x_A = rotation x_B + translation`."""
+
+    rotation: Matrix
+    translation: Vector
+
+    @staticmethod
+    def of(transform: Transform) -> "Pose":
+        """From arrays."""
+        return Pose(Matrix.of(transform.rotation), Vector.of(transform.translation))
+
+    @staticmethod
+    def identity(dtype: jnp.dtype) -> "Pose":
+        """The pose of a frame in itself."""
+        return Pose(Symmetric(*jnp.array([1, 0, 0, 1, 0, 1], dtype)).full, _zero(dtype))
+
+    def arrays(self) -> Transform:
+        """As arrays."""
+        return Transform(self.rotation.array(), self.translation.array())
+
+    def __matmul__(self, other: "Pose") -> "Pose":
+        return Pose(self.rotation @ other.rotation, self.rotation @ other.translation + self.translation)
+
+
+class RigidInertia(eqx.Module):
+    """Inertia of a rigid body about a point: mass, first moment and second moment."""
+
+    mass: Float[Array, "*n"]
+    moment: Vector
+    rotational: Symmetric
+
+    @staticmethod
+    def of_com(mass: Float[Array, "*n"], com: Float[Array, "*n 3"], inertia: Float[Array, "*n 3 3"]) -> "RigidInertia":
+        """From arrays: mass, centre of mass, inertia about that, of which only the symmetric part counts."""
+        centre = Vector.of(com)
+        moment = centre * mass
+        # So that derivatives by inertias are symmetric.
+        about_com = Symmetric.of(0.5 * (inertia + jnp.swapaxes(inertia, -1, -2)))
+        return RigidInertia(mass, moment, about_com + _steiner(centre, moment))
+
+    @staticmethod
+    def zero(dtype: jnp.dtype) -> "RigidInertia":
+        """Of no body."""
+        o = jnp.zeros((), dtype)
+        return RigidInertia(o, _zero(dtype), Symmetric(o, o, o, o, o, o))
+
+    def rotated(self, by: Matrix) -> "RigidInertia":
+        """In other axes."""
+        return RigidInertia(self.mass, by @ self.moment, self.rotational.congruent(by))
+
+    def carried(self, r: Vector) -> "RigidInertia":
+        """About a point displaced by -r, such as the parent's origin."""
+        displaced = r * self.mass
+        cross = symmetric_outer(self.moment, r) + symmetric_outer(r, self.moment)
+        # J + 2 (h . r) - (h r^T + r h^T) + m (r . r - r r^T)
+        square = 2 * self.moment.dot(r) + displaced.dot(r)
+        rotational = (self.rotational - cross - symmetric_outer(displaced, r)).plus_diagonal(square)
+        return RigidInertia(self.mass, self.moment + displaced, rotational)
+
+    def __add__(self, other: "RigidInertia") -> "RigidInertia":
+        return RigidInertia(self.mass + other.mass, self.moment + other.moment, self.rotational + other.rotational)
+
+    def __matmul__(self, motion: Motion) -> Force:
+        """Momentum `[J w + h x v; m v - h x w]`."""
+        w, v = motion.angular, motion.linear
+        return Force(self.rotational @ w + self.moment.cross(v), v * self.mass - self.moment.cross(w))
+
+    def gyroscopic(self, w: Vector) -> Force:
+        """What turning takes: `[w x J w; w x (w x h)]`."""
+        return Force(w.cross(self.rotational @ w), w.cross(w.cross(self.moment)))
+
+
+class ArticulatedInertia(eqx.Module):
+    """`[[angular, coupling], [coupling^T, linear]]`, symmetric: 21 numbers."""
+
+    angular: Symmetric
+    coupling: Matrix
+    linear: Symmetric
+
+    @staticmethod
+    def zero(dtype: jnp.dtype) -> "ArticulatedInertia":
+        """Of no body."""
+        o = jnp.zeros((), dtype)
+        nothing = Symmetric(o, o, o, o, o, o)
+        return ArticulatedInertia(nothing, nothing.full, nothing)
+
+    @staticmethod
+    def of(array: Float[Array, "*n 6 6"]) -> "ArticulatedInertia":
+        """From a symmetric matrix."""
+        return ArticulatedInertia(
+            Symmetric.of(array[..., :3, :3]), Matrix.of(array[..., :3, 3:]), Symmetric.of(array[..., 3:, 3:])
+        )
+
+    def array(self) -> Float[Array, "*n 6 6"]:
+        """As a matrix."""
+        top = jnp.concatenate([self.angular.array(), self.coupling.array()], axis=-1)
+        return jnp.concatenate([top, jnp.concatenate([self.coupling.T.array(), self.linear.array()], axis=-1)], axis=-2)
+
+    def plus(self, body: RigidInertia) -> "ArticulatedInertia":
+        """With a rigid body added."""
+        return ArticulatedInertia(
+            self.angular + body.rotational,
+            self.coupling + skew(body.moment),
+            self.linear.plus_diagonal(body.mass),
+        )
+
+    def __add__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
+        return ArticulatedInertia(
+            self.angular + other.angular, self.coupling + other.coupling, self.linear + other.linear
+        )
+
+    def __matmul__(self, motion: Motion) -> Force:
+        w, v = motion.angular, motion.linear
+        return Force(self.angular @ w + self.coupling @ v, self.coupling.T @ w + self.linear @ v)
+
+    def less_outer(self, a: Force, b: Force) -> "ArticulatedInertia":
+        """`I - a b^T`, where that is symmetric."""
+        coupling = Matrix(b.force * a.moment.x, b.force * a.moment.y, b.force * a.moment.z)
+        return ArticulatedInertia(
+            self.angular - symmetric_outer(a.moment, b.moment),
+            self.coupling - coupling,
+            self.linear - symmetric_outer(a.force, b.force),
+        )
+
+    def carried(self, r: Vector) -> "ArticulatedInertia":
+        """About a point displaced by -r: `X^T I X` with `X = [[1, 0], [-[r]x, 1]]`."""
+        coupling = self.coupling + cross_columns(r, self.linear.full)
+        lever = cross_columns(r, self.coupling.T) + cross_columns(r, coupling.T).T
+        return ArticulatedInertia(self.angular + Symmetric.upper(lever), coupling, self.linear)
+
+
+def _zero(dtype: jnp.dtype) -> Vector:
+    o = jnp.zeros((), dtype)
+    return Vector(o, o, o)
+
+
+def _stacked(*parts: Vector, axis: int = -1) -> Array:
+    return jnp.stack([c for part in parts for c in (part.x, part.y, part.z)], axis=axis)
+
+
+def _combined(columns: Vector, x: Float[Array, "d"]) -> Vector:
+    return Vector(*(sum_of(c[k] * x[k] for k in range(len(x))) for c in (columns.x, columns.y, columns.z)))
+
+
+def _steiner(r: Vector, h: Vector) -> Symmetric:
+    """`(r . h) 1 - h r^T`."""
+    o = jnp.zeros_like(r.x)
+    return (Symmetric(o, o, o, o, o, o) - symmetric_outer(h, r)).plus_diagonal(r.dot(h))
