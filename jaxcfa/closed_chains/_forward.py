@@ -8,6 +8,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from .._arguments import is_concrete
+from .._precise import product
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._inverse import inverse_dynamics_of_arrays
 from ..model import AbstractConstraint, Model
@@ -134,7 +135,7 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     plan, constraints, model, stabilization, q, v, _, f_ext = primals
     _, constraints_dot, model_dot, stabilization_dot, q_dot, v_dot, tau_dot, f_ext_dot = tangents
     qdd, multipliers, *_ = outputs
-    u = lax.stop_gradient(system.mobility @ system.delassus.solve(multipliers))
+    u = lax.stop_gradient(product(system.mobility, system.delassus.solve(multipliers)))
 
     where, where_dot = jax.jvp(
         lambda m, c, q, v: geometry(m, c, plan.schedule, q, v),
@@ -158,10 +159,10 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
         plan,
         system,
         where,
-        tau_dot + jacobian_dot.T @ multipliers - needed_dot,
-        -motion_dot.acceleration - jacobian_dot @ qdd - stabilising_dot,
+        tau_dot + product(jacobian_dot.T, multipliers) - needed_dot,
+        -motion_dot.acceleration - product(jacobian_dot, qdd) - stabilising_dot,
     )
-    multipliers_dot = multipliers_dot + lax.stop_gradient(system).delassus.internal(jacobian_dot @ u)
+    multipliers_dot = multipliers_dot + lax.stop_gradient(system).delassus.internal(product(jacobian_dot, u))
     _, outputs_dot = jax.jvp(
         _outputs,
         (constraints, stabilization, where, motion, qdd, multipliers),
@@ -180,9 +181,9 @@ def _outputs(
 ) -> tuple:
     """What a solution holds besides its status. `motion` is that at zero joint accelerations."""
     wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
-    moved = Motion(motion.residual, motion.rate, motion.acceleration + where.jacobian @ qdd)
+    moved = Motion(motion.residual, motion.rate, motion.acceleration + product(where.jacobian, qdd))
     wrong = jnp.max(jnp.abs(moved.acceleration + stabilising(stabilization, moved)), initial=0)
-    return qdd, multipliers, wrenches, where.jacobian.T @ multipliers, moved, wrong
+    return qdd, multipliers, wrenches, product(where.jacobian.T, multipliers), moved, wrong
 
 
 def _status(

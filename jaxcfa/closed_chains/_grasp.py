@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import as_arrays, is_concrete
+from .._precise import product
 from .._small import matmul, matvec, transpose
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._suitability import refuse_massless_subtrees
@@ -120,9 +121,7 @@ def pose_problem(arms, object, grasps, q, v, pose, velocity, tau, f_ext=None, wr
 
 @eqx.filter_jit
 def _solve(algorithm: AbstractGraspAlgorithm, solver: AbstractConstraintSolver, problem: GraspProblem) -> GraspSolution:
-    # Accelerators give less than full precision by default.
-    with jax.default_matmul_precision("highest"):
-        return solve_system(algorithm, problem, assemble(solver, problem))
+    return solve_system(algorithm, problem, assemble(solver, problem))
 
 
 def solve_system(algorithm: AbstractGraspAlgorithm, problem: GraspProblem, system: GraspSystem) -> GraspSolution:
@@ -130,7 +129,7 @@ def solve_system(algorithm: AbstractGraspAlgorithm, problem: GraspProblem, syste
     joints, tips, wrenches = algorithm.solve(system)
     acceleration = system.object_acceleration(wrenches)
     relative = system.relative_acceleration(tips, acceleration)
-    residual = jnp.max(jnp.abs(system.transmitted.T @ relative.reshape(-1)))
+    residual = jnp.max(jnp.abs(product(system.transmitted.T, relative.reshape(-1))))
     spins = [
         spd_solve(matmul(transpose(h), h), -matvec(transpose(h), x[:3]))
         for h, x in zip(system.axes, relative, strict=True)
@@ -156,7 +155,7 @@ def _status(
     points, velocities = (jnp.concatenate(x) for x in zip(*((a.point, a.velocity) for a in system.arms), strict=True))
     lengths = [jnp.sum(jnp.abs(arm.factors.bodies.motion.offset), axis=(1, 2)) for arm in system.arms]
     gap = held.pose.translation + system.contacts - points
-    slip = system.transmitted.T @ (at_contacts(held.velocity, system.contacts) - velocities).reshape(-1)
+    slip = product(system.transmitted.T, (at_contacts(held.velocity, system.contacts) - velocities).reshape(-1))
     wrong = {
         ConstraintStatus.SINGULAR: system.prepared.is_singular,
         ConstraintStatus.UNSATISFIED: _exceeds(residual, [*accelerations, system.bias]),

@@ -6,6 +6,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._arguments import is_concrete
+from .._precise import product
 from .._types import ConfigurationLike, VelocityLike
 from ..model import AbstractConstraint, Model
 from ..structured import AbstractSchedule
@@ -69,7 +70,7 @@ def _impulse(
 ) -> tuple[Impact, Array]:
     where = geometry(model, constraints, plan.schedule, q, v)
     system = assemble(model, plan, where)
-    demanded = -(1 + restitution) * (where.jacobian @ v)
+    demanded = -(1 + restitution) * product(where.jacobian, v)
     change, multipliers = solve_implicitly(model, plan, system, where, jnp.zeros_like(v), demanded)
     wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
     return Impact(v + change, multipliers, wrenches), system.delassus.is_singular

@@ -9,6 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from .._defaults import choose_schedule
+from .._precise import product
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._factors import mass_product
 from ..model import AbstractConstraint, Model
@@ -80,10 +81,10 @@ def _torques(
     free, held = jnp.where(driven[:, None], 0, forces), jnp.where(driven[:, None], forces, 0)
     size = jnp.linalg.norm(lax.stop_gradient(forces))
     inverse = _pseudo_inverse(free, size)
-    first = inverse @ jnp.where(driven, 0, needed)
-    left = held - held @ inverse @ free
-    multipliers = first + _pseudo_inverse(left, size) @ (needed - held @ first)
-    tau = needed - forces @ multipliers
+    first = product(inverse, jnp.where(driven, 0, needed))
+    left = held - product(held, product(inverse, free))
+    multipliers = first + product(_pseudo_inverse(left, size), needed - product(held, first))
+    tau = needed - product(forces, multipliers)
     missing = jnp.max(jnp.abs(jnp.where(driven, 0, tau)), initial=0)
     wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
     return ConstrainedTorques(jnp.where(driven, tau, 0), multipliers, wrenches, missing)

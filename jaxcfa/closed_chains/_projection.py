@@ -9,6 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import is_concrete
+from .._precise import product
 from .._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
@@ -96,7 +97,7 @@ def _project_velocity(
     plan: Plan, constraints: Constraints, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> Velocity:
     where, _ = _at_rest(plan, constraints, model, q)
-    return v + _closest(plan, model, where)(-where.jacobian @ v)
+    return v + _closest(plan, model, where)(-product(where.jacobian, v))
 
 
 def project_step(
@@ -119,7 +120,7 @@ def project_step(
         def improve(_, state: tuple[Array, Array]) -> tuple[Array, Array]:
             q, v = state
             where, residual = _at_rest(plan, constraints, model, q)
-            change, tangent = closing(-jnp.stack([residual, where.jacobian @ v]))
+            change, tangent = closing(-jnp.stack([residual, product(where.jacobian, v)]))
             return integrate(model, q, change), v + jnp.where(is_first, change / dt, tangent)
 
         return lax.fori_loop(0, iterations, improve, state), None
@@ -150,8 +151,8 @@ def _project(
     where, residual = _at_rest(plan, constraints, model, found.q)
     closed = jnp.all(jnp.abs(residual) <= _allowed(tolerance, where.reach))
     nearby = displacement(model, lax.stop_gradient(q), q)
-    unclosed = lax.stop_gradient(where.jacobian) @ nearby + residual
-    step = nearby - found.mobility @ plan.solver.factor(found.delassus, found.scale).solve(unclosed)
+    unclosed = product(lax.stop_gradient(where.jacobian), nearby) + residual
+    step = nearby - product(found.mobility, plan.solver.factor(found.delassus, found.scale).solve(unclosed))
     return ProjectedConfiguration(
         integrate(model, found.q, jnp.where(closed, step, 0)), residual, closed, found.iterations
     )
@@ -186,7 +187,7 @@ def _search(
 
     def improve(best: _Search) -> _Search:
         damped = best.delassus + best.damping * jnp.diag(best.scale)
-        step = -best.mobility @ Direct().factor(damped, best.scale).solve(best.residual)
+        step = -product(best.mobility, Direct().factor(damped, best.scale).solve(best.residual))
         tried = integrate(model, best.q, jnp.where(best.iterations == 0, 0, step))
         where, residual = _at_rest(plan, constraints, model, tried)
         system = assemble(model, Plan(Direct(), plan.schedule, plan.by_scan), where)
