@@ -5,6 +5,7 @@ motion is unique still, but the forces are not: some do no work on anything.
 """
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -83,6 +84,14 @@ class LeastNorm(AbstractConstraintSolver):
 
 
 LEAST_NORM = LeastNorm()
+
+
+def check_solver(solver: Any) -> None:
+    """Raises `ValueError` for what is no solver."""
+    if not isinstance(solver, AbstractConstraintSolver):
+        is_class = isinstance(solver, type) and issubclass(solver, AbstractConstraintSolver)
+        remedy = f" Write {solver.__name__}()." if is_class else ""
+        raise ValueError(f"solver must be LeastNorm(), Direct() or Proximal(), got {solver!r}.{remedy}")
 
 
 class Proximal(AbstractConstraintSolver):

@@ -23,7 +23,8 @@ class ConstrainedTorques(eqx.Module):
     """Torques that move a mechanism with constraints.
 
     **Fields:** `tau` (nv,), zero where there is no actuator; `multipliers` (k,) and `wrenches` (nc, 2, 6) of the
-    constraints, as in `ConstrainedSolution`; `residual`: the largest torque that is missing where there is no actuator.
+    constraints, as in `ConstrainedSolution`; `residual`: the largest torque that is missing where there is no actuator,
+    and NaN if any torque is.
     """
 
     tau: Float[Array, "nv"]
@@ -85,7 +86,8 @@ def _torques(
     left = held - product(held, product(inverse, free))
     multipliers = first + product(_pseudo_inverse(left, size), needed - product(held, first))
     tau = needed - product(forces, multipliers)
-    missing = jnp.max(jnp.abs(jnp.where(driven, 0, tau)), initial=0)
+    # Times zero, so that NaN stays NaN.
+    missing = jnp.max(jnp.where(driven, 0 * tau, jnp.abs(tau)), initial=0)
     wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
     return ConstrainedTorques(jnp.where(driven, tau, 0), multipliers, wrenches, missing)
 

@@ -21,7 +21,7 @@ from ..dynamics._suitability import joints_without_inertia, refuse_massless_subt
 from ..model import Model, pad_dofs, unpad_dofs
 from ..spatial import Transform
 from ..structured import AbstractSchedule, Sequential
-from ._delassus import AbstractConstraintSolver, AbstractDelassus
+from ._delassus import AbstractConstraintSolver, AbstractDelassus, check_solver
 from ._relations import Bodies, Constraints, jacobian_of_constraints
 
 
@@ -39,8 +39,7 @@ class Plan(eqx.Module):
 
 def make_plan(model: Model, solver: AbstractConstraintSolver, schedule: AbstractSchedule | None) -> Plan:
     """**Raises:** `ValueError` for what is no solver or schedule, and for bodies that move no inertia."""
-    if not isinstance(solver, AbstractConstraintSolver):
-        raise ValueError(f"solver must be LeastNorm(), Direct() or Proximal(), got {solver!r}.")
+    check_solver(solver)
     schedule = choose_schedule(model, schedule)
     by_scan = False
     if is_concrete(model):
