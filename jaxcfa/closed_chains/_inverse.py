@@ -9,6 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from .._defaults import choose_schedule
+from .._precise import product
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._factors import mass_product
 from ..model import AbstractConstraint, Model
@@ -22,7 +23,8 @@ class ConstrainedTorques(eqx.Module):
     """Torques that move a mechanism with constraints.
 
     **Fields:** `tau` (nv,), zero where there is no actuator; `multipliers` (k,) and `wrenches` (nc, 2, 6) of the
-    constraints, as in `ConstrainedSolution`; `residual`: the largest torque that is missing where there is no actuator.
+    constraints, as in `ConstrainedSolution`; `residual`: the largest torque that is missing where there is no actuator,
+    and NaN if any torque is.
     """
 
     tau: Float[Array, "nv"]
@@ -80,11 +82,12 @@ def _torques(
     free, held = jnp.where(driven[:, None], 0, forces), jnp.where(driven[:, None], forces, 0)
     size = jnp.linalg.norm(lax.stop_gradient(forces))
     inverse = _pseudo_inverse(free, size)
-    first = inverse @ jnp.where(driven, 0, needed)
-    left = held - held @ inverse @ free
-    multipliers = first + _pseudo_inverse(left, size) @ (needed - held @ first)
-    tau = needed - forces @ multipliers
-    missing = jnp.max(jnp.abs(jnp.where(driven, 0, tau)), initial=0)
+    first = product(inverse, jnp.where(driven, 0, needed))
+    left = held - product(held, product(inverse, free))
+    multipliers = first + product(_pseudo_inverse(left, size), needed - product(held, first))
+    tau = needed - product(forces, multipliers)
+    # Times zero, so that NaN stays NaN.
+    missing = jnp.max(jnp.where(driven, 0 * tau, jnp.abs(tau)), initial=0)
     wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
     return ConstrainedTorques(jnp.where(driven, tau, 0), multipliers, wrenches, missing)
 

@@ -12,6 +12,7 @@ from .._arguments import is_concrete
 from .._defaults import choose_schedule
 from .._motion import fictitious_acceleration
 from .._motion_scan import scan_accelerations, scan_velocities
+from .._precise import product
 from .._small import matvec, transpose
 from ..dynamics._articulated_joints import Links, eliminate_by_scan, eliminate_by_sweep, links
 from ..dynamics._factors import Factors, drift_wrenches, mass_product
@@ -20,7 +21,7 @@ from ..dynamics._suitability import joints_without_inertia, refuse_massless_subt
 from ..model import Model, pad_dofs, unpad_dofs
 from ..spatial import Transform
 from ..structured import AbstractSchedule, Sequential
-from ._delassus import AbstractConstraintSolver, AbstractDelassus
+from ._delassus import AbstractConstraintSolver, AbstractDelassus, check_solver
 from ._relations import Bodies, Constraints, jacobian_of_constraints
 
 
@@ -38,8 +39,7 @@ class Plan(eqx.Module):
 
 def make_plan(model: Model, solver: AbstractConstraintSolver, schedule: AbstractSchedule | None) -> Plan:
     """**Raises:** `ValueError` for what is no solver or schedule, and for bodies that move no inertia."""
-    if not isinstance(solver, AbstractConstraintSolver):
-        raise ValueError(f"solver must be LeastNorm(), Direct() or Proximal(), got {solver!r}.")
+    check_solver(solver)
     schedule = choose_schedule(model, schedule)
     by_scan = False
     if is_concrete(model):
@@ -69,10 +69,10 @@ class System(eqx.Module):
 
         def improve(_, found: tuple[Array, Array]) -> tuple[Array, Array]:
             x, multipliers = found
-            left = torque - operator.mv(x) + self.jacobian.T @ multipliers
+            left = torque - operator.mv(x) + product(self.jacobian.T, multipliers)
             free = operator.solve(left)
-            more = self.delassus.solve(acceleration - self.jacobian @ (x + free))
-            return x + free + self.mobility @ more, multipliers + more
+            more = self.delassus.solve(acceleration - product(self.jacobian, x + free))
+            return x + free + product(self.mobility, more), multipliers + more
 
         start = jnp.zeros_like(torque), jnp.zeros_like(acceleration)
         return lax.fori_loop(0, 2, improve, start)
@@ -125,7 +125,7 @@ def assemble(model: Model, plan: Plan, where: Geometry) -> System:
     operator = MassOperator(factors)
     half = operator.inv_sqrt_mv(jacobian.T)
     scale = _compliance(factors, where.size)
-    delassus = plan.solver.factor(half.T @ half, scale)
+    delassus = plan.solver.factor(product(half.T, half), scale)
     return System(factors, jacobian, operator.inv_sqrt_transpose_mv(half), delassus, scale)
 
 
@@ -143,8 +143,8 @@ def solve_implicitly(
 
     # One vector: JAX does not transpose solutions whose right-hand side is known to be zero in part.
     def matrix(x: Array) -> Array:
-        product = mass_product(model, plan.schedule, where.links, x[:n])
-        return jnp.concatenate([product + where.jacobian.T @ x[n:], where.jacobian @ x[:n]])
+        torques = mass_product(model, plan.schedule, where.links, x[:n]) + product(where.jacobian.T, x[n:])
+        return jnp.concatenate([torques, product(where.jacobian, x[:n])])
 
     def solve(_, b: Array) -> Array:
         x, multipliers = lax.stop_gradient(system).solve(b[:n], b[n:])

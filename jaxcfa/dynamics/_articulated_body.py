@@ -2,10 +2,10 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from .._motion import BodyMotion, bias_wrench, fictitious_acceleration, split_bodies, sweep_motions
+from .._precise import product
 from .._small import matmul, matvec, transpose
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model, join_dofs, split_dofs
@@ -136,7 +136,7 @@ class _Eliminated(AbstractMassSolver):
         rows = sweep_inward(model.topology.schedule, inward, zero, list(zip(self.joints, identity, strict=True)))
         solved = [ldl_solve(joint.pivot, row) for joint, row in zip(self.joints, rows, strict=True)]
         left, right = join_dofs(model, rows).T, join_dofs(model, solved)
-        return jnp.matmul(left, right, precision=lax.Precision.HIGHEST)
+        return product(left, right)
 
 
 def _sequential(model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> tuple[Velocity, AbstractMassSolver]:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._jacobians import point_jacobians
+from .._precise import product
 from .._small import symmetrise, transpose
 from .._types import ConfigurationLike
 from ..model import Model, unpad_dofs
@@ -49,7 +50,7 @@ class OperationalSpace(eqx.Module):
     @property
     def dynamically_consistent_inverse(self) -> Float[Array, "nv m"]:
         """`M^-1 J^T Omega^-1`: the inverse of J of which joint torques `(1 - J^T (.)^T) tau` do not move the frames."""
-        return self.mobility @ self.inertia
+        return product(self.mobility, self.inertia)
 
 
 def operational_space_inertia(
@@ -92,4 +93,4 @@ def _operational_space(operator: MassOperator, placements: Transform, bodies: tu
     columns = unpad_dofs(model, transpose(motion.subspace))
     jacobian = point_jacobians(model, columns, origins, points, numbers).reshape(-1, model.nv)
     half = operator.inv_sqrt_mv(jacobian.T)
-    return OperationalSpace(jacobian, half.T @ half, operator.inv_sqrt_transpose_mv(half))
+    return OperationalSpace(jacobian, product(half.T, half), operator.inv_sqrt_transpose_mv(half))
