@@ -8,6 +8,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from .._arguments import is_concrete
+from .._perturbed import instantiate, jvp_of_perturbed, no_tangent
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._inverse import inverse_dynamics_of_arrays
 from ..model import AbstractConstraint, Model
@@ -123,7 +124,6 @@ def _solve(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[t
     return outputs, _status(system, stabilization, where, outputs, v), system
 
 
-@_solve.defjvp
 def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     """Differentiates the equations of motion and the constraints at the solution found, instead of its algorithm.
 
@@ -136,18 +136,18 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     qdd, multipliers, *_ = outputs
     u = lax.stop_gradient(system.mobility @ system.delassus.solve(multipliers))
 
-    where, where_dot = jax.jvp(
+    where, where_dot = jvp_of_perturbed(
         lambda m, c, q, v: geometry(m, c, plan.schedule, q, v),
         (model, constraints, q, v),
         (model_dot, constraints_dot, q_dot, v_dot),
     )
-    motion, motion_dot = jax.jvp(
+    motion, motion_dot = jvp_of_perturbed(
         lambda m, c, bodies, q, v: motion_of_constraints(m, c, bodies, q, v, jnp.zeros_like(v)),
         (model, constraints, where.bodies, q, v),
         (model_dot, constraints_dot, where_dot.bodies, q_dot, v_dot),
     )
-    _, stabilising_dot = jax.jvp(stabilising, (stabilization, motion), (stabilization_dot, motion_dot))
-    _, needed_dot = jax.jvp(
+    _, stabilising_dot = jvp_of_perturbed(stabilising, (stabilization, motion), (stabilization_dot, motion_dot))
+    _, needed_dot = jvp_of_perturbed(
         lambda m, q, v, f_ext: inverse_dynamics_of_arrays(m, q, v, qdd, f_ext, plan.schedule),
         (model, q, v, f_ext),
         (model_dot, q_dot, v_dot, f_ext_dot),
@@ -158,16 +158,19 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
         plan,
         system,
         where,
-        tau_dot + jacobian_dot.T @ multipliers - needed_dot,
+        instantiate(tau_dot) + jacobian_dot.T @ multipliers - needed_dot,
         -motion_dot.acceleration - jacobian_dot @ qdd - stabilising_dot,
     )
     multipliers_dot = multipliers_dot + lax.stop_gradient(system).delassus.internal(jacobian_dot @ u)
-    _, outputs_dot = jax.jvp(
+    _, outputs_dot = jvp_of_perturbed(
         _outputs,
         (constraints, stabilization, where, motion, qdd, multipliers),
         (constraints_dot, stabilization_dot, where_dot, motion_dot, qdd_dot, multipliers_dot),
     )
-    return (outputs, status, system), (outputs_dot, *jax.tree.map(_no_tangent, (status, system)))
+    return (outputs, status, system), (outputs_dot, no_tangent(status), no_tangent(system))
+
+
+_solve.defjvp(_solve_jvp, symbolic_zeros=True)
 
 
 def _outputs(
@@ -201,10 +204,3 @@ def _status(
         ConstraintStatus.MOVING: jnp.any(jnp.abs(motion.rate) > tolerance * (where.reach + fast)),
     }
     return sum((jnp.where(wrong, int(flag), 0) for flag, wrong in flags.items()), jnp.zeros((), jnp.int32))
-
-
-def _no_tangent(x: Array) -> Array | np.ndarray:
-    """A zero tangent."""
-    if jnp.issubdtype(x.dtype, jnp.floating):
-        return jnp.zeros_like(x)
-    return np.zeros(x.shape, jax.dtypes.float0)
