@@ -239,7 +239,8 @@ def test_arguments_that_are_no_numbers():
 @pytest.mark.parametrize("function", OF_FRAMES)
 def test_unknown_frames(function):
     model = mechanism("humanoid-like")
-    arguments = [np.zeros(right_shape(model, name)) for name in OF_FRAMES[function]]
+    state = {"q": jaxcfa.neutral(model), "v": np.zeros(model.nv)}
+    arguments = [state[name] for name in OF_FRAMES[function]]
     with pytest.raises(ValueError, match="No frame or body named 'hnd'; did you mean 'hand'"):
         getattr(jaxcfa, function)(model, *arguments, "hnd")
     with pytest.raises(ValueError, match="No body number 13"):
