@@ -12,10 +12,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from ._small import cross, matmul, matvec
-from .model import Model, MotionSubspace, map_joints, motion_subspace_blocks, split_dofs
+from .model import WORLD, Model, MotionSubspace, map_joints, motion_subspace_blocks, split_dofs
 from .spatial import Inertia, Transform, pack, rotate, rotate_columns, shift_motion
 from .structured._tree_sweep import sweep_outward
 
@@ -24,11 +25,12 @@ class Poses(eqx.Module):
     """Where all bodies are, in world axes.
 
     **Fields:** `pose` (nb), of the bodies in the world; `offset` (nb, 3), from the parent's origin to the body's;
-    `subspace`, the joints' motion subspaces.
+    `in_tree` (nb, 3), from the origin of the first body of its tree; `subspace`, the joints' motion subspaces.
     """
 
     pose: Transform
     offset: Float[Array, "nb 3"]
+    in_tree: Float[Array, "nb 3"]
     subspace: MotionSubspace
 
 
@@ -36,16 +38,46 @@ def poses(model: Model, q: Float[Array, "nq"]) -> Poses:
     """Where all bodies are, by one outward sweep."""
     local = local_poses(model, q)
 
-    def step(parent: Transform, local: Transform):
-        pose = parent @ local
-        # Not the difference of two positions, which would lose digits far from the world's origin.
-        return pose, (pose, matvec(parent.rotation, local.translation))
+    def step(parent: tuple[Array, Array], x: tuple[Transform, Array]):
+        (rotation, in_tree), (local, first) = parent, x
+        offset = matvec(rotation, local.translation)
+        value = matmul(rotation, local.rotation), in_tree + jnp.where(first, 0, offset)
+        return value, (*value, offset)
 
     base = Transform.identity(local.translation.dtype)
-    ((pose, offset),) = sweep_outward(model.topology.schedule, step, base, [local])
-    rotations = split_bodies(model, pose.rotation)
+    ((rotation, in_tree, offset),) = sweep_outward(
+        model.topology.schedule, step, (base.rotation, base.translation), [(local, jnp.asarray(are_first(model)))]
+    )
+    return poses_from(model, q, rotation, offset, in_tree)
+
+
+def poses_from(
+    model: Model,
+    q: Float[Array, "nq"],
+    rotation: Float[Array, "nb 3 3"],
+    offset: Float[Array, "nb 3"],
+    in_tree: Float[Array, "nb 3"],
+) -> Poses:
+    """Where all bodies are, from their rotations and offsets."""
+    rotations = split_bodies(model, rotation)
     blocks = tuple(map(rotate_columns, rotations, motion_subspace_blocks(model, q)))
-    return Poses(pose, offset, MotionSubspace(blocks, model))
+    pose = Transform(rotation, world_positions(model, offset, in_tree))
+    return Poses(pose, offset, in_tree, MotionSubspace(blocks, model))
+
+
+def are_first(model: Model) -> np.ndarray:
+    """(nb,): whether a body is the first of its tree.
+
+    Only bodies of one tree are related, and positions from its first body have all their digits however far from the
+    world's origin that is. Differences of positions in the world do not.
+    """
+    return model.topology.parents == WORLD
+
+
+def world_positions(model: Model, offset: Float[Array, "nb 3"], in_tree: Float[Array, "nb 3"]) -> Float[Array, "nb 3"]:
+    """Positions of the bodies' origins in the world."""
+    roots = model.topology.roots
+    return in_tree + (offset[roots] if roots.any() else offset[:1])
 
 
 def velocities(model: Model, where: Poses, v: Float[Array, "nv"]) -> Float[Array, "nb 6"]:

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._motion import BodyMotion, Poses, advance, local_poses, poses, split_bodies, velocities
+from ._motion import BodyMotion, Poses, advance, are_first, local_poses, poses, poses_from, velocities
 from ._small import cross, matmul, matvec
-from .model import Model, MotionSubspace, map_joints, motion_subspace_blocks, pad_dofs, padded_motion_subspace
-from .spatial import Transform, pack, rotate_columns
+from .model import Model, map_joints, pad_dofs, padded_motion_subspace
+from .spatial import pack, rotate_columns
 from .structured import AbstractSchedule, Sequential
 from .structured._tree_scan import from_parents, sum_of_children
 
@@ -23,10 +23,13 @@ def poses_by(schedule: AbstractSchedule, model: Model, q: Float[Array, "nq"]) ->
     tree, local = model.topology.schedule, local_poses(model, q)
     rotation = schedule.outward(tree, matmul, local.rotation)
     offset = matvec(from_parents(tree, rotation, jnp.eye(3, dtype=q.dtype)), local.translation)
-    rotations = split_bodies(model, rotation)
-    blocks = tuple(map(rotate_columns, rotations, motion_subspace_blocks(model, q)))
-    pose = Transform(rotation, schedule.ancestor_sum(tree, offset))
-    return Poses(pose, offset, MotionSubspace(blocks, model))
+    return poses_from(model, q, rotation, offset, scan_positions(model, offset, schedule))
+
+
+def scan_positions(model: Model, offset: Float[Array, "nb 3"], schedule: AbstractSchedule) -> Float[Array, "nb 3"]:
+    """Positions of the bodies' origins from that of the first body of their tree."""
+    within = jnp.where(are_first(model)[:, None], 0, offset)
+    return schedule.ancestor_sum(model.topology.schedule, within)
 
 
 def velocities_by(

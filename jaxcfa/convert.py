@@ -28,6 +28,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ._arguments import check_quaternions
 from ._precise import product
 from ._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from .configuration import integrate
@@ -90,6 +91,7 @@ class AbstractCoordinates:
     def velocity_map(self, q: ConfigurationLike) -> Float[Array, "nv nv"]:
         """The orthogonal matrix `T(q)` with `v_other = T v`."""
         q = self._checked(q, self._model.nq, "q")
+        check_quaternions(self._model, "q", q)
         here, there = _columns(self._layout.v)
         turned = jnp.eye(self._model.nv, dtype=q.dtype)
         q_start, v_start = _columns(self._layout.quaternions)

@@ -14,7 +14,7 @@ from ._jacobians import point_jacobian, supporting_dofs
 from ._motion import BodyMotion, sweep_motions
 from ._motion_scan import poses_by, scan_accelerations, scan_motions, scan_wrenches, velocities_by
 from ._small import cross, matvec
-from ._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
+from ._types import BodyForcesLike, ConfigurationLike, NameOrNumber, Velocity, VelocityLike
 from .model import Model, pad_dofs, split_dofs
 from .spatial import Transform, pack
 from .structured import AbstractSchedule, Sequential
@@ -39,7 +39,7 @@ def _forward_kinematics(model: Model, q: Float[Array, "nq"], schedule: AbstractS
 
 
 def frame_pose(
-    model: Model, q: ConfigurationLike, frame_or_body: str | int, schedule: AbstractSchedule | None = None
+    model: Model, q: ConfigurationLike, frame_or_body: NameOrNumber, schedule: AbstractSchedule | None = None
 ) -> Transform:
     """Pose of a frame or body in the world.
 
@@ -114,7 +114,7 @@ def _accelerations(
 
 
 def jacobian(
-    model: Model, q: ConfigurationLike, frame_or_body: str | int, schedule: AbstractSchedule | None = None
+    model: Model, q: ConfigurationLike, frame_or_body: NameOrNumber, schedule: AbstractSchedule | None = None
 ) -> Float[Array, "6 nv"]:
     """Jacobian of a frame or body: `J v = [angular velocity; velocity of the frame's origin]` in world axes.
 
@@ -139,15 +139,15 @@ def _jacobian(
     schedule: AbstractSchedule,
 ) -> Float[Array, "6 nv"]:
     where = poses_by(schedule, model, q)
-    point = _pose_of(where.pose, body).apply(placement.translation)
-    return point_jacobian(model, where.subspace.columns(), where.pose.translation, point, support)
+    point = _pose_of(Transform(where.pose.rotation, where.in_tree), body).apply(placement.translation)
+    return point_jacobian(model, where.subspace.columns(), where.in_tree, point, support)
 
 
 def jacobian_dot_v(
     model: Model,
     q: ConfigurationLike,
     v: VelocityLike,
-    frame_or_body: str | int,
+    frame_or_body: NameOrNumber,
     schedule: AbstractSchedule | None = None,
 ) -> Float[Array, "6"]:
     """`(dJ/dt) v` of `jacobian`: the classical acceleration of the frame at zero joint acceleration.

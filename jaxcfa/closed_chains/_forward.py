@@ -3,11 +3,11 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
 from .._arguments import is_concrete
+from .._perturbed import instantiate, jvp_of_perturbed, no_tangent
 from .._precise import product
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._inverse import inverse_dynamics_of_arrays
@@ -132,7 +132,6 @@ def _solve(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[t
     return outputs, _status(system, stabilization, where, outputs, v), system
 
 
-@_solve.defjvp
 def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     """Differentiates the equations of motion and the constraints at the solution found, instead of its algorithm.
 
@@ -145,18 +144,18 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     qdd, multipliers, *_ = outputs
     u = lax.stop_gradient(product(system.mobility, system.delassus.solve(multipliers)))
 
-    where, where_dot = jax.jvp(
+    where, where_dot = jvp_of_perturbed(
         lambda m, c, q, v: geometry(m, c, plan.schedule, q, v),
         (model, constraints, q, v),
         (model_dot, constraints_dot, q_dot, v_dot),
     )
-    motion, motion_dot = jax.jvp(
+    motion, motion_dot = jvp_of_perturbed(
         lambda m, c, bodies, q, v: motion_of_constraints(m, c, bodies, q, v, jnp.zeros_like(v)),
         (model, constraints, where.bodies, q, v),
         (model_dot, constraints_dot, where_dot.bodies, q_dot, v_dot),
     )
-    _, stabilising_dot = jax.jvp(stabilising, (stabilization, motion), (stabilization_dot, motion_dot))
-    _, needed_dot = jax.jvp(
+    _, stabilising_dot = jvp_of_perturbed(stabilising, (stabilization, motion), (stabilization_dot, motion_dot))
+    _, needed_dot = jvp_of_perturbed(
         lambda m, q, v, f_ext: inverse_dynamics_of_arrays(m, q, v, qdd, f_ext, plan.schedule),
         (model, q, v, f_ext),
         (model_dot, q_dot, v_dot, f_ext_dot),
@@ -167,16 +166,19 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
         plan,
         system,
         where,
-        tau_dot + product(jacobian_dot.T, multipliers) - needed_dot,
+        instantiate(tau_dot) + product(jacobian_dot.T, multipliers) - needed_dot,
         -motion_dot.acceleration - product(jacobian_dot, qdd) - stabilising_dot,
     )
     multipliers_dot = multipliers_dot + lax.stop_gradient(system).delassus.internal(product(jacobian_dot, u))
-    _, outputs_dot = jax.jvp(
+    _, outputs_dot = jvp_of_perturbed(
         _outputs,
         (constraints, stabilization, where, motion, qdd, multipliers),
         (constraints_dot, stabilization_dot, where_dot, motion_dot, qdd_dot, multipliers_dot),
     )
-    return (outputs, status, system), (outputs_dot, *jax.tree.map(_no_tangent, (status, system)))
+    return (outputs, status, system), (outputs_dot, no_tangent(status), no_tangent(system))
+
+
+_solve.defjvp(_solve_jvp, symbolic_zeros=True)
 
 
 def _outputs(
@@ -219,10 +221,3 @@ def _status(
             ConstraintStatus.NOT_FINITE: is_not_finite(outputs),
         }
     )
-
-
-def _no_tangent(x: Array) -> Array | np.ndarray:
-    """A zero tangent."""
-    if jnp.issubdtype(x.dtype, jnp.floating):
-        return jnp.zeros_like(x)
-    return np.zeros(x.shape, jax.dtypes.float0)

@@ -22,6 +22,7 @@ from jax import lax
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
+from .._linear_solution import linear_solution
 from .._motion import bias_wrench
 from .._precise import product
 from .._small import cross, matmul, matvec, symmetrise, transpose
@@ -124,9 +125,7 @@ class GraspSystem(eqx.Module):
         matrix is singular they lack internal forces, which no motion feels.
         """
         free = product(self.transmitted.T, self.relative_acceleration(tips, self.released).reshape(-1))
-        x = lax.custom_linear_solve(
-            lambda x: product(self.omega, x), free, lambda _, b: self.prepared.solve(b), symmetric=True
-        )
+        x = linear_solution(lambda x: product(self.omega, x), free, lambda found, b: found.solve(b), self.prepared)
         return product(self.transmitted, x).reshape(-1, 6)
 
     def object_acceleration(self, wrenches: Float[Array, "l 6"]) -> Float[Array, "6"]:

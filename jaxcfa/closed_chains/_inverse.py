@@ -8,9 +8,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from .._arguments import as_list
 from .._defaults import choose_schedule
 from .._precise import product
-from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
+from .._types import BodyForcesLike, ConfigurationLike, NameOrNumber, VelocityLike
 from ..dynamics._factors import mass_product
 from ..model import AbstractConstraint, Model
 from ..structured import AbstractSchedule
@@ -40,7 +41,7 @@ def constrained_inverse_dynamics(
     v: VelocityLike,
     qdd: VelocityLike,
     f_ext: BodyForcesLike | None = None,
-    actuated: str | int | Sequence[str | int] | None = None,
+    actuated: NameOrNumber | Sequence[NameOrNumber] | None = None,
     schedule: AbstractSchedule | None = None,
 ) -> ConstrainedTorques:
     """Joint torques and constraint forces that give the acceleration `qdd`: `M qdd + bias = tau + J^T lambda`.
@@ -56,10 +57,8 @@ def constrained_inverse_dynamics(
     **Raises:** `ValueError` for wrong shapes, unknown joints, and constraints of other models.
     """
     model, constraints, arguments = prepared(model, constraints, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    if isinstance(actuated, (str, int)):
-        actuated = [actuated]
     driven = np.zeros(model.nv, bool)
-    for joint in model.joint_names if actuated is None else actuated:
+    for joint in model.joint_names if actuated is None else as_list(actuated):
         driven[model.v_slice(joint)] = True
     return _torques(choose_schedule(model, schedule), constraints, model, jnp.asarray(driven), *arguments)
 

@@ -10,8 +10,9 @@ from jaxtyping import Array, Float
 
 from .._arguments import is_concrete
 from .._defaults import choose_schedule
-from .._motion import fictitious_acceleration
-from .._motion_scan import scan_accelerations, scan_velocities
+from .._linear_solution import linear_solution
+from .._motion import fictitious_acceleration, world_positions
+from .._motion_scan import scan_accelerations, scan_positions, scan_velocities
 from .._precise import product
 from .._small import matvec, transpose
 from ..dynamics._articulated_joints import Links, eliminate_by_scan, eliminate_by_sweep, links
@@ -101,8 +102,9 @@ def geometry(
     velocity = scan_velocities(model, motion.offset, matvec(motion.subspace, pad_dofs(model, v)), schedule)
     still = jnp.zeros_like(motion.subspace[:, 0])
     acceleration = scan_accelerations(model, motion, still, jnp.zeros(6, q.dtype), schedule)
-    pose = Transform(motion.rotation, schedule.ancestor_sum(model.topology.schedule, motion.offset))
-    bodies = Bodies(pose, velocity, acceleration, unpad_dofs(model, transpose(motion.subspace)))
+    in_tree = scan_positions(model, motion.offset, schedule)
+    pose = Transform(motion.rotation, world_positions(model, motion.offset, in_tree))
+    bodies = Bodies(pose, in_tree, velocity, acceleration, unpad_dofs(model, transpose(motion.subspace)))
     return Geometry(found, bodies, *jacobian_of_constraints(model, constraints, bodies, q))
 
 
@@ -146,11 +148,11 @@ def solve_implicitly(
         torques = mass_product(model, plan.schedule, where.links, x[:n]) + product(where.jacobian.T, x[n:])
         return jnp.concatenate([torques, product(where.jacobian, x[:n])])
 
-    def solve(_, b: Array) -> Array:
-        x, multipliers = lax.stop_gradient(system).solve(b[:n], b[n:])
+    def solve(system: System, b: Array) -> Array:
+        x, multipliers = system.solve(b[:n], b[n:])
         return jnp.concatenate([x, -multipliers])
 
-    x = lax.custom_linear_solve(matrix, jnp.concatenate([torque, acceleration]), solve, symmetric=True)
+    x = linear_solution(matrix, jnp.concatenate([torque, acceleration]), solve, system)
     return x[:n], -x[n:]
 
 

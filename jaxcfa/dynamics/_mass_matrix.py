@@ -37,7 +37,7 @@ def _mass_matrix(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv nv"]:
     bodies = model.topology.dof_bodies
     columns = where.subspace.columns()
     wrenches = jax.tree.map(lambda x: x[bodies], composite).mv(columns)
-    position = where.pose.translation[bodies]
+    position = where.in_tree[bodies]
     # Rows i, columns j: the power of dof i's wrench on dof j's motion, taken at the origin of j's body.
     lever = position[:, None] - position[None, :]
     moment = wrenches[:, None, :3] + cross(lever, wrenches[:, None, 3:])

@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import as_list
 from .._jacobians import point_jacobians
+from .._motion_scan import scan_positions
 from .._precise import product
 from .._small import symmetrise, transpose
-from .._types import ConfigurationLike
+from .._types import ConfigurationLike, NameOrNumber
 from ..model import Model, unpad_dofs
 from ..spatial import Transform
 from ..structured import AbstractSchedule
@@ -56,7 +58,7 @@ class OperationalSpace(eqx.Module):
 def operational_space_inertia(
     model: Model,
     q: ConfigurationLike,
-    frames: str | int | Sequence[str | int],
+    frames: NameOrNumber | Sequence[NameOrNumber],
     schedule: AbstractSchedule | None = None,
 ) -> OperationalSpace:
     """Inertia at one or several frames, with the coupling between them, in O(n).
@@ -70,7 +72,7 @@ def operational_space_inertia(
     **Raises:** `ValueError` for a wrong shape, an unknown name, and bodies that move no inertia.
     """
     operator = mass_operator(model, q, schedule)
-    names = [frames] if isinstance(frames, (str, int, np.integer)) else list(frames)
+    names = as_list(frames)
     if not names:
         raise ValueError("frames must name one frame or more, got none.")
     places = [model.locate(name) for name in names]
@@ -83,7 +85,7 @@ def operational_space_inertia(
 def _operational_space(operator: MassOperator, placements: Transform, bodies: tuple[int, ...]) -> OperationalSpace:
     factors = operator.factors
     model, motion = factors.model, factors.bodies.motion
-    origins = factors.schedule.ancestor_sum(model.topology.schedule, motion.offset)
+    origins = scan_positions(model, motion.offset, factors.schedule)
     pose = Transform(
         jnp.concatenate([motion.rotation, jnp.eye(3, dtype=origins.dtype)[None]]),
         jnp.concatenate([origins, jnp.zeros((1, 3), origins.dtype)]),

@@ -7,8 +7,8 @@ from jaxtyping import Array, Bool, Float
 from .._arguments import as_arrays
 from .._defaults import choose_schedule
 from .._jacobians import point_jacobian
-from .._motion import BodyMotion, fictitious_acceleration, sweep_motions
-from .._motion_scan import scan_accelerations, scan_motions
+from .._motion import BodyMotion, are_first, fictitious_acceleration, split_bodies, sweep_motions
+from .._motion_scan import scan_accelerations, scan_motions, scan_positions
 from .._small import matmul, matvec, skew, transpose
 from .._types import ConfigurationLike, VelocityLike
 from ..model import Model, join_dofs, pad_dofs, split_dofs, unpad_dofs
@@ -86,21 +86,22 @@ def _motions(
 ) -> tuple[
     Float[Array, "nb 6"], Float[Array, "nb 3"], Float[Array, "nb 3 3"], Float[Array, "nb 3"], Float[Array, "nv 6"]
 ]:
-    """Accelerations less gravity, angular velocities, rotations and origins of all bodies; columns of the subspaces."""
+    """Accelerations less gravity, angular velocities, rotations, origins (from the tree's first body); columns of S."""
 
-    def visit(parent: tuple[Array, Array], motion: BodyMotion, qdd: Array):
-        value = motion.acceleration(parent[0], qdd), parent[1] + motion.offset
+    def visit(parent: tuple[Array, Array], motion: BodyMotion, qdd: Array, first: Array):
+        value = motion.acceleration(parent[0], qdd), parent[1] + jnp.where(first, 0, motion.offset)
         return value, (*value, motion.angular, motion.rotation, transpose(motion.subspace))
 
     base = fictitious_acceleration(model).astype(q.dtype)
     if isinstance(schedule, Sequential):
-        segments = sweep_motions(model, q, v, visit, (base, jnp.zeros(3, q.dtype)), split_dofs(model, qdd))
+        first = split_bodies(model, jnp.asarray(are_first(model)))
+        segments = sweep_motions(model, q, v, visit, (base, jnp.zeros(3, q.dtype)), split_dofs(model, qdd), first)
         *bodies, blocks = zip(*segments, strict=True)
         acceleration, origin, angular, rotation = (jnp.concatenate(x) for x in bodies)
         return acceleration, angular, rotation, origin, join_dofs(model, list(blocks))
     motion = scan_motions(model, q, v, schedule)
     acceleration = scan_accelerations(model, motion, pad_dofs(model, qdd), base, schedule)
-    origin = schedule.ancestor_sum(model.topology.schedule, motion.offset)
+    origin = scan_positions(model, motion.offset, schedule)
     columns = unpad_dofs(model, transpose(motion.subspace))
     return acceleration, motion.angular, motion.rotation, origin, columns
 

@@ -8,7 +8,7 @@ import pytest
 from jaxtyping import Array
 
 import jaxcfa
-from helpers import assert_close, cast
+from helpers import assert_close, cast, second_derivatives
 from jaxcfa import ModelBuilder, Transform
 from jaxcfa.closed_chains import (
     AbstractFrameConstraint,
@@ -295,6 +295,8 @@ def test_derivatives_by_one_argument_at_a_time():
         return reverse, forward
 
     assert_close(*slopes(tau, v), 1e-10)
+    # All orders of second derivatives can be had, too.
+    jax.eval_shape(lambda tau: second_derivatives(lambda tau: values(tau, v, 0.5)[0], tau, v), tau)
 
 
 def test_precisions_may_be_mixed():

@@ -285,6 +285,27 @@ def test_linearization_equals_finite_differences_of_steps(integrator):
     assert_close(jnp.concatenate([a, b], axis=1), (plus - minus).T / 2e-5, rtol=1e-7)
 
 
+def test_joints_of_all_types_without_springs():
+    """Steps and their derivatives are finite."""
+    model = jaxcfa.random_tree(30, jax.random.key(0), floating_base=True)
+    assert len(model.joints) == 8
+    q, v = start(model)
+
+    def total(tau):
+        return jnp.sum(jnp.concatenate(step(model, q, v, tau, 1e-3)))
+
+    value, slope = jax.jit(jax.value_and_grad(total))(0 * v)
+    assert np.isfinite(value)
+    assert np.all(np.isfinite(slope))
+
+
+def test_second_derivatives_by_torques_alone():
+    """What stays fixed has tangents that JAX knows to be zero, which not all of its rules accept."""
+    model, x = pendulum(), jnp.ones(2)
+    jax.eval_shape(jax.hessian(lambda tau: jnp.sum(step(model, x, x, tau, 1e-3).v)), x)
+    jax.eval_shape(jax.hessian(lambda tau: jnp.sum(rollout(model, x, x, tau[None], 1e-3).v)), x)
+
+
 def test_errors_name_the_argument_and_the_remedy():
     model = pendulum()
     q, v, tau = jnp.zeros(2), jnp.zeros(2), jnp.zeros((5, 2))
