@@ -1,9 +1,13 @@
 """Checking the arguments of public functions."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
+from ._types import NameOrNumber
 from .model import Model
 
 _CONFIGURATIONS = ("q", "q0", "q1")
@@ -18,9 +22,13 @@ def as_arrays(model: Model, **arguments) -> list[Array]:
     `theta` (nb, 10); any other (nv,). The type is what JAX promotes the model's and the arguments' to; integers count
     as the model's.
 
-    **Raises:** `ValueError` naming the argument, its shape, the expected one and, for a batch, the remedy.
+    **Raises:** `ValueError` naming the argument, its shape, the expected one and, for a batch, the remedy; and for zero
+    quaternions in a configuration that is not traced.
     """
     arrays = [_as_array(model, name, value) for name, value in arguments.items()]
+    for name, array in zip(arguments, arrays, strict=True):
+        if name in _CONFIGURATIONS:
+            check_quaternions(model, name, array)
     dtype = jnp.result_type(model.dtype, *arrays)
     return [array if array.dtype == dtype else array.astype(dtype) for array in arrays]
 
@@ -52,6 +60,32 @@ def _expected(model: Model, name: str) -> tuple[tuple[int, ...], str]:
     if name in _INERTIAS:
         return (model.nb, 10), "(nb, 10)"
     return (model.nv,), "(nv,)"
+
+
+def check_quaternions(model: Model, name: str, q: Array) -> None:
+    """Raises `ValueError` for orientations that are none, of which everything would be NaN; not where q is traced."""
+    if not is_concrete(q):
+        return
+    for joint, group in zip(model.joints, model.topology.groups, strict=True):
+        for start in joint.quaternions:
+            quaternions = np.asarray(q)[group.q_index[:, start : start + 4]]
+            zero = np.flatnonzero(~np.any(quaternions, axis=1))
+            if len(zero):
+                first = int(group.q_index[zero[0], start])
+                raise ValueError(
+                    f"{name}[{first}:{first + 4}] is the quaternion of joint "
+                    f"{model.joint_names[group.bodies[zero[0]]]!r} and must not be zero. Start from neutral(model), "
+                    "whose quaternions are [1, 0, 0, 0]."
+                )
+
+
+def as_list(names: NameOrNumber | Sequence[NameOrNumber]) -> list[NameOrNumber]:
+    """One name or number, or several."""
+    if isinstance(names, np.ndarray):
+        return list(np.atleast_1d(names))
+    if isinstance(names, Sequence) and not isinstance(names, str):
+        return list(names)
+    return [names]
 
 
 def is_concrete(*trees) -> bool:

@@ -19,7 +19,8 @@ def point_jacobian(
     """`J v = [angular velocity; velocity of the point]` in world axes, of the point on a body.
 
     **Arguments:** `columns` of the motion subspaces about the `origins` of the bodies, world axes; the `support` of
-    the body.
+    the body. Origins and point are given from the first body of each tree, which keeps their digits far from the
+    world's origin.
     """
     moved = shift_motion(columns, point - origins[model.topology.dof_bodies])
     return jnp.where(support[:, None], moved, 0).T

@@ -26,6 +26,11 @@ def instantiate(tangents: PyTree) -> PyTree[Array]:
     return jax.tree.map(one, tangents, is_leaf=_is_zero)
 
 
+def no_tangent(primals: PyTree[Array]) -> PyTree[SymbolicZero]:
+    """Tangents of what has no derivatives, whatever its types."""
+    return jax.tree.map(SymbolicZero.from_primal_value, primals)
+
+
 def jvp_of_perturbed(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree[Array], PyTree[Array]]:
     """`jax.jvp` in which arguments with zero tangents are constants, so that nothing is computed for them."""
     leaves, treedef = jax.tree.flatten(primals)

@@ -7,7 +7,7 @@ The aliases that end in `Like` are for arguments of public functions. Those take
 and check its shape themselves, so that a mistake gives a `ValueError` that explains it.
 """
 
-from typing import Annotated
+from typing import Annotated, SupportsIndex
 
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -21,12 +21,16 @@ ConfigurationLike = Annotated[ArrayLike, "nq"]
 VelocityLike = Annotated[ArrayLike, "nv"]
 BodyForcesLike = Annotated[ArrayLike, "nb 6"]
 
+# Of a body, joint or frame. Numbers are integers of any type, NumPy's too.
+NameOrNumber = str | SupportsIndex
+
 __all__ = [
     "BodyForces",
     "BodyForcesLike",
     "Configuration",
     "ConfigurationLike",
     "Key",
+    "NameOrNumber",
     "Velocity",
     "VelocityLike",
 ]

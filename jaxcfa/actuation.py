@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ._arguments import as_arrays
+from ._precise import product
 from ._types import ConfigurationLike, Velocity, VelocityLike
 from .model import Model
 
@@ -36,15 +37,10 @@ def _actuator_forces(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], control: Float[Array, "nu"]
 ) -> Velocity:
     actuators = model.actuators
-    length = _product(actuators.length_gradient, q) + actuators.length_offset
-    velocity = _product(actuators.moment, v)
+    length = product(actuators.length_gradient, q) + actuators.length_offset
+    velocity = product(actuators.moment, v)
     clipped = jnp.clip(control, actuators.control_lower, actuators.control_upper)
     bias = actuators.bias[:, 0] + actuators.bias[:, 1] * length + actuators.bias[:, 2] * velocity
     force = jnp.clip(actuators.gain * clipped + bias, actuators.force_lower, actuators.force_upper)
     effort = model.limits.effort
-    return jnp.clip(_product(actuators.moment.T, force), -effort, effort)
-
-
-def _product(matrix: Float[Array, "n m"], x: Float[Array, "m"]) -> Float[Array, "n"]:
-    """Product in full precision, which accelerators give only when asked."""
-    return jnp.matmul(matrix, x, precision=jax.lax.Precision.HIGHEST)
+    return jnp.clip(product(actuators.moment.T, force), -effort, effort)

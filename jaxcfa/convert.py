@@ -28,6 +28,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ._arguments import check_quaternions
+from ._precise import product
 from ._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from .configuration import integrate
 from .joints import AbstractJoint, Composite, Free, Planar, Revolute, Spherical
@@ -89,6 +91,7 @@ class AbstractCoordinates:
     def velocity_map(self, q: ConfigurationLike) -> Float[Array, "nv nv"]:
         """The orthogonal matrix `T(q)` with `v_other = T v`."""
         q = self._checked(q, self._model.nq, "q")
+        check_quaternions(self._model, "q", q)
         here, there = _columns(self._layout.v)
         turned = jnp.eye(self._model.nv, dtype=q.dtype)
         q_start, v_start = _columns(self._layout.quaternions)
@@ -101,45 +104,45 @@ class AbstractCoordinates:
 
     def v_to(self, q: ConfigurationLike, v: VelocityLike) -> Velocity:
         """Velocity in the other package's coordinates."""
-        return _matmul(self.velocity_map(q), v)
+        return product(self.velocity_map(q), v)
 
     def v_from(self, q: ConfigurationLike, v_other: VelocityLike) -> Velocity:
         """Velocity from the other package's coordinates; `q` is the model's."""
-        return _matmul(self.velocity_map(q).T, v_other)
+        return product(self.velocity_map(q).T, v_other)
 
     def qdd_to(self, q: ConfigurationLike, v: VelocityLike, qdd: VelocityLike) -> Velocity:
         """Acceleration in the other package's coordinates: `T qdd + (dT/dt) v`."""
-        return _matmul(self.velocity_map(q), qdd) + _matmul(self._velocity_map_rate(q, v), v)
+        return product(self.velocity_map(q), qdd) + product(self._velocity_map_rate(q, v), v)
 
     def qdd_from(self, q: ConfigurationLike, v: VelocityLike, qdd_other: VelocityLike) -> Velocity:
         """Acceleration from the other package's coordinates; `q` and `v` are the model's."""
-        return _matmul(self.velocity_map(q).T, qdd_other - _matmul(self._velocity_map_rate(q, v), v))
+        return product(self.velocity_map(q).T, qdd_other - product(self._velocity_map_rate(q, v), v))
 
     def tau_to(self, q: ConfigurationLike, tau: VelocityLike) -> Velocity:
         """Joint torques in the other package's coordinates (of equal power)."""
-        return _matmul(self.velocity_map(q), tau)
+        return product(self.velocity_map(q), tau)
 
     def tau_from(self, q: ConfigurationLike, tau_other: VelocityLike) -> Velocity:
         """Joint torques from the other package's coordinates; `q` is the model's."""
-        return _matmul(self.velocity_map(q).T, tau_other)
+        return product(self.velocity_map(q).T, tau_other)
 
     def jacobian_to(self, q: ConfigurationLike, jacobian: ArrayLike) -> Float[Array, "6 nv"]:
         """Jacobian with linear rows first, for the other package's velocities."""
-        return _matmul(_swap_rows(jacobian), self.velocity_map(q).T)
+        return product(_swap_rows(jacobian), self.velocity_map(q).T)
 
     def jacobian_from(self, q: ConfigurationLike, jacobian_other: ArrayLike) -> Float[Array, "6 nv"]:
         """Jacobian with angular rows first, from one with linear rows first for the other package's velocities."""
-        return _matmul(_swap_rows(jacobian_other), self.velocity_map(q))
+        return product(_swap_rows(jacobian_other), self.velocity_map(q))
 
     def mass_matrix_to(self, q: ConfigurationLike, mass_matrix: ArrayLike) -> Float[Array, "nv nv"]:
         """Mass matrix for the other package's velocities."""
         t = self.velocity_map(q)
-        return _matmul(_matmul(t, mass_matrix), t.T)
+        return product(product(t, mass_matrix), t.T)
 
     def mass_matrix_from(self, q: ConfigurationLike, mass_matrix_other: ArrayLike) -> Float[Array, "nv nv"]:
         """Mass matrix from the one for the other package's velocities; `q` is the model's."""
         t = self.velocity_map(q)
-        return _matmul(_matmul(t.T, mass_matrix_other), t)
+        return product(product(t.T, mass_matrix_other), t)
 
     def _velocity_map_rate(self, q: ConfigurationLike, v: VelocityLike) -> Float[Array, "nv nv"]:
         zero = jnp.zeros((), jnp.result_type(q))
@@ -249,11 +252,6 @@ def _check_size(name: str, joint: AbstractJoint, expected: int, given: int) -> N
             f"Joint {name!r}, a {type(joint).__name__}, should have {expected} configuration coordinates in the other "
             f"package, but has {given}."
         )
-
-
-def _matmul(a: ArrayLike, b: ArrayLike) -> Array:
-    """Product in full precision, which accelerators give only when asked."""
-    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
 def _columns(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ._arguments import as_arrays
 from ._jacobians import point_jacobian, supporting_dofs
 from ._small import cross, matvec
-from ._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
+from ._types import BodyForcesLike, ConfigurationLike, NameOrNumber, Velocity, VelocityLike
 from .model import Model, join_bodies, split_bodies
 from .motion import (
     BodyMotions,
@@ -52,7 +52,7 @@ def _forward_kinematics(
 def frame_pose(
     model: Model,
     q: ConfigurationLike,
-    frame_or_body: str | int,
+    frame_or_body: NameOrNumber,
     schedule: AbstractSchedule | None = None,
     motions: BodyMotions | None = None,
 ) -> Transform:
@@ -141,7 +141,7 @@ def _accelerations(motions: BodyMotions, qdd: Float[Array, "nv"]) -> Float[Array
 def jacobian(
     model: Model,
     q: ConfigurationLike,
-    frame_or_body: str | int,
+    frame_or_body: NameOrNumber,
     schedule: AbstractSchedule | None = None,
     motions: BodyMotions | None = None,
 ) -> Float[Array, "6 nv"]:
@@ -184,7 +184,7 @@ def jacobian_dot_v(
     model: Model,
     q: ConfigurationLike,
     v: VelocityLike,
-    frame_or_body: str | int,
+    frame_or_body: NameOrNumber,
     schedule: AbstractSchedule | None = None,
     motions: BodyMotions | None = None,
 ) -> Float[Array, "6"]:

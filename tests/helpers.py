@@ -30,6 +30,20 @@ def cast(tree, dtype):
     return jax.tree.map(lambda x: x.astype(dtype) if jnp.issubdtype(jnp.result_type(x), jnp.floating) else x, tree)
 
 
+def second_derivatives(function, x, along) -> list:
+    """Of a scalar along a direction: in all four orders of forward and reverse mode, and by differences of slopes."""
+
+    def forward(f):
+        return lambda x: jax.jvp(f, (x,), (along,))[1]
+
+    def reverse(f):
+        return lambda x: jnp.vdot(jax.grad(f)(x), along)
+
+    orders = [outer(inner(function))(x) for outer in (forward, reverse) for inner in (forward, reverse)]
+    slopes = jax.lax.map(lambda h: forward(function)(x + h * along), jnp.array([1e-5, -1e-5]))
+    return [*orders, (slopes[0] - slopes[1]) / 2e-5]
+
+
 def assert_close(actual, expected, rtol: float | None = None) -> None:
     """Every array of `actual` equals that of `expected`, up to `rtol` times the largest magnitude in the latter.
 

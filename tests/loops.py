@@ -238,7 +238,7 @@ NAMES = tuple(_MAKERS)
 
 
 @jax.jit
-def _closed(model: Model, constraints: tuple, guess, v):
+def closed(model: Model, constraints: tuple, guess, v):
     found = project_configuration(model, constraints, guess)
     return found, project_velocity(model, constraints, found.q, v)
 
@@ -257,6 +257,6 @@ def loop(name: str) -> tuple[Loop, LoopState]:
     made = _MAKERS[name]()
     keys = jax.random.split(jax.random.key(7), 2)
     v, tau = (np.asarray(jax.random.normal(key, (made.model.nv,))) for key in keys)
-    found, v = _closed(made.model, made.constraints, made.guess, v)
+    found, v = closed(made.model, made.constraints, made.guess, v)
     assert found.closed, name
     return made, LoopState(np.asarray(found.q), np.asarray(v), tau)

@@ -14,6 +14,17 @@ def loop_trips(function, *arguments) -> int:
     return _trips(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
+def matrix_products(function, *arguments) -> list:
+    """The products (`dot_general`) in the traced function and in all that it calls, also for its derivatives only."""
+    return _matrix_products(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def _matrix_products(jaxpr: Jaxpr) -> list:
+    own = [equation for equation in jaxpr.eqns if equation.primitive.name == "dot_general"]
+    called = [x for equation in jaxpr.eqns for inner in _called(equation.params) for x in _matrix_products(inner)]
+    return own + called
+
+
 def _equations(jaxpr: Jaxpr) -> int:
     return sum(1 + sum(_equations(inner) for inner in _inner(equation)) for equation in jaxpr.eqns)
 
@@ -29,6 +40,9 @@ def _trips(jaxpr: Jaxpr) -> int:
 def _inner(equation) -> list[Jaxpr]:
     # Besides the solution, such an equation has functions that only its derivatives use.
     linear_solve = equation.primitive.name == "custom_linear_solve"
-    params = equation.params["jaxprs"].solve if linear_solve else equation.params
+    return _called(equation.params["jaxprs"].solve if linear_solve else equation.params)
+
+
+def _called(params) -> list[Jaxpr]:
     leaves = jax.tree.leaves(params, is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr"))
     return [getattr(x, "jaxpr", x) for x in leaves if hasattr(x, "eqns") or hasattr(x, "jaxpr")]

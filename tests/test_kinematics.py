@@ -10,7 +10,9 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close, cast
+from jaxcfa.joints import Revolute, Spherical
 from jaxcfa.spatial import rotation_exp
+from jaxcfa.structured import Doubling
 from mechanisms import mechanism, random_state, random_states
 
 NAMES = ("mixed tree", "humanoid-like")
@@ -183,6 +185,51 @@ def test_wrong_shapes(function, argument):
         assert ("jax.vmap" in str(error.value)) == (kind == "batch")
 
 
+@pytest.mark.parametrize("function", FUNCTIONS | OF_FRAMES)
+def test_zeros_are_no_configuration_with_quaternions(function):
+    """Without the check everything would be NaN. Of traced values it still is."""
+    model = mechanism("forest")
+    names = (FUNCTIONS | OF_FRAMES)[function]
+    frame = ("body0",) if function in OF_FRAMES else ()
+    configurations = [name for name in names if name in ("q", "q0", "q1")]
+    for wrong in configurations:
+        arguments = {name: np.zeros(right_shape(model, name)) for name in names}
+        arguments |= dict.fromkeys(configurations, jaxcfa.neutral(model))
+        arguments[wrong] = np.asarray(arguments[wrong]).copy()
+        start = model.q_slice("joint5").stop - 4
+        arguments[wrong][start : start + 4] = 0
+        message = rf"{wrong}\[{start}:{start + 4}\] is the quaternion of joint 'joint5' .* Start from neutral\(model\)"
+        with pytest.raises(ValueError, match=message):
+            getattr(jaxcfa, function)(model, *arguments.values(), *frame)
+
+
+def test_traced_zeros_give_nan():
+    model = mechanism("free body")
+    assert np.all(np.isnan(jax.jit(lambda q: jaxcfa.forward_kinematics(model, q).rotation)(np.zeros(7))))
+
+
+def test_far_from_the_worlds_origin_no_digits_are_lost():
+    """Nor from other robots: 100 km away positions in single precision are right to some millimetres only."""
+    types = [Revolute, Spherical]
+    model = jaxcfa.random_tree(6, jax.random.key(0), types, roots=2, floating_base=True, dtype="float32")
+    q, v, qdd, f_ext = random_state(model)
+    last = int(np.flatnonzero(model.topology.roots == 0)[-1])
+
+    @functools.partial(jax.jit)
+    def everything(q):
+        return {
+            "jacobian": jaxcfa.jacobian(model, q, last),
+            "by scans": jaxcfa.jacobian(model, q, last, Doubling()),
+            "several": jaxcfa.operational_space_inertia(model, q, [last, 0]).jacobian,
+            "derivatives": tuple(jaxcfa.inverse_dynamics_derivatives(model, q, v, qdd, f_ext)),
+            "regressor": jaxcfa.regressor(model, q, v, qdd),
+            "mass matrix": jaxcfa.mass_matrix(model, q),
+        }
+
+    far = everything(q.at[:3].add(jnp.array([1e5, -2e4, 3e4], q.dtype)))
+    assert_close(far, jax.device_get(everything(q)), 1e-6)
+
+
 def test_arguments_that_are_no_numbers():
     model = mechanism("straight chain")
     with pytest.raises(ValueError, match="q must be real, got dtype complex128"):
@@ -192,7 +239,8 @@ def test_arguments_that_are_no_numbers():
 @pytest.mark.parametrize("function", OF_FRAMES)
 def test_unknown_frames(function):
     model = mechanism("humanoid-like")
-    arguments = [np.zeros(right_shape(model, name)) for name in OF_FRAMES[function]]
+    state = {"q": jaxcfa.neutral(model), "v": np.zeros(model.nv)}
+    arguments = [state[name] for name in OF_FRAMES[function]]
     with pytest.raises(ValueError, match="No frame or body named 'hnd'; did you mean 'hand'"):
         getattr(jaxcfa, function)(model, *arguments, "hnd")
     with pytest.raises(ValueError, match="No body number 13"):

@@ -8,14 +8,20 @@ from rich.table import Table
 
 from ..model import WORLD, Model
 
+_LONGEST_NAME = 40
+
 
 def show_info(console: Console, title: str, model: Model, messages: list[str]) -> None:
     """Prints joints and bodies, totals, frames and warnings."""
-    console.print(f"[bold]{escape(title)}[/]: {_count(model.nb, 'moving body', 'moving bodies')}, ", end="")
-    console.print(f"nq = {model.nq}, nv = {model.nv}, total moving mass {float(np.asarray(model.mass).sum()):.6g} kg")
+    mass = float(np.asarray(model.mass).sum())
+    console.print(
+        f"[bold]{escape(title)}[/]: {_count(model.nb, 'moving body', 'moving bodies')}, nq = {model.nq}, "
+        f"nv = {model.nv}, total moving mass {mass:.6g} kg"
+    )
     if model.nb:
-        console.print(_joint_table(model))
-        console.print(_body_table(model))
+        for columns in (_joint_columns(model), _body_columns(model)):
+            for table in _tables(columns, console.width):
+                console.print(table)
     _print_list(console, "Frames", model.frame_names)
     _print_list(console, "Constraints, kept as data", [c.name or type(c).__name__ for c in model.constraints])
     _print_list(console, "Actuators", model.actuators.names)
@@ -24,7 +30,7 @@ def show_info(console: Console, title: str, model: Model, messages: list[str]) -
         console.print(f"[yellow]Warning:[/] {escape(message)}", highlight=False)
 
 
-def _joint_table(model: Model) -> Table:
+def _joint_columns(model: Model) -> dict[str, list[str]]:
     limits = model.limits
     columns: dict[str, list[str]] = {"joint": list(model.joint_names), "type": _joint_types(model)}
     columns["q"], columns["v"] = (
@@ -42,27 +48,39 @@ def _joint_table(model: Model) -> Table:
     ):
         array = np.asarray(values)
         columns[title] = [_numbers(array[slices(i)]) for i in range(model.nb)]
-    return _table({title: cells for title, cells in columns.items() if set(cells) - {"-", "0"}})
+    return {title: cells for title, cells in columns.items() if set(cells) - {"-", "0"}}
 
 
-def _body_table(model: Model) -> Table:
+def _body_columns(model: Model) -> dict[str, list[str]]:
     parents = ["world" if p == WORLD else model.body_names[p] for p in model.topology.parents]
-    return _table(
-        {
-            "body": list(model.body_names),
-            "parent": parents,
-            "mass (kg)": [f"{mass:.6g}" for mass in np.asarray(model.mass)],
-            "centre of mass (m)": [_numbers(com) for com in np.asarray(model.com)],
-            "principal inertias (kg m2)": [_numbers(x) for x in np.linalg.eigvalsh(np.asarray(model.inertia))],
-        }
-    )
+    return {
+        "body": list(model.body_names),
+        "parent": parents,
+        "mass (kg)": [f"{mass:.6g}" for mass in np.asarray(model.mass)],
+        "centre of mass (m)": [_numbers(com) for com in np.asarray(model.com)],
+        "principal inertias (kg m2)": [_numbers(x) for x in np.linalg.eigvalsh(np.asarray(model.inertia))],
+    }
+
+
+def _tables(columns: dict[str, list[str]], width: int) -> list[Table]:
+    """Numbered tables, as many as the width of the terminal demands, which all begin with the first column."""
+    (name, names), *others = columns.items()
+    widths = {title: 2 + max(map(len, (title, *cells))) for title, cells in columns.items()}
+    numbers = 2 + len(str(len(names) - 1))
+    tables: list[dict[str, list[str]]] = []
+    for title, cells in others:
+        if not tables or numbers + sum(widths[x] for x in tables[-1]) + widths[title] > width:
+            tables.append({name: names})
+        tables[-1][title] = cells
+    return [_table(columns) for columns in tables]
 
 
 def _table(columns: dict[str, list[str]]) -> Table:
-    """A numbered table. In a narrow terminal cells are folded, so that nothing is lost."""
+    """A numbered table. What is too wide for the terminal is folded, so that nothing is lost, but names are not."""
     table = Table("#", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for title in columns:
-        table.add_column(title, overflow="fold")
+    for number, (title, cells) in enumerate(columns.items()):
+        whole = min(max(map(len, cells)), _LONGEST_NAME) if number == 0 else None
+        table.add_column(title, overflow="fold", min_width=whole)
     for i, row in enumerate(zip(*columns.values(), strict=True)):
         table.add_row(str(i), *map(escape, row))
     return table

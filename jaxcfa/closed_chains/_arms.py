@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._defaults import default_schedule
+from .._precise import product
 from .._small import cross, matvec, transpose
 from ..dynamics._factors import (
     Factors,
@@ -56,12 +57,12 @@ class Arm(eqx.Module):
 
     def project(self, left: Float[Array, "nb d"]) -> Float[Array, "6"]:
         """`B^T psi^T H^T D^-1 eps`: the acceleration of the contact that `smooth` gives, without that sweep."""
-        return self.influence.reshape(6, -1) @ self.scaled(left).reshape(-1)
+        return product(self.influence.reshape(6, -1), self.scaled(left).reshape(-1))
 
     def mobility(self) -> Float[Array, "6 6"]:
         """`J M^-1 J^T` of the contact."""
         columns = self.influence.reshape(6, -1)
-        return columns @ jax.vmap(self.scaled)(self.influence).reshape(6, -1).T
+        return product(columns, jax.vmap(self.scaled)(self.influence).reshape(6, -1).T)
 
 
 def prepare_arm(

@@ -7,12 +7,13 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .._arguments import is_concrete
+from .._types import NameOrNumber
 from ..joints import AbstractJoint, Cylindrical, Fixed, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from ..model import Connect, Distance, JointCoupling, LoopJoint, Model, Weld
 from ..spatial import Transform
 
 # A frame or body, or a pose in one of these.
-FrameOrBody = str | int | tuple[str | int, Transform]
+FrameOrBody = NameOrNumber | tuple[NameOrNumber, Transform]
 
 _FREE = {
     Fixed: (False, False, False, False, False, False),
@@ -85,7 +86,11 @@ def loop_joint(
 
 
 def couple(
-    model: Model, joint: str | int, reference: str | int | None, coefficients: Sequence[float], name: str = ""
+    model: Model,
+    joint: NameOrNumber,
+    reference: NameOrNumber | None,
+    coefficients: Sequence[float],
+    name: str = "",
 ) -> JointCoupling:
     """The position of a joint is a polynomial of another's: gears, mimicking fingers.
 

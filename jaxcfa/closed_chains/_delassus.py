@@ -5,12 +5,14 @@ motion is unique still, but the forces are not: some do no work on anything.
 """
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from .._precise import product
 from .._small import symmetrise
 from ..structured import LDL, ldl_factor, ldl_solve
 
@@ -72,15 +74,24 @@ class LeastNorm(AbstractConstraintSolver):
         values, vectors = jnp.linalg.eigh(_scaled(matrix, s))
         seen = values > tolerance
         columns = s[:, None] * vectors
-        inverse = (columns * jnp.where(seen, 1 / jnp.where(seen, values, 1), 0)) @ columns.T
+        inverse = product(columns * jnp.where(seen, 1 / jnp.where(seen, values, 1), 0), columns.T)
         # Internal forces, in the original units; columns that there are not become those of an identity.
         null = jnp.where(seen, 0, columns / jnp.max(s, initial=0))
-        gram = ldl_factor(null.T @ null + jnp.diag(seen.astype(null.dtype)))
-        projector = jnp.eye(len(matrix), dtype=matrix.dtype) - null @ ldl_solve(gram, null.T)
-        return _Inverted(matrix, symmetrise(projector @ inverse @ projector.T), symmetrise(projector))
+        gram = ldl_factor(product(null.T, null) + jnp.diag(seen.astype(null.dtype)))
+        projector = jnp.eye(len(matrix), dtype=matrix.dtype) - product(null, ldl_solve(gram, null.T))
+        inverse = symmetrise(product(product(projector, inverse), projector.T))
+        return _Inverted(matrix, inverse, symmetrise(projector))
 
 
 LEAST_NORM = LeastNorm()
+
+
+def check_solver(solver: Any) -> None:
+    """Raises `ValueError` for what is no solver."""
+    if not isinstance(solver, AbstractConstraintSolver):
+        is_class = isinstance(solver, type) and issubclass(solver, AbstractConstraintSolver)
+        remedy = f" Write {solver.__name__}()." if is_class else ""
+        raise ValueError(f"solver must be LeastNorm(), Direct() or Proximal(), got {solver!r}.{remedy}")
 
 
 class Proximal(AbstractConstraintSolver):
@@ -117,7 +128,7 @@ class _Factored(AbstractDelassus):
 
     def solve(self, b: Float[Array, "k"]) -> Float[Array, "k"]:
         def improve(_, x: Array) -> Array:
-            return x + self.scale * ldl_solve(self.factor, self.scale * (b - self.matrix @ x))
+            return x + self.scale * ldl_solve(self.factor, self.scale * (b - product(self.matrix, x)))
 
         return lax.fori_loop(0, 2, improve, jnp.zeros_like(b))
 
@@ -137,11 +148,11 @@ class _Inverted(AbstractDelassus):
     projector: Float[Array, "k k"]
 
     def solve(self, b: Float[Array, "k"]) -> Float[Array, "k"]:
-        multipliers = self.inverse @ b
-        return multipliers + self.inverse @ (b - self.matrix @ multipliers)
+        multipliers = product(self.inverse, b)
+        return multipliers + product(self.inverse, b - product(self.matrix, multipliers))
 
     def internal(self, multipliers: Float[Array, "k"]) -> Float[Array, "k"]:
-        return multipliers - self.projector @ multipliers
+        return multipliers - product(self.projector, multipliers)
 
     @property
     def is_singular(self) -> Bool[Array, ""]:
@@ -155,12 +166,12 @@ class _Regularised(AbstractDelassus):
 
     def solve(self, b: Float[Array, "k"]) -> Float[Array, "k"]:
         def improve(_, x: Array) -> Array:
-            return x + ldl_solve(self.factor, b - self.matrix @ x)
+            return x + ldl_solve(self.factor, b - product(self.matrix, x))
 
         return lax.fori_loop(0, self.iterations, improve, jnp.zeros_like(b))
 
     def internal(self, multipliers: Float[Array, "k"]) -> Float[Array, "k"]:
-        return multipliers - self.solve(self.matrix @ multipliers)
+        return multipliers - self.solve(product(self.matrix, multipliers))
 
     @property
     def is_singular(self) -> Bool[Array, ""]:

@@ -3,11 +3,12 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
 from .._arguments import is_concrete
+from .._perturbed import instantiate, jvp_of_perturbed, no_tangent
+from .._precise import product
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._inverse import inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
@@ -17,7 +18,7 @@ from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import Constraints, Motion, constraint_wrenches, motion_of_constraints
 from ._stabilization import Baumgarte, check_feedback, stabilising
-from ._status import ConstraintStatus, status_tolerance
+from ._status import ConstraintStatus, combined, exceeds, explain, is_not_finite, status_tolerance
 from ._system import Geometry, Plan, System, assemble, bias_torques, geometry, make_plan, solve_implicitly
 
 
@@ -82,21 +83,6 @@ def constrained_forward_dynamics(
     return solution
 
 
-def explain(status: ConstraintStatus, result: Array, arguments: list[Array]) -> None:
-    """Raises `ValueError` if a result that is not finite comes from finite arguments."""
-    if np.all(np.isfinite(result)) or not all(np.all(np.isfinite(x)) for x in arguments):
-        return
-    if ConstraintStatus.SINGULAR in status:
-        raise ValueError(
-            "Delassus' matrix J M^-1 J^T is singular: constraints repeat one another, or the configuration is "
-            "singular. Use LeastNorm() or Proximal(), which do not need its inverse, or leave constraints out."
-        )
-    raise ValueError(
-        "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "
-        "no inertia. Give the bodies it carries inertia about its axis, or the joint armature."
-    )
-
-
 @eqx.filter_jit
 def _solution(
     plan: Plan,
@@ -112,19 +98,41 @@ def _solution(
     return ConstrainedSolution(*(*outputs, status))
 
 
-@jax.custom_jvp
-def _solve(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[tuple, Array, System]:
-    """What a solution holds, its status, and the equations that it solves; the last two have no derivatives."""
+def status_in_motion(
+    model: Model,
+    constraints: Constraints,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    tau: Float[Array, "nv"],
+    f_ext: Float[Array, "nb 6"],
+    solver: AbstractConstraintSolver,
+    stabilization: Baumgarte | None,
+    drift: float,
+) -> Int[Array, ""]:
+    """Flags of `ConstraintStatus` in a state of a simulation; `drift` as for `_status`."""
+    model, constraints, arguments = prepared(model, constraints, q=q, v=v, tau=tau, f_ext=f_ext)
+    plan = make_plan(model, solver, None)
+    where, system, outputs = _solved(plan, constraints, model, stabilization, *arguments)
+    return _status(system, stabilization, where, outputs, v, drift)
+
+
+def _solved(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[Geometry, System, tuple]:
+    """The geometry, the equations, and what a solution holds besides its status."""
     where = geometry(model, constraints, motions_at(model, q, v, plan.schedule))
     system = assemble(model, plan, where)
     motion = motion_of_constraints(model, constraints, where.bodies, q, v, jnp.zeros_like(v))
     demanded = -motion.acceleration - stabilising(stabilization, motion)
     found = system.solve(tau - bias_torques(model, plan.schedule, where, f_ext), demanded)
-    outputs = _outputs(constraints, stabilization, where, motion, *found)
+    return where, system, _outputs(constraints, stabilization, where, motion, *found)
+
+
+@jax.custom_jvp
+def _solve(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[tuple, Array, System]:
+    """What a solution holds, its status, and the equations that it solves; the last two have no derivatives."""
+    where, system, outputs = _solved(plan, constraints, model, stabilization, q, v, tau, f_ext)
     return outputs, _status(system, stabilization, where, outputs, v), system
 
 
-@_solve.defjvp
 def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     """Differentiates the equations of motion and the constraints at the solution found, instead of its algorithm.
 
@@ -135,20 +143,20 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     plan, constraints, model, stabilization, q, v, _, f_ext = primals
     _, constraints_dot, model_dot, stabilization_dot, q_dot, v_dot, tau_dot, f_ext_dot = tangents
     qdd, multipliers, *_ = outputs
-    u = lax.stop_gradient(system.mobility @ system.delassus.solve(multipliers))
+    u = lax.stop_gradient(product(system.mobility, system.delassus.solve(multipliers)))
 
-    where, where_dot = jax.jvp(
+    where, where_dot = jvp_of_perturbed(
         lambda m, c, q, v: geometry(m, c, motions_at(m, q, v, plan.schedule)),
         (model, constraints, q, v),
         (model_dot, constraints_dot, q_dot, v_dot),
     )
-    motion, motion_dot = jax.jvp(
+    motion, motion_dot = jvp_of_perturbed(
         lambda m, c, bodies, q, v: motion_of_constraints(m, c, bodies, q, v, jnp.zeros_like(v)),
         (model, constraints, where.bodies, q, v),
         (model_dot, constraints_dot, where_dot.bodies, q_dot, v_dot),
     )
-    _, stabilising_dot = jax.jvp(stabilising, (stabilization, motion), (stabilization_dot, motion_dot))
-    _, needed_dot = jax.jvp(
+    _, stabilising_dot = jvp_of_perturbed(stabilising, (stabilization, motion), (stabilization_dot, motion_dot))
+    _, needed_dot = jvp_of_perturbed(
         lambda m, q, v, f_ext: inverse_dynamics_of_motions(m, motions_at(m, q, v, plan.schedule), qdd, f_ext),
         (model, q, v, f_ext),
         (model_dot, q_dot, v_dot, f_ext_dot),
@@ -159,16 +167,19 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
         plan,
         system,
         where,
-        tau_dot + jacobian_dot.T @ multipliers - needed_dot,
-        -motion_dot.acceleration - jacobian_dot @ qdd - stabilising_dot,
+        instantiate(tau_dot) + product(jacobian_dot.T, multipliers) - needed_dot,
+        -motion_dot.acceleration - product(jacobian_dot, qdd) - stabilising_dot,
     )
-    multipliers_dot = multipliers_dot + lax.stop_gradient(system).delassus.internal(jacobian_dot @ u)
-    _, outputs_dot = jax.jvp(
+    multipliers_dot = multipliers_dot + lax.stop_gradient(system).delassus.internal(product(jacobian_dot, u))
+    _, outputs_dot = jvp_of_perturbed(
         _outputs,
         (constraints, stabilization, where, motion, qdd, multipliers),
         (constraints_dot, stabilization_dot, where_dot, motion_dot, qdd_dot, multipliers_dot),
     )
-    return (outputs, status, system), (outputs_dot, *jax.tree.map(_no_tangent, (status, system)))
+    return (outputs, status, system), (outputs_dot, no_tangent(status), no_tangent(system))
+
+
+_solve.defjvp(_solve_jvp, symbolic_zeros=True)
 
 
 def _outputs(
@@ -181,31 +192,33 @@ def _outputs(
 ) -> tuple:
     """What a solution holds besides its status. `motion` is that at zero joint accelerations."""
     wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
-    moved = Motion(motion.residual, motion.rate, motion.acceleration + where.jacobian @ qdd)
+    moved = Motion(motion.residual, motion.rate, motion.acceleration + product(where.jacobian, qdd))
     wrong = jnp.max(jnp.abs(moved.acceleration + stabilising(stabilization, moved)), initial=0)
-    return qdd, multipliers, wrenches, where.jacobian.T @ multipliers, moved, wrong
+    return qdd, multipliers, wrenches, product(where.jacobian.T, multipliers), moved, wrong
 
 
 def _status(
-    system: System, stabilization: Baumgarte | None, where: Geometry, outputs: tuple, v: Float[Array, "nv"]
+    system: System,
+    stabilization: Baumgarte | None,
+    where: Geometry,
+    outputs: tuple,
+    v: Float[Array, "nv"],
+    drift: float | None = None,
 ) -> Int[Array, ""]:
+    """Flags. `drift`: how far open loops and their rates may be, relative to what they are compared with."""
     qdd, _, _, _, motion, _ = outputs
     demanded = stabilising(stabilization, motion)
     tolerance = status_tolerance(v.dtype)
+    drift = tolerance if drift is None else drift
     fast, strong = jnp.sum(where.size * jnp.abs(v), axis=1), jnp.sum(where.size * jnp.abs(qdd), axis=1)
-    flags = {
-        ConstraintStatus.SINGULAR: system.delassus.is_singular,
-        ConstraintStatus.UNSATISFIED: jnp.any(
-            jnp.abs(motion.acceleration + demanded) > tolerance * (where.reach + strong + jnp.abs(demanded))
-        ),
-        ConstraintStatus.OPEN: jnp.any(jnp.abs(motion.residual) > tolerance * where.reach),
-        ConstraintStatus.MOVING: jnp.any(jnp.abs(motion.rate) > tolerance * (where.reach + fast)),
-    }
-    return sum((jnp.where(wrong, int(flag), 0) for flag, wrong in flags.items()), jnp.zeros((), jnp.int32))
-
-
-def _no_tangent(x: Array) -> Array | np.ndarray:
-    """A zero tangent."""
-    if jnp.issubdtype(x.dtype, jnp.floating):
-        return jnp.zeros_like(x)
-    return np.zeros(x.shape, jax.dtypes.float0)
+    return combined(
+        {
+            ConstraintStatus.SINGULAR: system.delassus.is_singular,
+            ConstraintStatus.UNSATISFIED: exceeds(
+                motion.acceleration + demanded, tolerance * (where.reach + strong + jnp.abs(demanded))
+            ),
+            ConstraintStatus.OPEN: exceeds(motion.residual, drift * where.reach),
+            ConstraintStatus.MOVING: exceeds(motion.rate, drift * (where.reach + fast)),
+            ConstraintStatus.NOT_FINITE: is_not_finite(outputs),
+        }
+    )

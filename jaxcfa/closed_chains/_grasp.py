@@ -13,17 +13,18 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import as_arrays, is_concrete
+from .._precise import product
 from .._small import matmul, matvec, transpose
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._suitability import refuse_massless_subtrees
 from ..model import WORLD, Model, unpad_dofs
 from ..spatial import Transform, pack
 from ..structured import spd_solve
-from ._delassus import LEAST_NORM, AbstractConstraintSolver
+from ._delassus import LEAST_NORM, AbstractConstraintSolver, check_solver
 from ._grasp_algorithms import RCCFD2, AbstractGraspAlgorithm
 from ._grasp_system import GraspProblem, GraspSystem, JointState, ObjectState, assemble, at_contacts
 from ._grasps import Grasp, RigidObject, check_pose
-from ._status import ConstraintStatus, status_tolerance
+from ._status import ConstraintStatus, combined, exceeds, is_not_finite, status_tolerance
 
 _RCCFD2 = RCCFD2()
 
@@ -95,8 +96,7 @@ def grasp_forward_dynamics(
     problem = pose_problem(arms, object, grasps, q, v, pose, velocity, tau, f_ext, wrench)
     if not isinstance(algorithm, AbstractGraspAlgorithm):
         raise ValueError(f"algorithm must be RCCFD1(), RCCFD2() or RCCFD3(), got {algorithm!r}.")
-    if not isinstance(solver, AbstractConstraintSolver):
-        raise ValueError(f"solver must be one such as LeastNorm(), got {solver!r}.")
+    check_solver(solver)
     solution = _solve(algorithm, solver, problem)
     if is_concrete(solution):
         _explain(solution, problem)
@@ -120,9 +120,7 @@ def pose_problem(arms, object, grasps, q, v, pose, velocity, tau, f_ext=None, wr
 
 @eqx.filter_jit
 def _solve(algorithm: AbstractGraspAlgorithm, solver: AbstractConstraintSolver, problem: GraspProblem) -> GraspSolution:
-    # Accelerators give less than full precision by default.
-    with jax.default_matmul_precision("highest"):
-        return solve_system(algorithm, problem, assemble(solver, problem))
+    return solve_system(algorithm, problem, assemble(solver, problem))
 
 
 def solve_system(algorithm: AbstractGraspAlgorithm, problem: GraspProblem, system: GraspSystem) -> GraspSolution:
@@ -130,7 +128,7 @@ def solve_system(algorithm: AbstractGraspAlgorithm, problem: GraspProblem, syste
     joints, tips, wrenches = algorithm.solve(system)
     acceleration = system.object_acceleration(wrenches)
     relative = system.relative_acceleration(tips, acceleration)
-    residual = jnp.max(jnp.abs(system.transmitted.T @ relative.reshape(-1)))
+    residual = jnp.max(jnp.abs(product(system.transmitted.T, relative.reshape(-1))))
     spins = [
         spd_solve(matmul(transpose(h), h), -matvec(transpose(h), x[:3]))
         for h, x in zip(system.axes, relative, strict=True)
@@ -144,32 +142,37 @@ def solve_system(algorithm: AbstractGraspAlgorithm, problem: GraspProblem, syste
         wrenches[back],
         tuple(spins[i] for i in back),
         residual,
-        _status(system, problem, residual, [*joints, tips, acceleration]),
+        _status(system, problem, residual, [*joints, tips, acceleration], wrenches),
     )
 
 
 def _status(
-    system: GraspSystem, problem: GraspProblem, residual: Float[Array, ""], accelerations: list[Array]
+    system: GraspSystem,
+    problem: GraspProblem,
+    residual: Float[Array, ""],
+    accelerations: list[Array],
+    wrenches: Float[Array, "l 6"],
 ) -> Int[Array, ""]:
     """Flags, each for what exceeds the tolerance times the largest length, speed or acceleration."""
     held, speeds = problem.held, [state.v for state in problem.states]
     points, velocities = (jnp.concatenate(x) for x in zip(*((a.point, a.velocity) for a in system.arms), strict=True))
     lengths = [jnp.sum(jnp.abs(arm.factors.bodies.motion.offset), axis=(1, 2)) for arm in system.arms]
     gap = held.pose.translation + system.contacts - points
-    slip = system.transmitted.T @ (at_contacts(held.velocity, system.contacts) - velocities).reshape(-1)
-    wrong = {
-        ConstraintStatus.SINGULAR: system.prepared.is_singular,
-        ConstraintStatus.UNSATISFIED: _exceeds(residual, [*accelerations, system.bias]),
-        ConstraintStatus.OPEN: _exceeds(gap, [*lengths, points, system.contacts]),
-        ConstraintStatus.MOVING: _exceeds(slip, [*speeds, velocities, held.velocity]),
-    }
-    return sum((jnp.where(so, np.int32(flag), 0) for flag, so in wrong.items()), jnp.zeros((), jnp.int32))
+    slip = product(system.transmitted.T, (at_contacts(held.velocity, system.contacts) - velocities).reshape(-1))
+    return combined(
+        {
+            ConstraintStatus.SINGULAR: system.prepared.is_singular,
+            ConstraintStatus.UNSATISFIED: _exceeds(residual, [*accelerations, system.bias]),
+            ConstraintStatus.OPEN: _exceeds(gap, [*lengths, points, system.contacts]),
+            ConstraintStatus.MOVING: _exceeds(slip, [*speeds, velocities, held.velocity]),
+            ConstraintStatus.NOT_FINITE: is_not_finite((residual, accelerations, wrenches)),
+        }
+    )
 
 
 def _exceeds(error: Array, sizes: list[Array]) -> Bool[Array, ""]:
-    """Also where it is not a number."""
     size = functools.reduce(jnp.maximum, [jnp.max(jnp.abs(x), initial=0) for x in sizes])
-    return ~(jnp.max(jnp.abs(error)) <= status_tolerance(error.dtype) * size)
+    return exceeds(error, status_tolerance(error.dtype) * size)
 
 
 def _check_types(arms, object, grasps) -> None:

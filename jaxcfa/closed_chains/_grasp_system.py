@@ -22,6 +22,8 @@ from jax import lax
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
+from .._linear_solution import linear_solution
+from .._precise import product
 from .._small import cross, matmul, matvec, symmetrise, transpose
 from ..dynamics._factors import bias_wrench
 from ..model import Model
@@ -110,7 +112,7 @@ class GraspSystem(eqx.Module):
 
     def felt(self, wrenches: Float[Array, "l 6"]) -> Stacks:
         """`H psi B f`, by a product."""
-        return self._each(lambda arm, f: jnp.tensordot(f, arm.influence, 1), wrenches)
+        return self._each(lambda arm, f: product(f, arm.influence.reshape(6, -1)).reshape(arm.torques.shape), wrenches)
 
     def contact_wrenches(self, tips: Float[Array, "l 6"]) -> Float[Array, "l 6"]:
         """`Omega f = r`, where the arms without contact wrenches accelerate their contacts by `tips`.
@@ -122,9 +124,9 @@ class GraspSystem(eqx.Module):
         Derivatives are those of the equation, not of the solver: eigenvectors of equal eigenvalues have none. Where the
         matrix is singular they lack internal forces, which no motion feels.
         """
-        free = self.transmitted.T @ self.relative_acceleration(tips, self.released).reshape(-1)
-        x = lax.custom_linear_solve(lambda x: self.omega @ x, free, lambda _, b: self.prepared.solve(b), symmetric=True)
-        return (self.transmitted @ x).reshape(-1, 6)
+        free = product(self.transmitted.T, self.relative_acceleration(tips, self.released).reshape(-1))
+        x = linear_solution(lambda x: product(self.omega, x), free, lambda found, b: found.solve(b), self.prepared)
+        return product(self.transmitted, x).reshape(-1, 6)
 
     def object_acceleration(self, wrenches: Float[Array, "l 6"]) -> Float[Array, "6"]:
         """Of the object under wrenches at the contacts, against gravity."""
@@ -216,8 +218,9 @@ def _contact_matrix(
     """`N^T Omega N`."""
     blocks = jnp.concatenate([jax.vmap(lambda arm: arm.mobility())(stack) for stack in arms])
     columns = jax.vmap(at_contacts, in_axes=(0, None))(jnp.eye(6, dtype=contacts.dtype), contacts)
-    carried = transmitted.T @ columns.reshape(6, -1).T
-    return symmetrise(transmitted.T @ block_diag(*blocks) @ transmitted + carried @ mobility @ carried.T)
+    carried = product(transmitted.T, columns.reshape(6, -1).T)
+    of_arms = product(product(transmitted.T, block_diag(*blocks)), transmitted)
+    return symmetrise(of_arms + product(product(carried, mobility), carried.T))
 
 
 def stacks_of(models: tuple[Model, ...], tips: tuple[int, ...]) -> list[list[int]]:

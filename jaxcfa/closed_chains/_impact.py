@@ -3,18 +3,18 @@
 import equinox as eqx
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from .._arguments import is_concrete
+from .._precise import product
 from .._types import ConfigurationLike, VelocityLike
 from ..model import AbstractConstraint, Model
 from ..motion import motions_at
 from ..structured import AbstractSchedule
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
-from ._forward import explain
 from ._relations import Constraints, constraint_wrenches
-from ._status import ConstraintStatus
+from ._status import ConstraintStatus, combined, exceeds, explain, is_not_finite, status_tolerance
 from ._system import Plan, assemble, geometry, make_plan, solve_implicitly
 
 
@@ -22,12 +22,14 @@ class Impact(eqx.Module):
     """Velocities after an impact, and its impulses.
 
     **Fields:** `v` (nv,) afterwards; `multipliers` (k,), impulses of all constraints in order [N m s, N s]; `wrenches`
-    (nc, 2, 6): impulses `[moment; force]` on `body1` and `body2` of each, world axes, at the bodies' origins.
+    (nc, 2, 6): impulses `[moment; force]` on `body1` and `body2` of each, world axes, at the bodies' origins;
+    `status`: flags of `ConstraintStatus`, of which `OPEN` and `MOVING` are not looked at.
     """
 
     v: Float[Array, "nv"]
     multipliers: Float[Array, "k"]
     wrenches: Float[Array, "nc 2 6"]
+    status: Int[Array, ""]
 
 
 def impulse(
@@ -53,9 +55,9 @@ def impulse(
     if jnp.shape(restitution) != ():
         raise ValueError(f"restitution must be one number, got {restitution!r}.")
     plan = make_plan(model, solver, schedule)
-    result, singular = _impulse(plan, constraints, model, q, v, jnp.asarray(restitution, v.dtype))
-    if is_concrete(result, singular):
-        explain(ConstraintStatus.SINGULAR if bool(singular) else ConstraintStatus.OK, result.v, [q, v])
+    result = _impulse(plan, constraints, model, q, v, jnp.asarray(restitution, v.dtype))
+    if is_concrete(result):
+        explain(ConstraintStatus(int(result.status)), result.v, [q, v])
     return result
 
 
@@ -67,10 +69,19 @@ def _impulse(
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     restitution: Float[Array, ""],
-) -> tuple[Impact, Array]:
+) -> Impact:
     where = geometry(model, constraints, motions_at(model, q, v, plan.schedule))
     system = assemble(model, plan, where)
-    demanded = -(1 + restitution) * (where.jacobian @ v)
+    demanded = -(1 + restitution) * product(where.jacobian, v)
     change, multipliers = solve_implicitly(model, plan, system, where, jnp.zeros_like(v), demanded)
     wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
-    return Impact(v + change, multipliers, wrenches), system.delassus.is_singular
+    left = product(where.jacobian, change) - demanded
+    fast = jnp.sum(where.size * (jnp.abs(v) + jnp.abs(change)), axis=1)
+    status = combined(
+        {
+            ConstraintStatus.SINGULAR: system.delassus.is_singular,
+            ConstraintStatus.UNSATISFIED: exceeds(left, status_tolerance(v.dtype) * (where.reach + fast)),
+            ConstraintStatus.NOT_FINITE: is_not_finite((change, multipliers, wrenches)),
+        }
+    )
+    return Impact(v + change, multipliers, wrenches, status)

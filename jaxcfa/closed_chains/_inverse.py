@@ -8,8 +8,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from .._arguments import as_list
 from .._defaults import choose_schedule
-from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
+from .._precise import product
+from .._types import BodyForcesLike, ConfigurationLike, NameOrNumber, VelocityLike
 from ..dynamics._factors import mass_product
 from ..model import AbstractConstraint, Model
 from ..motion import motions_at
@@ -23,7 +25,8 @@ class ConstrainedTorques(eqx.Module):
     """Torques that move a mechanism with constraints.
 
     **Fields:** `tau` (nv,), zero where there is no actuator; `multipliers` (k,) and `wrenches` (nc, 2, 6) of the
-    constraints, as in `ConstrainedSolution`; `residual`: the largest torque that is missing where there is no actuator.
+    constraints, as in `ConstrainedSolution`; `residual`: the largest torque that is missing where there is no actuator,
+    and NaN if any torque is.
     """
 
     tau: Float[Array, "nv"]
@@ -39,7 +42,7 @@ def constrained_inverse_dynamics(
     v: VelocityLike,
     qdd: VelocityLike,
     f_ext: BodyForcesLike | None = None,
-    actuated: str | int | Sequence[str | int] | None = None,
+    actuated: NameOrNumber | Sequence[NameOrNumber] | None = None,
     schedule: AbstractSchedule | None = None,
 ) -> ConstrainedTorques:
     """Joint torques and constraint forces that give the acceleration `qdd`: `M qdd + bias = tau + J^T lambda`.
@@ -55,10 +58,8 @@ def constrained_inverse_dynamics(
     **Raises:** `ValueError` for wrong shapes, unknown joints, and constraints of other models.
     """
     model, constraints, arguments = prepared(model, constraints, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    if isinstance(actuated, (str, int)):
-        actuated = [actuated]
     driven = np.zeros(model.nv, bool)
-    for joint in model.joint_names if actuated is None else actuated:
+    for joint in model.joint_names if actuated is None else as_list(actuated):
         driven[model.v_slice(joint)] = True
     return _torques(choose_schedule(model, schedule), constraints, model, jnp.asarray(driven), *arguments)
 
@@ -81,11 +82,12 @@ def _torques(
     free, held = jnp.where(driven[:, None], 0, forces), jnp.where(driven[:, None], forces, 0)
     size = jnp.linalg.norm(lax.stop_gradient(forces))
     inverse = _pseudo_inverse(free, size)
-    first = inverse @ jnp.where(driven, 0, needed)
-    left = held - held @ inverse @ free
-    multipliers = first + _pseudo_inverse(left, size) @ (needed - held @ first)
-    tau = needed - forces @ multipliers
-    missing = jnp.max(jnp.abs(jnp.where(driven, 0, tau)), initial=0)
+    first = product(inverse, jnp.where(driven, 0, needed))
+    left = held - product(held, product(inverse, free))
+    multipliers = first + product(_pseudo_inverse(left, size), needed - product(held, first))
+    tau = needed - product(forces, multipliers)
+    # Times zero, so that NaN stays NaN.
+    missing = jnp.max(jnp.where(driven, 0 * tau, jnp.abs(tau)), initial=0)
     wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
     return ConstrainedTorques(jnp.where(driven, tau, 0), multipliers, wrenches, missing)
 

@@ -9,14 +9,16 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import is_concrete
+from .._precise import product
 from .._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
 from ..motion import motions_at
 from ..structured import AbstractSchedule
 from ._checks import prepared, row_labels
-from ._delassus import LEAST_NORM, Direct
+from ._delassus import LEAST_NORM, AbstractConstraintSolver, Direct
 from ._relations import Constraints, motion_of_constraints, row_starts
+from ._status import ConstraintStatus, explain
 from ._system import Geometry, Plan, assemble, geometry, make_plan, solve_implicitly
 
 _START, _SMALLEST, _LARGEST = 1e-3, 1e-12, 1e6  # of the damping, relative to Delassus' matrix
@@ -25,8 +27,8 @@ _START, _SMALLEST, _LARGEST = 1e-3, 1e-12, 1e6  # of the damping, relative to De
 class ProjectedConfiguration(eqx.Module):
     """A configuration in which loops are closed.
 
-    **Fields:** `q` (nq,); `residual` (k,) of the constraints there; `closed`: whether that is within the tolerance;
-    `iterations` it took.
+    **Fields:** `q` (nq,); `residual` (k,) of the constraints there; `closed`: whether that is within the tolerance,
+    and q finite; `iterations` it took.
     """
 
     q: Float[Array, "nq"]
@@ -65,6 +67,8 @@ def project_configuration(
         raise ValueError(f"tolerance must be positive, got {tolerance}.")
     plan = make_plan(model, LEAST_NORM, schedule)
     found = _project(plan, constraints, model, q, tolerance, jnp.asarray(max_iterations))
+    if is_concrete(found):
+        explain(ConstraintStatus.OK, found.q, [q])
     if is_concrete(found) and not bool(found.closed):
         worst = int(jnp.argmax(jnp.abs(found.residual)))
         raise ValueError(
@@ -89,7 +93,10 @@ def project_velocity(
     **Raises:** as `constrained_forward_dynamics`.
     """
     model, constraints, (q, v) = prepared(model, constraints, q=q, v=v)
-    return _project_velocity(make_plan(model, LEAST_NORM, schedule), constraints, model, q, v)
+    projected = _project_velocity(make_plan(model, LEAST_NORM, schedule), constraints, model, q, v)
+    if is_concrete(projected):
+        explain(ConstraintStatus.OK, projected, [q, v])
+    return projected
 
 
 @eqx.filter_jit
@@ -97,7 +104,7 @@ def _project_velocity(
     plan: Plan, constraints: Constraints, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> Velocity:
     where, _ = _at_rest(plan, constraints, model, q)
-    return v + _closest(plan, model, where)(-where.jacobian @ v)
+    return v + _closest(plan, model, where)(-product(where.jacobian, v))
 
 
 def project_step(
@@ -107,11 +114,12 @@ def project_step(
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     dt: Float[Array, ""],
+    solver: AbstractConstraintSolver,
     iterations: int,
 ) -> tuple[Configuration, Velocity]:
     """The state `q`, `v` after a step from the closed configuration `start`, moved to where the loops are closed."""
     model, constraints, (start, q, v) = prepared(model, constraints, q0=start, q=q, v=v)
-    plan = make_plan(model, LEAST_NORM, None)
+    plan = make_plan(model, solver, None)
 
     def stage(state: tuple[Array, Array], is_first: Array) -> tuple[tuple[Array, Array], None]:
         origin, _ = _at_rest(plan, constraints, model, jnp.where(is_first, start, state[0]))
@@ -120,7 +128,7 @@ def project_step(
         def improve(_, state: tuple[Array, Array]) -> tuple[Array, Array]:
             q, v = state
             where, residual = _at_rest(plan, constraints, model, q)
-            change, tangent = closing(-jnp.stack([residual, where.jacobian @ v]))
+            change, tangent = closing(-jnp.stack([residual, product(where.jacobian, v)]))
             return integrate(model, q, change), v + jnp.where(is_first, change / dt, tangent)
 
         return lax.fori_loop(0, iterations, improve, state), None
@@ -151,11 +159,11 @@ def _project(
     where, residual = _at_rest(plan, constraints, model, found.q)
     closed = jnp.all(jnp.abs(residual) <= _allowed(tolerance, where.reach))
     nearby = displacement(model, lax.stop_gradient(q), q)
-    unclosed = lax.stop_gradient(where.jacobian) @ nearby + residual
-    step = nearby - found.mobility @ plan.solver.factor(found.delassus, found.scale).solve(unclosed)
-    return ProjectedConfiguration(
-        integrate(model, found.q, jnp.where(closed, step, 0)), residual, closed, found.iterations
-    )
+    unclosed = product(lax.stop_gradient(where.jacobian), nearby) + residual
+    step = nearby - product(found.mobility, plan.solver.factor(found.delassus, found.scale).solve(unclosed))
+    q = integrate(model, found.q, jnp.where(closed, step, 0))
+    # Not so where the mass matrix is singular, though loops may be closed there.
+    return ProjectedConfiguration(q, residual, closed & jnp.all(jnp.isfinite(q)), found.iterations)
 
 
 class _Search(eqx.Module):
@@ -187,7 +195,7 @@ def _search(
 
     def improve(best: _Search) -> _Search:
         damped = best.delassus + best.damping * jnp.diag(best.scale)
-        step = -best.mobility @ Direct().factor(damped, best.scale).solve(best.residual)
+        step = -product(best.mobility, Direct().factor(damped, best.scale).solve(best.residual))
         tried = integrate(model, best.q, jnp.where(best.iterations == 0, 0, step))
         where, residual = _at_rest(plan, constraints, model, tried)
         system = assemble(model, Plan(Direct(), plan.schedule, plan.by_scan), where)

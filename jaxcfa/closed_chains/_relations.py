@@ -26,15 +26,15 @@ Constraints = tuple[AbstractConstraint, ...]
 class Bodies(eqx.Module):
     """All bodies in a state.
 
-    **Fields:** `pose`, `velocity` and (classical) `acceleration` of the bodies in the world; `columns` of the joints'
-    motion subspaces, world axes about the bodies' origins; these `origins` relative to the roots of the trees.
+    **Fields:** `pose`, `velocity` and (classical) `acceleration` of the bodies in the world; `in_tree`, their positions
+    from the first body of the tree; `columns` of the joints' motion subspaces, world axes about the bodies' origins.
     """
 
     pose: Transform
+    in_tree: Float[Array, "nb 3"]
     velocity: Float[Array, "nb 6"]
     acceleration: Float[Array, "nb 6"]
     columns: Float[Array, "nv 6"]
-    origins: Float[Array, "nb 3"]
 
 
 class Motion(eqx.Module):
@@ -114,8 +114,9 @@ def jacobian_of_constraints(
     for group in _groups(constraints):
         if isinstance(group.stacked, AbstractFrameConstraint):
             slopes = _slopes(group, bodies)
+            # No joint moves the world, so any position serves there.
             both = [
-                point_jacobians(model, bodies.columns, bodies.origins, _rows(bodies.origins, x), x)
+                point_jacobians(model, bodies.columns, bodies.in_tree, bodies.in_tree[x], x)
                 for x in (group.first, group.second)
             ]
             jacobians.append(sum_of(map(matmul, slopes, both)))

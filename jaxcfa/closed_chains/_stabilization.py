@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from .._types import Configuration, Velocity
 from ..model import Model
+from ._delassus import AbstractConstraintSolver
 from ._projection import project_step
 from ._relations import Constraints, Motion
 
@@ -30,8 +31,12 @@ class AbstractStabilization(eqx.Module):
         q: Float[Array, "nq"],
         v: Float[Array, "nv"],
         dt: Float[Array, ""],
+        solver: AbstractConstraintSolver,
     ) -> tuple[Configuration, Velocity]:
-        """The state to go on from, where an integrator has come from `start` to `q`, `v` in `dt` [s]."""
+        """The state to go on from, where an integrator has come from `start` to `q`, `v` in `dt` [s].
+
+        `solver`: that of the accelerations.
+        """
 
 
 class Baumgarte(AbstractStabilization):
@@ -58,6 +63,7 @@ class Baumgarte(AbstractStabilization):
         q: Float[Array, "nq"],
         v: Float[Array, "nv"],
         dt: Float[Array, ""],
+        solver: AbstractConstraintSolver,
     ) -> tuple[Configuration, Velocity]:
         return q, v
 
@@ -92,8 +98,9 @@ class Projection(AbstractStabilization):
         q: Float[Array, "nq"],
         v: Float[Array, "nv"],
         dt: Float[Array, ""],
+        solver: AbstractConstraintSolver,
     ) -> tuple[Configuration, Velocity]:
-        return project_step(model, constraints, start, q, v, dt, self.iterations)
+        return project_step(model, constraints, start, q, v, dt, solver, self.iterations)
 
 
 def check_stabilization(stabilization: Any) -> None:

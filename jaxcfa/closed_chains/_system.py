@@ -10,6 +10,8 @@ from jaxtyping import Array, Float
 
 from .._arguments import is_concrete
 from .._defaults import choose_schedule
+from .._linear_solution import linear_solution
+from .._precise import product
 from .._small import matvec, transpose
 from ..dynamics._articulated_joints import Links, eliminate_by_scan, eliminate_by_sweep, links
 from ..dynamics._factors import Factors, drift_wrenches, mass_product
@@ -19,7 +21,7 @@ from ..model import Model, join_bodies, unpad_dofs
 from ..motion import BodyMotions, carried_motions, fictitious_acceleration
 from ..spatial import Motion
 from ..structured import AbstractSchedule, Sequential
-from ._delassus import AbstractConstraintSolver, AbstractDelassus
+from ._delassus import AbstractConstraintSolver, AbstractDelassus, check_solver
 from ._relations import Bodies, Constraints, jacobian_of_constraints
 
 
@@ -37,8 +39,7 @@ class Plan(eqx.Module):
 
 def make_plan(model: Model, solver: AbstractConstraintSolver, schedule: AbstractSchedule | None) -> Plan:
     """**Raises:** `ValueError` for what is no solver or schedule, and for bodies that move no inertia."""
-    if not isinstance(solver, AbstractConstraintSolver):
-        raise ValueError(f"solver must be LeastNorm(), Direct() or Proximal(), got {solver!r}.")
+    check_solver(solver)
     schedule = choose_schedule(model, schedule)
     by_scan = False
     if is_concrete(model):
@@ -68,10 +69,10 @@ class System(eqx.Module):
 
         def improve(_, found: tuple[Array, Array]) -> tuple[Array, Array]:
             x, multipliers = found
-            left = torque - operator.mv(x) + self.jacobian.T @ multipliers
+            left = torque - operator.mv(x) + product(self.jacobian.T, multipliers)
             free = operator.solve(left)
-            more = self.delassus.solve(acceleration - self.jacobian @ (x + free))
-            return x + free + self.mobility @ more, multipliers + more
+            more = self.delassus.solve(acceleration - product(self.jacobian, x + free))
+            return x + free + product(self.mobility, more), multipliers + more
 
         start = jnp.zeros_like(torque), jnp.zeros_like(acceleration)
         return lax.fori_loop(0, 2, improve, start)
@@ -95,7 +96,7 @@ def geometry(model: Model, constraints: Constraints, motions: BodyMotions) -> Ge
     """The geometry in a state."""
     still = carried_motions(motions, [link.bias for link in motions.links], Motion.zero(motions.q.dtype))
     accelerations = join_bodies(model.topology, [acceleration.array() for acceleration in still])
-    bodies = Bodies(motions.poses, motions.velocities, accelerations, motions.subspace_columns, motions.origins)
+    bodies = Bodies(motions.poses, motions.origins, motions.velocities, accelerations, motions.subspace_columns)
     return Geometry(links(model, motions), bodies, *jacobian_of_constraints(model, constraints, bodies, motions.q))
 
 
@@ -118,7 +119,7 @@ def assemble(model: Model, plan: Plan, where: Geometry) -> System:
     operator = MassOperator(factors)
     half = operator.inv_sqrt_mv(jacobian.T)
     scale = _compliance(factors, where.size)
-    delassus = plan.solver.factor(half.T @ half, scale)
+    delassus = plan.solver.factor(product(half.T, half), scale)
     return System(factors, jacobian, operator.inv_sqrt_transpose_mv(half), delassus, scale)
 
 
@@ -136,14 +137,14 @@ def solve_implicitly(
 
     # One vector: JAX does not transpose solutions whose right-hand side is known to be zero in part.
     def matrix(x: Array) -> Array:
-        product = mass_product(model, plan.schedule, where.links, x[:n])
-        return jnp.concatenate([product + where.jacobian.T @ x[n:], where.jacobian @ x[:n]])
+        torques = mass_product(model, plan.schedule, where.links, x[:n]) + product(where.jacobian.T, x[n:])
+        return jnp.concatenate([torques, product(where.jacobian, x[:n])])
 
-    def solve(_, b: Array) -> Array:
-        x, multipliers = lax.stop_gradient(system).solve(b[:n], b[n:])
+    def solve(system: System, b: Array) -> Array:
+        x, multipliers = system.solve(b[:n], b[n:])
         return jnp.concatenate([x, -multipliers])
 
-    x = lax.custom_linear_solve(matrix, jnp.concatenate([torque, acceleration]), solve, symmetric=True)
+    x = linear_solution(matrix, jnp.concatenate([torque, acceleration]), solve, system)
     return x[:n], -x[n:]
 
 

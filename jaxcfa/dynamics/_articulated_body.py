@@ -2,9 +2,9 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
+from .._precise import product
 from .._small import matmul, transpose
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model, join_dofs, split_bodies, split_dofs
@@ -119,7 +119,7 @@ class _Eliminated(AbstractMassSolver):
         rows = inward(model.topology.schedule, step, zero, list(zip(self.joints, identity, strict=True)))
         solved = [ldl_solve(joint.pivot, row) for joint, row in zip(self.joints, rows, strict=True)]
         left, right = join_dofs(model.topology, rows).T, join_dofs(model.topology, solved)
-        return jnp.matmul(left, right, precision=lax.Precision.HIGHEST)
+        return product(left, right)
 
 
 def _sequential(model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, AbstractMassSolver]:

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
+from .._precise import product
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..model import Model
 from ..motion import BodyMotions, body_motions, schedule_for
@@ -69,7 +69,7 @@ def _forward_derivatives(
 ) -> ForwardDerivatives:
     needed = derivatives_of_arrays(model, q, v, qdd, f_ext, schedule, motions)
     inverse = _inverse(solver, needed.dqdd, model)
-    both = -_product(inverse, jnp.concatenate([needed.dq, needed.dv], axis=1))
+    both = -product(inverse, jnp.concatenate([needed.dq, needed.dv], axis=1))
     return ForwardDerivatives(both[:, : model.nv], both[:, model.nv :], inverse)
 
 
@@ -83,9 +83,4 @@ def _inverse(solver: AbstractMassSolver, matrix: Float[Array, "nv nv"], model: M
 def _inverse_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     inverse = _inverse(*primals)
     _, matrix_dot, _ = tangents
-    return inverse, -_product(_product(inverse, matrix_dot), inverse)
-
-
-def _product(a: Float[Array, "n k"], b: Float[Array, "k m"]) -> Float[Array, "n m"]:
-    # Accelerators would round factors in single precision otherwise.
-    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+    return inverse, -product(product(inverse, matrix_dot), inverse)

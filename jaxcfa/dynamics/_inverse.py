@@ -118,8 +118,8 @@ def _torques_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, t
     model_dot, motions_dot, qdd_dot, f_ext_dot = tangents
     accelerations, totals = _accelerations_and_forces(*primals)
     where = InverseMotion.of(motions, accelerations, totals)
-    state_dot = map(instantiate, (motions_dot.q, motions_dot.v, qdd_dot))
-    along = Direction(*state_dot, f_ext_dot if is_perturbed(f_ext_dot) else None)
+    q_dot, v_dot, qdd_dot = map(instantiate, (motions_dot.q, motions_dot.v, qdd_dot))
+    along = Direction(q_dot, v_dot, qdd_dot, f_ext_dot if is_perturbed(f_ext_dot) else None)
     outputs_dot = inverse_dynamics_tangent(model, motions, qdd, where, along)
     if is_perturbed(model_dot):
 

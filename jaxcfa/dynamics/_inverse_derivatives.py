@@ -9,7 +9,7 @@ that are displaced with it the velocities V of all these bodies change by one ve
 
 with the composite inertia `I^c`, a composite `B^c` of inertias and velocities, and the parent's V_p and A_p. For a
 displacement `nu = V_p x D + u`; u and w are what the joint's own formulas add where its axes depend on q. Vectors are
-spatial (not classical), in world axes about one point common to all bodies.
+spatial (not classical), in world axes about one point common to all bodies of a tree: the origin of its first body.
 """
 
 from typing import NamedTuple

@@ -7,11 +7,11 @@ from typing import Annotated
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays, is_concrete
+from .._linear_solution import linear_solution
 from .._small import matmul, matvec, symmetrise, transpose
 from .._types import ConfigurationLike, Velocity
 from ..model import Model, pad_dofs, unpad_dofs
@@ -159,12 +159,11 @@ def _product(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
 
 
 def _solution(f: Factors, b: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    def solve(_, b: Array) -> Array:
-        factors = lax.stop_gradient(f)
+    def solve(factors: Factors, b: Array) -> Array:
         scaled = _in_joints(factors, lambda d: ldl_solve(factors.joints.pivot, d), _lower_inverse(factors, b))
         return _lower_inverse_transpose(factors, scaled)
 
-    return lax.custom_linear_solve(lambda x: _product(f, x), b, solve, symmetric=True)
+    return linear_solution(lambda x: _product(f, x), b, solve, f)
 
 
 def _sqrt(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:

@@ -6,11 +6,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays, is_concrete
-from .._perturbed import jvp_of_perturbed
+from .._linear_solution import linear_solution
+from .._perturbed import jvp_of_perturbed, no_tangent
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
 from ..motion import BodyMotions, motions_at, schedule_for
@@ -123,7 +123,9 @@ def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
         # Results cannot be looked at while tracing, but the model usually can.
         method.refuse(model)
     result = function(method, model, *arguments, motions)
-    if is_concrete(result) and not _finite(result):
+    # Not at the solver or the wrenches, which would be copied from the device for nothing.
+    qdd = result[0] if isinstance(result, tuple) else result
+    if is_concrete(qdd) and not _finite(qdd):
         _explain(method, model, arguments)
     return result
 
@@ -167,13 +169,13 @@ def _accelerations_and_solver_jvp(primals: tuple, tangents: tuple) -> tuple[tupl
         return loads.tau - inverse_dynamics_of_motions(model, motions, qdd, loads.f_ext)
 
     still, at_rest, unloaded = without_gravity(model), motions.at_rest(), jnp.zeros((model.nb, 6), qdd.dtype)
-    qdd_dot = lax.custom_linear_solve(
+    qdd_dot = linear_solution(
         lambda x: inverse_dynamics_of_motions(still, at_rest, x, unloaded),
         jvp_of_perturbed(residual, primals[1:], tangents[1:])[1],
-        lambda _, b: lax.stop_gradient(solver).solve(model, b),
-        symmetric=True,
+        lambda found, b: found[0].solve(found[1], b),
+        (solver, model),
     )
-    return (qdd, solver), (qdd_dot, jax.tree.map(jnp.zeros_like, solver))
+    return (qdd, solver), (qdd_dot, no_tangent(solver))
 
 
 accelerations_and_solver.defjvp(_accelerations_and_solver_jvp, symbolic_zeros=True)

@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._arguments import as_list
 from .._jacobians import point_jacobians
+from .._precise import product
 from .._small import symmetrise, transpose
-from .._types import ConfigurationLike
+from .._types import ConfigurationLike, NameOrNumber
 from ..model import Model, unpad_dofs
 from ..spatial import Transform
 from ..structured import AbstractSchedule
@@ -49,13 +51,13 @@ class OperationalSpace(eqx.Module):
     @property
     def dynamically_consistent_inverse(self) -> Float[Array, "nv m"]:
         """`M^-1 J^T Omega^-1`: the inverse of J of which joint torques `(1 - J^T (.)^T) tau` do not move the frames."""
-        return self.mobility @ self.inertia
+        return product(self.mobility, self.inertia)
 
 
 def operational_space_inertia(
     model: Model,
     q: ConfigurationLike,
-    frames: str | int | Sequence[str | int],
+    frames: NameOrNumber | Sequence[NameOrNumber],
     schedule: AbstractSchedule | None = None,
 ) -> OperationalSpace:
     """Inertia at one or several frames, with the coupling between them, in O(n).
@@ -69,7 +71,7 @@ def operational_space_inertia(
     **Raises:** `ValueError` for a wrong shape, an unknown name, and bodies that move no inertia.
     """
     operator = mass_operator(model, q, schedule)
-    names = [frames] if isinstance(frames, (str, int, np.integer)) else list(frames)
+    names = as_list(frames)
     if not names:
         raise ValueError("frames must name one frame or more, got none.")
     places = [model.locate(name) for name in names]
@@ -93,4 +95,4 @@ def _operational_space(operator: MassOperator, placements: Transform, bodies: tu
     columns = unpad_dofs(model.topology, transpose(motion.subspace))
     jacobian = point_jacobians(model, columns, origins, points, numbers).reshape(-1, model.nv)
     half = operator.inv_sqrt_mv(jacobian.T)
-    return OperationalSpace(jacobian, half.T @ half, operator.inv_sqrt_transpose_mv(half))
+    return OperationalSpace(jacobian, product(half.T, half), operator.inv_sqrt_transpose_mv(half))

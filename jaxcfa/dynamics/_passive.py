@@ -2,12 +2,13 @@
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
 from .._types import ConfigurationLike, Velocity, VelocityLike
-from ..configuration import displacement
-from ..model import Model
+from ..joints import AbstractJoint
+from ..model import Model, map_joints
 
 
 def passive_forces(model: Model, q: ConfigurationLike, v: VelocityLike, friction_velocity: float = 1e-3) -> Velocity:
@@ -32,6 +33,22 @@ def passive_forces(model: Model, q: ConfigurationLike, v: VelocityLike, friction
 def _passive_forces(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], friction_velocity: float | Float[Array, ""]
 ) -> Velocity:
-    stretch = displacement(model, model.spring_reference.astype(q.dtype), q)
+    stretch = map_joints(
+        model,
+        _stretch,
+        ("q", model.spring_reference.astype(q.dtype)),
+        ("q", q),
+        ("v", model.stiffness),
+        out="v",
+    )
     friction = model.friction_loss * jnp.tanh(v / friction_velocity)
     return -(model.stiffness * stretch + model.damping * v + friction)
+
+
+def _stretch(
+    joint: AbstractJoint, reference: Float[Array, "nq"], q: Float[Array, "nq"], stiffness: Float[Array, "nv"]
+) -> Float[Array, "nv"]:
+    """The displacement of a joint from its reference; from the neutral one if that is none and no spring needs it."""
+    neutral = joint.neutral().astype(q.dtype)
+    known = jnp.all(jnp.isfinite(joint.difference(lax.stop_gradient(reference), neutral)))
+    return joint.difference(jnp.where(known | jnp.any(stiffness != 0), reference, neutral), q)

@@ -32,6 +32,10 @@ class Anchored(AbstractJoint):
     def has_fixed_axes(self) -> bool:
         return self.joint.has_fixed_axes
 
+    @property
+    def quaternions(self) -> tuple[int, ...]:
+        return self.joint.quaternions
+
     def transform(self, q: Float[Array, "nq"]) -> Transform:
         inner = self.joint.transform(q)
         return Transform(inner.rotation, inner.translation + self.anchor - matvec(inner.rotation, self.anchor))

@@ -42,6 +42,11 @@ class AbstractJoint(eqx.Module):
         """Whether the motion subspace is constant, and so the bias zero. Saying so saves work in derivatives."""
         return False
 
+    @property
+    def quaternions(self) -> tuple[int, ...]:
+        """Where in `q` quaternions begin. They must not be zero, and given configurations are checked for that."""
+        return ()
+
     @abc.abstractmethod
     def transform(self, q: Float[Array, "nq"]) -> Transform:
         """Pose of the body in the joint frame."""

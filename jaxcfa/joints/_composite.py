@@ -1,6 +1,7 @@
 """Several joints in series without bodies between them."""
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,11 @@ class Composite(AbstractJoint):
     @property
     def nv(self) -> int:
         return sum(joint.nv for joint in self.joints)
+
+    @property
+    def quaternions(self) -> tuple[int, ...]:
+        starts = accumulate((joint.nq for joint in self.joints), initial=0)
+        return tuple(start + k for start, joint in zip(starts, self.joints, strict=False) for k in joint.quaternions)
 
     def _parts(self, q: Array, size: str = "nq") -> Iterator[tuple[AbstractJoint, Array]]:
         start = 0

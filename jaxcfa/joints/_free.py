@@ -30,6 +30,7 @@ class Free(AbstractJoint):
 
     nq: ClassVar[int] = 7
     nv: ClassVar[int] = 6
+    quaternions: ClassVar[tuple[int, ...]] = (3,)
 
     def transform(self, q: Float[Array, "7"]) -> Transform:
         return Transform(quaternion_to_matrix(q[3:]), q[:3])

@@ -25,6 +25,7 @@ class Spherical(AbstractJoint):
 
     nq: ClassVar[int] = 4
     nv: ClassVar[int] = 3
+    quaternions: ClassVar[tuple[int, ...]] = (0,)
     has_fixed_axes: ClassVar[bool] = True
 
     def transform(self, q: Float[Array, "4"]) -> Transform:

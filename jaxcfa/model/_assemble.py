@@ -65,7 +65,7 @@ def assemble(
 
     **Arguments:** `joints`, `group_bodies`: stacked joints and their bodies. `rotation`, `translation`: placements of
     the joint frames. `dofs`: any of `armature`, `damping`, `friction_loss`, `stiffness`, `velocity`, `effort` (nv,)
-    and `spring_reference`, `lower`, `upper` (nq,); absent ones are zero or unlimited.
+    and `spring_reference`, `lower`, `upper` (nq,); absent ones are zero, neutral or unlimited.
     """
     dtype = default_dtype() if dtype is None else np.dtype(dtype)
     if not np.issubdtype(dtype, np.floating):
@@ -80,8 +80,8 @@ def assemble(
     def array(x, shape) -> jax.Array:
         return jnp.asarray(np.broadcast_to(np.asarray(x, dtype=dtype), shape))
 
-    dofs = dofs or {}
     joints = tuple(jax.tree.map(lambda x: jnp.asarray(x, dtype), joint) for joint in joints)
+    dofs = {"spring_reference": _neutral(joints, topology), **(dofs or {})}
     return Model(
         joints=joints,
         placement=Transform(array(rotation, (nb, 3, 3)), array(translation, (nb, 3))),
@@ -92,7 +92,7 @@ def assemble(
         damping=array(dofs.get("damping", 0.0), (nv,)),
         friction_loss=array(dofs.get("friction_loss", 0.0), (nv,)),
         stiffness=array(dofs.get("stiffness", 0.0), (nv,)),
-        spring_reference=array(dofs.get("spring_reference", 0.0), (nq,)),
+        spring_reference=array(dofs["spring_reference"], (nq,)),
         limits=Limits(
             lower=array(dofs.get("lower", -np.inf), (nq,)),
             upper=array(dofs.get("upper", np.inf), (nq,)),
@@ -109,3 +109,11 @@ def assemble(
         keyframes=Keyframes.none(nq, nv, dtype),
         topology=topology,
     )
+
+
+def _neutral(joints: Sequence[AbstractJoint], topology: Topology) -> np.ndarray:
+    """(nq,): the neutral configuration."""
+    q = np.zeros(topology.nq)
+    for joint, group in zip(joints, topology.groups, strict=True):
+        q[group.q_index] = jax.vmap(lambda joint, _: joint.neutral())(joint, group.bodies)
+    return q

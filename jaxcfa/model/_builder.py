@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._types import NameOrNumber
 from ..joints import AbstractJoint, Fixed
 from ..spatial import Transform
 from ._assemble import STANDARD_GRAVITY, assemble, group_joints
-from ._model import Model
+from ._model import Model, as_number
 from ._topology import WORLD
 
 _DOF_DEFAULTS = {
@@ -72,7 +73,7 @@ class ModelBuilder:
     def add_body(
         self,
         name: str | None = None,
-        parent: str | int | None = None,
+        parent: NameOrNumber | None = None,
         joint: AbstractJoint | None = None,
         placement=None,
         *,
@@ -130,7 +131,7 @@ class ModelBuilder:
         self._joint_names.add(joint_name)
         return number
 
-    def add_frame(self, name: str, body: str | int | None = None, placement=None) -> None:
+    def add_frame(self, name: str, body: NameOrNumber | None = None, placement=None) -> None:
         """Add a named frame at `placement` (as for `add_body`) in a body, or in the world."""
         what = f"frame {name!r}"
         self._check_new(name)
@@ -141,16 +142,17 @@ class ModelBuilder:
         if name in self._index or name in self._frame_names:
             raise ValueError(f"Duplicate body or frame name {name!r}; names must be unique.")
 
-    def _find(self, link: str | int | None, what: str) -> int:
+    def _find(self, link: NameOrNumber | None, what: str) -> int:
         if link is None:
             return WORLD
         if isinstance(link, str):
             if link not in self._index:
                 raise ValueError(f"{what.capitalize()} refers to unknown body {link!r}; add that one first.")
             return self._index[link]
-        if not WORLD <= link < len(self._links):
-            raise ValueError(f"{what.capitalize()} refers to body {link}, but only {len(self._links)} were added.")
-        return int(link)
+        number = as_number(link, "body")
+        if not WORLD <= number < len(self._links):
+            raise ValueError(f"{what.capitalize()} refers to body {number}, but only {len(self._links)} were added.")
+        return number
 
     def build(self, *, gravity=STANDARD_GRAVITY, dtype=None) -> Model:
         """The model of all bodies added so far.
@@ -318,11 +320,20 @@ def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndar
         value = values.get(key, default)
         value = _neutral(joint) if value is None else value
         result[key] = _as_coordinates(value, joint.nq, f"{key} of {what}")
+    _check_spring(joint, result["spring_reference"], result["stiffness"], what)
     if np.any(result["lower"] > result["upper"]):
         raise ValueError(
             f"The lower limit of {what} exceeds the upper: {result['lower'].tolist()}, {result['upper'].tolist()}."
         )
     return result
+
+
+def _check_spring(joint: AbstractJoint, reference: np.ndarray, stiffness: np.ndarray, what: str) -> None:
+    zero = [start for start in joint.quaternions if not np.any(reference[start : start + 4])]
+    if zero and np.any(stiffness):
+        raise ValueError(
+            f"The spring_reference of {what} has a zero quaternion: {reference.tolist()}. Without any it is neutral."
+        )
 
 
 def _neutral(joint: AbstractJoint) -> np.ndarray:

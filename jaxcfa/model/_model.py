@@ -1,13 +1,16 @@
 """Robot models as pytrees."""
 
 import difflib
+import operator
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._small import symmetrise
+from .._types import NameOrNumber
 from ..joints import AbstractJoint
 from ..spatial import Inertia, Transform
 from ._attachments import Actuators, Keyframes
@@ -114,21 +117,21 @@ class Model(eqx.Module):
         """The same model with all arrays in another floating-point type."""
         return jax.tree.map(lambda x: jnp.asarray(x, dtype), self)
 
-    def body_index(self, body: str | int) -> int:
+    def body_index(self, body: NameOrNumber) -> int:
         """Number of a body given by name or number; `ValueError` if there is none."""
         return _lookup(body, self.topology.body_indices, "body")
 
-    def joint_index(self, joint: str | int) -> int:
+    def joint_index(self, joint: NameOrNumber) -> int:
         """Number of a joint given by name or number; `ValueError` if there is none."""
         return _lookup(joint, self.topology.joint_indices, "joint")
 
-    def q_slice(self, joint: str | int) -> slice:
+    def q_slice(self, joint: NameOrNumber) -> slice:
         """Where the configuration of a joint is in `q`."""
         i = self.joint_index(joint)
         start = int(self.topology.q_starts[i])
         return slice(start, start + int(self.topology.nqs[i]))
 
-    def v_slice(self, joint: str | int) -> slice:
+    def v_slice(self, joint: NameOrNumber) -> slice:
         """Where the velocity of a joint is in `v`, and its torque in `tau`."""
         i = self.joint_index(joint)
         start = int(self.topology.v_starts[i])
@@ -139,7 +142,7 @@ class Model(eqx.Module):
         names = self.keyframes.names
         return self.keyframes.q[_lookup(name, {key: i for i, key in enumerate(names)}, "keyframe")]
 
-    def locate(self, frame_or_body: str | int) -> tuple[int, Transform]:
+    def locate(self, frame_or_body: NameOrNumber) -> tuple[int, Transform]:
         """The body (number, -1 for the world) that carries a frame or body, and the frame's pose in it.
 
         A name is looked up among the frames first, then the bodies; a number is a body's.
@@ -152,7 +155,7 @@ class Model(eqx.Module):
             if frame_or_body not in self.topology.body_indices:
                 names = (*self.frame_names, *self.body_names)
                 raise ValueError(f"No frame or body named {frame_or_body!r}; {_suggest(frame_or_body, names)}")
-        elif frame_or_body == WORLD:
+        elif as_number(frame_or_body, "frame or body") == WORLD:
             return WORLD, Transform.identity(dtype)
         return self.body_index(frame_or_body), Transform.identity(dtype)
 
@@ -160,14 +163,32 @@ class Model(eqx.Module):
         return f"Model(nb={self.nb}, nq={self.nq}, nv={self.nv}, frames={len(self.frame_names)}, dtype={self.dtype})"
 
 
-def _lookup(key: str | int, indices: dict[str, int], kind: str) -> int:
+def _lookup(key: object, indices: dict[str, int], kind: str) -> int:
     if isinstance(key, str):
         if key not in indices:
             raise ValueError(f"No {kind} named {key!r}; {_suggest(key, tuple(indices))}")
         return indices[key]
-    if not 0 <= key < len(indices):
-        raise ValueError(f"No {kind} number {key}: the model has {len(indices)}, numbered from 0.")
-    return int(key)
+    number = as_number(key, kind)
+    if not 0 <= number < len(indices):
+        raise ValueError(f"No {kind} number {number}: the model has {len(indices)}, numbered from 0.")
+    return number
+
+
+def as_number(key: object, kind: str) -> int:
+    """The number that was given instead of a name."""
+    if isinstance(key, jax.core.Tracer):
+        raise ValueError(
+            f"A {kind} must be known while tracing, got {key!r}. Give its name, or a number that is not traced, for "
+            "example as a static argument of jax.jit."
+        )
+    try:
+        # Booleans are integers in Python.
+        return operator.index(None if isinstance(key, (bool, np.bool_)) else key)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise ValueError(
+            f"A {kind} must be a name (a string) or a number (an integer), got {key!r}. Give one of these; of several, "
+            "one after the other."
+        ) from error
 
 
 def _suggest(name: str, names: tuple[str, ...]) -> str:

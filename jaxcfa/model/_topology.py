@@ -161,6 +161,15 @@ class Topology:
         return self.schedule.depths
 
     @functools.cached_property
+    def roots(self) -> np.ndarray:
+        """(nb,): the first body of the tree that each body belongs to."""
+        roots = list(range(self.nb))
+        for body, parent in enumerate(self.parents.tolist()):
+            if parent != WORLD:
+                roots[body] = roots[parent]
+        return np.array(roots, dtype=np.int64)
+
+    @functools.cached_property
     def intervals(self) -> tuple[np.ndarray, np.ndarray]:
         """(nb,), (nb,): `first`, `last` such that j is i or an ancestor of i iff first[j] <= first[i] < last[j]."""
         sizes = subtree_sizes(self.parents)

@@ -37,7 +37,7 @@ from ..structured._tree_sweep import outward
 class Link(eqx.Module):
     """How a body is placed, moves and resists, in world axes about its origin, by components.
 
-    **Fields:** `rotation`; `position` in the world, and `within`, relative to the root of its tree; `offset` from the
+    **Fields:** `rotation`; `position` in the world, and `in_tree`, relative to the root of its tree; `offset` from the
     parent's origin; motion `subspace` S of its joint, padded to the segment's d columns; `velocity`; `bias`, its
     acceleration relative to the parent's at zero joint acceleration: with the parent's `[alpha; a]`,
     `A = [alpha; a + alpha x offset] + bias + S qdd`; `inertia`.
@@ -45,7 +45,7 @@ class Link(eqx.Module):
 
     rotation: Matrix
     position: Vector
-    within: Vector
+    in_tree: Vector
     offset: Vector
     subspace: Motion
     velocity: Motion
@@ -85,7 +85,7 @@ class BodyMotions(eqx.Module):
 
         Differences between bodies of one tree keep their digits, however far from the world's origin it is.
         """
-        return join_bodies(self.topology, [x.within.array() for x in self.links])
+        return join_bodies(self.topology, [x.in_tree.array() for x in self.links])
 
     @property
     def subspace_columns(self) -> Float[Array, "nv 6"]:
@@ -163,7 +163,7 @@ class _World(eqx.Module):
 
     rotation: Matrix
     position: Vector
-    within: Vector
+    in_tree: Vector
     velocity: Motion
 
     @staticmethod
@@ -184,11 +184,11 @@ def _move(parent: _World, joint: tuple) -> tuple[_World, Link]:
     here = _World(
         rotation,
         parent.position + offset,
-        parent.within + offset * carried,
+        parent.in_tree + offset * carried,
         parent.velocity.at(offset) + relative,
     )
     bias = joint_bias.rotated(rotation) + coriolis
-    link = Link(rotation, here.position, here.within, offset, subspace, here.velocity, bias, inertia.rotated(rotation))
+    link = Link(rotation, here.position, here.in_tree, offset, subspace, here.velocity, bias, inertia.rotated(rotation))
     return here, link
 
 
@@ -204,9 +204,9 @@ def _parents(
     relative = rotate(
         rotation, join_bodies(model.topology, [matvec(s, v) for s, v in zip(blocks, speeds, strict=True)])
     )
-    within = offset * jnp.asarray(model.topology.parents >= 0, dtype)[:, None]
-    sums = schedule.ancestor_sum(tree, jnp.concatenate([relative[:, :3], offset, within], axis=1))
-    angular, position, within = (from_parents(tree, x, jnp.zeros(3, dtype)) for x in jnp.split(sums, 3, axis=1))
+    in_tree = offset * jnp.asarray(model.topology.parents >= 0, dtype)[:, None]
+    sums = schedule.ancestor_sum(tree, jnp.concatenate([relative[:, :3], offset, in_tree], axis=1))
+    angular, position, in_tree = (from_parents(tree, x, jnp.zeros(3, dtype)) for x in jnp.split(sums, 3, axis=1))
     linear = schedule.ancestor_sum(tree, relative[:, 3:] + cross(angular, offset))
     velocity = pack(angular, from_parents(tree, linear, jnp.zeros(3, dtype)))
-    return _World(Matrix.of(at_parent), Vector.of(position), Vector.of(within), Motion.of(velocity))
+    return _World(Matrix.of(at_parent), Vector.of(position), Vector.of(in_tree), Motion.of(velocity))

@@ -1,17 +1,20 @@
 """Trajectories of many steps."""
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from .._arguments import as_arrays
+from .._arguments import as_arrays, is_concrete
 from .._types import ConfigurationLike, VelocityLike
-from ..closed_chains import AbstractStabilization
+from ..closed_chains import AbstractConstraintSolver, AbstractStabilization, ConstraintStatus
+from ..closed_chains._delassus import LEAST_NORM
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ._checkpointed_scan import checkpointed_scan
@@ -27,13 +30,17 @@ class Trajectory(NamedTuple):
     """States at `steps + 1` instants, and the torques of the `steps` between.
 
     **Fields:** `t` (steps + 1,) [s], from zero; `q` (steps + 1, nq); `v` (steps + 1, nv) [rad/s, m/s];
-    `tau` (steps, nv) [N m, N].
+    `tau` (steps, nv) [N m, N]; `status`: flags of `closed_chains.ConstraintStatus`, all that are set in some state,
+    0 if all is well. Loops are said to be open, or to move, from a hundredth on of what they are compared with (a
+    length of the mechanism; its speeds), which is more than integrators should leave. Without constraints only
+    `NOT_FINITE` can be set.
     """
 
     t: Float[Array, "steps+1"]
     q: Float[Array, "steps+1 nq"]
     v: Float[Array, "steps+1 nv"]
     tau: Float[Array, "steps nv"]
+    status: Int[Array, ""]
 
 
 def rollout(
@@ -51,27 +58,30 @@ def rollout(
     friction_velocity: float = 1e-3,
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
     stabilization: AbstractStabilization | None = None,
+    solver: AbstractConstraintSolver = LEAST_NORM,
     checkpoint: int | None = None,
 ) -> Trajectory:
     """The trajectory from a state under given torques, or under those of a policy.
 
-    Springs, damping and dry friction of the joints act too, as in `step`. Reverse-mode derivatives need memory for
-    some `2 sqrt(steps)` steps, not for all of them: the trajectory is cut into segments, and only the states at their
-    beginnings are kept; each segment is computed once more when it is differentiated.
+    Springs, damping and dry friction of the joints act too, but the limits in `model.limits` do not, as in `step`.
+    Reverse-mode derivatives need memory for some `2 sqrt(steps)` steps, not for all of them: the trajectory is cut into
+    segments, and only the states at their beginnings are kept; each segment is computed once more when it is
+    differentiated.
 
     **Arguments:** `q0` (nq,); `v0` (nv,) [rad/s, m/s]. `controls`: joint torques (steps, nv) [N m, N], each held for
     one step, or a policy: `controls(t, q, v)` gives the torques (nv,) for the step from t on, and `steps` says how many
     there are. (Calls outside `jit` compile anew for every new function object; an `equinox.Module` with `__call__`,
     whose arrays may change, does not.) `dt`: length of one step [s]. `integrator`, `method`, `passive_forces`,
-    `friction_velocity`, `constraints`, `stabilization`: as for `step`. `f_ext`: external wrenches (nb, 6), constant,
-    or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by default `ceil(sqrt(steps))`; `steps`
-    stores everything.
+    `friction_velocity`, `constraints`, `stabilization`, `solver`: as for `step`. `f_ext`: external wrenches (nb, 6),
+    constant, or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by default
+    `ceil(sqrt(steps))`; `steps` stores everything.
 
-    **Returns:** a `Trajectory`, whose first state is the given one.
+    **Returns:** a `Trajectory`, whose first state is the given one. If constraints could not be held, its `status`
+    says so, and (unless traced) a warning.
 
-    **Raises:** `ValueError` for a wrong shape, integrator or stabilisation, a policy without `steps`, a number of steps
-    or a `checkpoint` below one, a `dt` that is not positive, and a model whose mass matrix is singular everywhere (if
-    these can be looked at: not while they are traced).
+    **Raises:** `ValueError` for a wrong shape, integrator, stabilisation or solver, a `method` together with
+    constraints, a policy without `steps`, a number of steps or a `checkpoint` below one, a `dt` that is not positive,
+    and a model whose mass matrix is singular everywhere (if these can be looked at: not while they are traced).
     """
     check_integrator(integrator)
     torques = None if callable(controls) else _per_step(model, "controls", controls, (model.nv,), "nv")
@@ -81,9 +91,12 @@ def rollout(
     wrenches = _wrenches(model, f_ext, steps)
     dtype = jnp.result_type(q0, wrenches, q0 if torques is None else torques)
     q0, v0, wrenches = q0.astype(dtype), v0.astype(dtype), wrenches.astype(dtype)
-    equation = equation_of_motion(model, method, passive_forces, friction_velocity, constraints, stabilization)
+    equation = equation_of_motion(model, method, passive_forces, friction_velocity, constraints, stabilization, solver)
     source = controls if torques is None else torques.astype(dtype)
-    return _rollout(integrator, equation, q0, v0, source, wrenches, checked_dt(dt, dtype), steps, length)
+    found = _rollout(integrator, equation, q0, v0, source, wrenches, checked_dt(dt, dtype), steps, length)
+    if equation.constraints and is_concrete(found) and found.status:
+        _warn(ConstraintStatus(int(found.status)))
+    return found
 
 
 @eqx.filter_jit
@@ -110,7 +123,45 @@ def _rollout(
 
     xs = (t[:-1], None if callable(controls) else controls, f_ext if f_ext.ndim == 3 else None)
     (q, v), (qs, vs, taus) = checkpointed_scan(body, (q0, v0), xs, steps, length)
-    return Trajectory(t, jnp.concatenate([qs, q[None]]), jnp.concatenate([vs, v[None]]), taus)
+    qs, vs = jnp.concatenate([qs, q[None]]), jnp.concatenate([vs, v[None]])
+    return Trajectory(t, qs, vs, taus, _status(equation, qs, vs, taus, f_ext))
+
+
+def _status(
+    equation: EquationOfMotion,
+    q: Float[Array, "n nq"],
+    v: Float[Array, "n nv"],
+    tau: Float[Array, "steps nv"],
+    f_ext: Float[Array, "*steps nb 6"],
+) -> Int[Array, ""]:
+    """The flags of all states together; of the last one under the torques and wrenches of the last step.
+
+    Not in the loop over steps, so that nothing of it is computed where it is not used, nor differentiated.
+    """
+    equation, q, v, tau, f_ext = jax.lax.stop_gradient((equation, q, v, tau, f_ext))
+    finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
+    status = jnp.where(finite, 0, jnp.asarray(ConstraintStatus.NOT_FINITE, jnp.int32))
+    if not equation.constraints:
+        return status
+
+    def merged(flags: Array, x: tuple[Array, Array, Array, Array | None]) -> tuple[Array, None]:
+        q, v, tau, wrenches = x
+        return flags | equation.status(q, v, tau, f_ext if wrenches is None else wrenches), None
+
+    xs = q, v, jnp.concatenate([tau, tau[-1:]]), jnp.concatenate([f_ext, f_ext[-1:]]) if f_ext.ndim == 3 else None
+    return jax.lax.scan(merged, status, xs)[0]
+
+
+def _warn(status: ConstraintStatus) -> None:
+    reasons = {
+        ConstraintStatus.NOT_FINITE: "states are not finite",
+        ConstraintStatus.SINGULAR: "Delassus' matrix is singular (LeastNorm() and Proximal() can solve that)",
+        ConstraintStatus.UNSATISFIED: "the accelerations do not satisfy them: they contradict one another",
+        ConstraintStatus.OPEN: "loops are open (see project_configuration for the start, or take shorter steps)",
+        ConstraintStatus.MOVING: "loops open with some velocity (see project_velocity for the start)",
+    }
+    found = "; ".join(reason for flag, reason in reasons.items() if flag in status)
+    warnings.warn(f"The constraints could not be held at some time of the trajectory: {found}.", stacklevel=3)
 
 
 def _number_of_steps(torques: Array | None, steps: int | None) -> int:

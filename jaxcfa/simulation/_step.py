@@ -9,7 +9,8 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
 from .._types import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
-from ..closed_chains import AbstractStabilization
+from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
+from ..closed_chains._delassus import LEAST_NORM
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ._checks import check_integrator, checked_dt
@@ -40,27 +41,34 @@ def step(
     friction_velocity: float = 1e-3,
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
     stabilization: AbstractStabilization | None = None,
+    solver: AbstractConstraintSolver = LEAST_NORM,
 ) -> State:
     """The state after one step in time, under constant torques.
 
-    Unlike in `forward_dynamics`, the springs, damping and dry friction of the joints act too.
+    Unlike in `forward_dynamics`, the springs, damping and dry friction of the joints act too. The limits in
+    `model.limits` do not: joints move beyond their range, and torques of any size are taken (`actuator_forces` clips
+    them to the effort limits).
 
     **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s]; `tau` (nv,) [N m, N], held during the step; `dt` [s], positive.
     `integrator`: `SemiImplicitEuler()` or `RungeKutta4()`, or your own. `f_ext` (nb, 6): external wrench
     `[moment; force]` on each body, world axes, at the body's origin [N m, N], held during the step. `method`: the
-    algorithm for forward dynamics. `passive_forces`: whether `jaxcfa.passive_forces` act; `friction_velocity`
-    [rad/s, m/s]: its argument. `constraints`: loops to be kept closed, as for `constrained_forward_dynamics` (then
-    `method` is not used), with `stabilization`: `Baumgarte`, by default at 20 rad/s, which bounds the drift, or
-    `Projection()`, which leaves none, in steps that take about twice as long (`SemiImplicitEuler`: up to ten times).
+    algorithm for forward dynamics, if there are no constraints. `passive_forces`: whether `jaxcfa.passive_forces` act;
+    `friction_velocity` [rad/s, m/s]: its argument. `constraints`: loops to be kept closed, as for
+    `constrained_forward_dynamics`, with the `solver` for their forces, and `stabilization`: `Baumgarte`, by default at
+    20 rad/s, which bounds the drift, or `Projection()`, which leaves none, in steps that take about twice as long
+    (`SemiImplicitEuler`: up to ten times).
 
-    **Returns:** a `State`: the pair `q`, `v`. It is NaN where the mass matrix is singular.
+    **Returns:** a `State`: the pair `q`, `v`. It is NaN where the mass matrix is singular. Whether constraints could
+    be held is in the `status` of `rollout` (also of one step, `rollout(model, q, v, tau[None], dt, ...)`), and in that
+    of `constrained_forward_dynamics` for one state.
 
-    **Raises:** `ValueError` for a wrong shape, integrator or stabilisation, a `dt` that is not positive, and a model
-    whose mass matrix is singular everywhere (if these can be looked at: not while they are traced).
+    **Raises:** `ValueError` for a wrong shape, integrator, stabilisation or solver, a `method` together with
+    constraints, a `dt` that is not positive, and a model whose mass matrix is singular everywhere (if these can be
+    looked at: not while they are traced).
     """
     check_integrator(integrator)
     q, v, tau, f_ext = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
-    equation = equation_of_motion(model, method, passive_forces, friction_velocity, constraints, stabilization)
+    equation = equation_of_motion(model, method, passive_forces, friction_velocity, constraints, stabilization, solver)
     return State(*_step(integrator, equation, q, v, tau, f_ext, checked_dt(dt, q.dtype)))
 
 

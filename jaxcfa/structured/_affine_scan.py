@@ -3,10 +3,10 @@
 from typing import Annotated
 
 import jax.numpy as jnp
-from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from .._linear_solution import linear_solution
 from .._small import transpose
 from ._arguments import as_blocks, as_columns
 from ._products import following, matmul, previous
@@ -48,13 +48,13 @@ def solve_recurrence(
     def residual(x):
         return x - matmul(a, neighbour(x))
 
-    def solve(_, rhs):
+    def solve(a, rhs):
         return run(a, rhs, schedule, reverse)
 
-    def transpose_solve(_, rhs):
+    def transpose_solve(a, rhs):
         return run(transpose_recurrence(a, reverse), rhs, schedule, not reverse)
 
-    return lax.custom_linear_solve(residual, b, solve, transpose_solve)
+    return linear_solution(residual, b, solve, a, transpose_solve)
 
 
 def run(

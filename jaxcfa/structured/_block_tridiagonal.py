@@ -8,6 +8,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from .._linear_solution import linear_solution
 from .._small import transpose
 from ._arguments import as_blocks, as_columns
 from ._block_ldl import BLOCK_LDL
@@ -90,6 +91,4 @@ class FactoredBlockTridiagonal(eqx.Module):
         factors = self.factors
         if factors is None:
             return restore(columns)
-        return restore(
-            lax.custom_linear_solve(self.matrix.mv, columns, lambda _, rhs: factors.solve(rhs), symmetric=True)
-        )
+        return restore(linear_solution(self.matrix.mv, columns, lambda found, rhs: found.solve(rhs), factors))

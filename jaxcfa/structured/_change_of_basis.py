@@ -8,6 +8,7 @@ from jax.scipy.linalg import cho_factor, cho_solve
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from .._precise import product
 from ._arguments import as_floating
 
 
@@ -51,8 +52,8 @@ def change_of_basis(mass: Annotated[ArrayLike, "n n"], free: Annotated[ArrayLike
         )
     r = free.shape[1]
     constraint = jnp.linalg.qr(free, mode="complete")[0][:, r:]
-    momentum = mass @ free
-    active = cho_solve(cho_factor(free.T @ momentum), momentum.T).T if r else momentum
+    momentum = product(mass, free)
+    active = cho_solve(cho_factor(product(free.T, momentum)), momentum.T).T if r else momentum
     mobility = cho_solve(cho_factor(mass), constraint)
-    blocked = cho_solve(cho_factor(constraint.T @ mobility), mobility.T).T if r < n else mobility
+    blocked = cho_solve(cho_factor(product(constraint.T, mobility)), mobility.T).T if r < n else mobility
     return ReciprocalBases(free, active, blocked, constraint)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from .._precise import product
 from .._small import transpose
 from ._products import matmul
 from ._small_spd import STRICT, PivotRule
@@ -45,7 +46,7 @@ class EdgeSystem(eqx.Module):
         incidence = jnp.zeros((n + 1, k, n, m), self.own.dtype).at[edge, :, edge, :].set(self.own)
         incidence = incidence.at[parent, :, edge, :].add(-self.carried)[:n].reshape(n, k, n * m)
         motion = matmul(self.compliance, incidence).reshape(n * k, n * m)
-        dense = jnp.matmul(incidence.reshape(n * k, n * m).T, motion, precision=lax.Precision.HIGHEST)
+        dense = product(incidence.reshape(n * k, n * m).T, motion)
         return dense.reshape(n, m, n, m).at[edge, :, edge, :].add(self.extra).reshape(n * m, n * m)
 
     def diagonal(self) -> Float[Array, "n m m"]:

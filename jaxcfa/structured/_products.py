@@ -1,10 +1,10 @@
 """Products of blocks of any size: unrolled for those of mechanisms, by the backend's library for large ones."""
 
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from .. import _small
+from .._precise import product
 from ._small_spd import LARGEST_UNROLLED
 
 
@@ -12,8 +12,7 @@ def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Fl
     """Matrix product `a b`, in full precision."""
     if a.shape[-1] <= LARGEST_UNROLLED:
         return _small.matmul(a, b)
-    # By default GPUs multiply float32 matrices with the precision of 10-bit mantissas.
-    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+    return product(a, b)
 
 
 def previous(x: Float[Array, "n *rest"]) -> Float[Array, "n *rest"]:

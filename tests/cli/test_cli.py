@@ -1,13 +1,16 @@
 """The `jaxcfa` command, as a user runs it."""
 
+import itertools
 import subprocess
 import sys
+import warnings
 
 import pytest
 from typer.testing import CliRunner
 
 import jaxcfa
 from jaxcfa.cli._app import app
+from robots import urdf_path, urdf_paths
 
 MJCF = """<mujoco><worldbody>
   <body name="cart"><joint name="slide" type="slide" axis="1 0 0" damping="0.3" range="-1 2" limited="true"/>
@@ -25,8 +28,8 @@ def cart(tmp_path):
     return path
 
 
-def run(*arguments) -> str:
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(x) for x in arguments])
+def run(*arguments, columns: int = 200) -> str:
+    result = CliRunner(env={"COLUMNS": str(columns)}).invoke(app, [str(x) for x in arguments])
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -35,6 +38,38 @@ def test_info(cart):
     output = run("info", cart)
     for part in ("slide", "hinge", "pole", "2 moving bodies", "total moving mass 2.5 kg", "0.01", "push", "top"):
         assert part in output
+
+
+@pytest.mark.skipif(not urdf_paths(), reason="the package example-robot-data is not installed")
+def test_info_on_a_narrow_terminal_breaks_neither_names_nor_numbers():
+    path = urdf_path("talos_full_v2.urdf")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = jaxcfa.load_model(path)
+    lines = run("info", path, columns=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    names = {*model.joint_names, *model.body_names}
+    assert max(map(len, names)) > 25
+    rows = [line.split() for line in itertools.takewhile(lambda line: not line.startswith("Frames"), lines)]
+    # Every table has as many lines as there are bodies, each with a name, and two lines above them.
+    tables = [list(rows) for full, rows in itertools.groupby(rows, key=bool) if full][1:]
+    assert len(tables) > 2
+    for _, _, *table in tables:
+        assert [int(row[0]) for row in table] == list(range(model.nb))
+        assert all(row[1] in names for row in table)
+    text = "\n".join(lines)
+    for title in (
+        "type",
+        "lower",
+        "upper",
+        "velocity",
+        "effort",
+        "damping",
+        "friction",
+        "parent",
+        "principal inertias",
+    ):
+        assert title in text
 
 
 def test_info_shows_warnings(tmp_path):

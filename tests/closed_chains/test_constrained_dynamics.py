@@ -8,7 +8,7 @@ import pytest
 from jaxtyping import Array
 
 import jaxcfa
-from helpers import assert_close, cast
+from helpers import assert_close, cast, second_derivatives
 from jaxcfa import ModelBuilder, Transform
 from jaxcfa.closed_chains import (
     AbstractFrameConstraint,
@@ -32,7 +32,7 @@ from jaxcfa.closed_chains import (
 )
 from jaxcfa.joints import Cylindrical, Fixed, Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from jaxcfa.structured import Doubling
-from loops import NAMES, loop
+from loops import NAMES, closed, loop
 
 
 def residuals(model, constraints, q):
@@ -162,6 +162,8 @@ def test_without_constraints_it_is_forward_dynamics():
     assert_close(found.qdd, jaxcfa.forward_dynamics(model, *state))
     assert found.multipliers.shape == (0,)
     assert found.status == ConstraintStatus.OK
+    found = constrained_forward_dynamics(model, (), *state[:2], np.nan * state[2])
+    assert found.status == ConstraintStatus.NOT_FINITE
 
 
 JOINTS = {
@@ -293,6 +295,8 @@ def test_derivatives_by_one_argument_at_a_time():
         return reverse, forward
 
     assert_close(*slopes(tau, v), 1e-10)
+    # All orders of second derivatives can be had, too.
+    jax.eval_shape(lambda tau: second_derivatives(lambda tau: values(tau, v, 0.5)[0], tau, v), tau)
 
 
 def test_precisions_may_be_mixed():
@@ -359,6 +363,30 @@ def test_batches_and_single_precision():
     assert_close(found.qdd, np.stack([x.qdd for x in expected]), 2e-4)
     assert_close(found.multipliers, np.stack([x.multipliers for x in expected]), 2e-4)
     assert np.all(found.status == 0)
+    states[2] = states[2] * np.array([1.0, np.nan, 1.0])[:, None]
+    found = run(*(x.astype(np.float32) for x in states))
+    assert np.array_equal(np.any(np.isnan(found.qdd), axis=1), [False, True, False])
+    assert np.array_equal(found.status == 0, [True, False, True])
+
+
+def test_what_is_not_finite_is_never_said_to_be_right():
+    """Where nothing has inertia, which cannot be seen while the model is traced, and where NaN is given."""
+    (model, constraints, *_), (q, v, tau) = loop("welded twice")
+    massless = eqx.tree_at(lambda m: (m.mass, m.inertia), model, replace_fn=jnp.zeros_like)
+    _, found, _ = accelerations(massless, constraints, q, v, tau)
+    proximal, _, impact = others(massless, constraints, q, v, tau, v, v)
+    for result in (found, proximal, impact):
+        assert not np.any(np.isfinite(result.multipliers))
+        status = ConstraintStatus(int(result.status))
+        assert ConstraintStatus.NOT_FINITE | ConstraintStatus.UNSATISFIED in status
+        assert ConstraintStatus.OPEN not in status
+    projected, _ = closed(massless, constraints, q, v)
+    assert not projected.closed
+
+    _, torques, impact = others(model, constraints, q, v, tau, v * np.nan, v)
+    assert np.all(np.isnan(torques.tau))
+    assert np.isnan(torques.residual)
+    assert impact.status == ConstraintStatus.OK
 
 
 def test_stabilization():

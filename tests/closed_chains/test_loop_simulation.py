@@ -12,7 +12,15 @@ import pytest
 import jaxcfa
 from helpers import assert_close, cast, optimised
 from jaxcfa import simulation
-from jaxcfa.closed_chains import Projection, constrained_forward_dynamics
+from jaxcfa.closed_chains import (
+    ConstraintStatus,
+    Direct,
+    Projection,
+    Proximal,
+    constrained_forward_dynamics,
+    couple,
+)
+from jaxcfa.joints import Prismatic
 from jaxcfa.simulation import AbstractIntegrator, RungeKutta4, SemiImplicitEuler, State, rollout, step
 from loops import loop
 
@@ -136,14 +144,40 @@ def test_projection_after_steps_of_any_integrator_in_batches_and_single_precisio
 
     batch = jax.jit(jax.vmap(run, (None, None, None, 0)))
     single, left = batch(*cast((model, constraints, q, speeds), np.float32))
-    assert {x.dtype for x in single} == {np.dtype(np.float32)}
+    assert {x.dtype for x in single[:4]} == {np.dtype(np.float32)}
     assert np.all(left < 1e-5)
+    assert np.all(single.status == 0)
     double, left = jax.jit(run)(model, constraints, q, speeds[2])
     assert np.all(left < 1e-9)
     assert_close(single.q[2], double.q, 1e-4)
 
 
-def test_errors_name_the_stabilization_and_the_remedy():
+def test_the_status_of_a_trajectory_says_whether_constraints_could_be_held():
+    """With a solver that needs the constraints to be independent."""
+    builder = jaxcfa.ModelBuilder()
+    for name in ("slider", "other"):
+        builder.add_body(name, None, Prismatic((1, 0, 0)), mass=1.0)
+    model = builder.build(dtype="float64")
+
+    def run(q, ratios):
+        coupled = [couple(model, 0, 1, (0.0, ratio)) for ratio in ratios]
+        options = {"constraints": coupled, "solver": Direct(), "passive_forces": False}
+        found = rollout(model, q, np.zeros(2), np.ones((3, 2)), 0.005, **options)
+        return found, ConstraintStatus(int(found.status))
+
+    found, status = run(np.zeros(2), (1.0, 2.0))
+    assert status == ConstraintStatus.OK
+    assert_close(found.q[-1], np.zeros(2))
+    with pytest.warns(UserWarning, match="could not be held .* loops are open"):
+        _, status = run(np.ones(2), (1.0, 2.0))
+    assert ConstraintStatus.OPEN in status
+    assert ConstraintStatus.NOT_FINITE not in status
+    with pytest.warns(UserWarning, match="not finite; Delassus' matrix is singular"):
+        _, status = run(np.zeros(2), (1.0, 1.0))
+    assert ConstraintStatus.SINGULAR | ConstraintStatus.NOT_FINITE in status
+
+
+def test_errors_name_the_argument_and_the_remedy():
     (model, constraints, *_), (q, v, tau) = loop("four-bar")
     # Without the checks of types that the tests switch on, as users have them.
     forward, step = map(inspect.unwrap, (constrained_forward_dynamics, simulation.step))
@@ -156,6 +190,12 @@ def test_errors_name_the_stabilization_and_the_remedy():
         ),
         "stabilization must be .*, got 20.0": lambda: step(
             model, q, v, tau, 0.1, constraints=constraints, stabilization=20.0
+        ),
+        r"method is .* without constraints, got ABA.* Omit it, .* solver=LeastNorm\(\)": lambda: step(
+            model, q, v, tau, 0.1, constraints=constraints, method=jaxcfa.ABA()
+        ),
+        r"solver must be .* Write Proximal\(\)": lambda: step(
+            model, q, v, tau, 0.1, constraints=constraints, solver=Proximal
         ),
         "iterations must be a positive integer, got 0": lambda: Projection(0),
     }.items():

@@ -3,11 +3,13 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from jaxtyping import Array
 
 import jaxcfa
-from helpers import assert_close
-from jaxcfa.dynamics import ABA, AbstractForwardDynamics
+from helpers import assert_close, second_derivatives
+from jaxcfa.dynamics import ABA, AbstractForwardDynamics, AbstractMassSolver
 from mechanisms import mechanism, random_state
 
 
@@ -41,13 +43,43 @@ def test_second_derivatives():
     assert_close(hessian(jaxcfa.forward_dynamics), hessian(ABA().solve), 1e-10)
 
 
+def reactions(model, q, v, tau, f_ext):
+    qdd, wrenches = jaxcfa.joint_reactions(model, q, v, tau, f_ext)
+    return jnp.append(qdd, wrenches)
+
+
+FUNCTIONS = {
+    "forward_dynamics": jaxcfa.forward_dynamics,
+    "joint_reactions": reactions,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_second_derivatives_by_torques_alone(name):
+    """What stays fixed has tangents that JAX knows to be zero, which not all of its rules accept."""
+    model = jaxcfa.chain(2)
+    q, v, tau, f_ext = random_state(model)
+
+    def orders(loss):
+        def function(tau):
+            y = FUNCTIONS[name](model, q, v, tau, f_ext)
+            return loss(y) @ jnp.arange(1.0, 1.0 + len(y))
+
+        return second_derivatives(function, tau, v)
+
+    jax.eval_shape(lambda: orders(lambda y: y))
+    if name == "forward_dynamics":
+        *found, expected = jax.jit(lambda: orders(lambda y: jnp.sin(0.01 * y)))()
+        assert_close(found, [np.asarray(expected)] * 4, 1e-7)
+
+
 class Dense(AbstractForwardDynamics):
     """A user's own method that has no derivative itself."""
 
-    def solve(self, model, q, v, tau, f_ext):
-        mass_matrix = jax.lax.stop_gradient(jaxcfa.mass_matrix(model, q))
-        bias = jax.lax.stop_gradient(jaxcfa.bias_forces(model, q, v, f_ext))
-        return jnp.linalg.solve(mass_matrix, tau - bias)
+    def solve(self, model, motions, loads):
+        mass_matrix = jaxcfa.mass_matrix(model, motions.q, motions)
+        bias = jaxcfa.bias_forces(model, motions.q, motions.v, loads.f_ext, motions=motions)
+        return jax.lax.stop_gradient(jnp.linalg.solve(mass_matrix, loads.tau - bias))
 
 
 def test_methods_need_no_derivatives_of_their_own():
@@ -60,3 +92,54 @@ def test_methods_need_no_derivatives_of_their_own():
 
     gradients = [jax.grad(loss, argnums=1)(method, model.armature) for method in (Dense(), ABA())]
     assert_close(*gradients, 1e-10)
+
+
+class SolverWithNumbers(AbstractMassSolver):
+    """With leaves that are no numbers of the model's type, one of them not finite."""
+
+    inverse_of_mass: Array
+    order: Array
+    unused: Array
+
+    def solve(self, model, b):
+        return self.inverse_of_mass[self.order][:, self.order] @ b
+
+
+class Numbered(AbstractForwardDynamics):
+    """A user's own method with a field of integers and one of booleans, and such a solver."""
+
+    order: Array
+    switch: Array
+
+    def solve(self, model, motions, loads):
+        return self.solve_and_factor(model, motions, loads)[0]
+
+    def solve_and_factor(self, model, motions, loads):
+        inverse = jnp.linalg.inv(jaxcfa.mass_matrix(model, motions.q))
+        solver = SolverWithNumbers(inverse, self.order, jnp.array(jnp.nan))
+        return solver.solve(model, loads.tau - jaxcfa.bias_forces(model, motions.q, motions.v, loads.f_ext)), solver
+
+
+class NumberedAtRest(Numbered):
+    """The same without a solver of its own."""
+
+    def solve_and_factor(self, model, motions, loads):
+        return self.solve(model, motions, loads), super(Numbered, self).solve_and_factor(model, motions, loads)[1]
+
+    def solve(self, model, motions, loads):
+        return super().solve_and_factor(model, motions, loads)[0]
+
+
+@pytest.mark.parametrize("kind", [Numbered, NumberedAtRest])
+def test_methods_and_solvers_may_have_integers(kind):
+    """They have no derivatives. And of a solver only the accelerations that it finds must be finite."""
+    model = jaxcfa.chain(2)
+    state = random_state(model)
+    method = kind(jnp.arange(2), jnp.array(True))
+
+    inverse = np.linalg.inv(jaxcfa.mass_matrix(model, state.q))
+    total = jax.grad(lambda tau: jnp.sum(jaxcfa.forward_dynamics(model, *state[:2], tau, None, method)))
+    assert_close(total(state.qdd), np.sum(inverse, axis=0))
+    jax.eval_shape(jax.jacfwd(total), state.qdd)
+    if kind is Numbered:
+        assert_close(jaxcfa.forward_dynamics_derivatives(model, *state, method).dtau, inverse)

@@ -7,7 +7,7 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa.dynamics._inverse import joint_wrenches_of_arrays, newton_euler
+from jaxcfa.dynamics import _inverse
 from jaxcfa.structured import AncestorMask, Doubling, Sequential
 from mechanisms import mechanism, random_state
 
@@ -15,8 +15,13 @@ NAMES = ["straight chain", "mixed tree", "forest", "humanoid-like"]
 
 
 def closed_form(model, q, v, qdd, f_ext, schedule):
+    motions = jaxcfa.body_motions(model, q, v, schedule)
     torques = jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext, schedule)
-    return torques, joint_wrenches_of_arrays(model, q, v, qdd, f_ext, schedule)
+    return torques, _inverse.joint_wrenches_of_motions(model, motions, qdd, f_ext)
+
+
+def newton_euler(model, q, v, qdd, f_ext, schedule):
+    return _inverse.newton_euler(model, jaxcfa.body_motions(model, q, v, schedule), qdd, f_ext)
 
 
 def directions(arguments, key):

@@ -7,7 +7,7 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa.joints import Revolute, Spherical
+from jaxcfa.joints import Free, Revolute, Spherical
 
 REFERENCE = np.array([np.cos(0.2), 0.0, np.sin(0.2), 0.0])
 
@@ -95,3 +95,22 @@ def test_single_precision(model):
 def test_friction_velocity_is_positive(model, value):
     with pytest.raises(ValueError, match="friction_velocity must be positive, got"):
         jaxcfa.passive_forces(model, reference(model), np.zeros(4), friction_velocity=value)
+
+
+def test_joints_without_springs_need_no_reference():
+    """Zeros are no quaternion: nothing becomes NaN where no spring needs it, and a spring that does is refused."""
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("free", joint=Free(), mass=1.0, damping=0.5, spring_reference=0.0)
+    builder.add_body("hinge", "free", Revolute((0, 0, 1)), stiffness=2.0)
+    with pytest.raises(ValueError, match="spring_reference of body 'ball' has a zero quaternion: "):
+        builder.add_body("ball", "hinge", Spherical(), stiffness=2.0, spring_reference=0.0)
+    model = builder.build()
+    q, v = jnp.append(jaxcfa.neutral(model)[:-1], 0.3), jnp.ones(7)
+    assert_close(jaxcfa.passive_forces(model, q, v), np.array([-0.5] * 6 + [-0.6]), 1e-15)
+    slopes = jax.grad(lambda m, q: jnp.sum(jaxcfa.passive_forces(m, q, v)), (0, 1))(model, q)
+    assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(slopes))
+
+
+def test_springs_of_mechanisms_are_at_rest_in_the_neutral_configuration():
+    for model in (jaxcfa.random_tree(9, jax.random.key(0)), jaxcfa.chain(3, Spherical(), floating_base=True)):
+        assert np.array_equal(model.spring_reference, jaxcfa.neutral(model))

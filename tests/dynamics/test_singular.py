@@ -101,9 +101,10 @@ class Dense(AbstractForwardDynamics):
 
     regularisation: jax.Array
 
-    def solve(self, model, q, v, tau, f_ext):
-        mass_matrix = jaxcfa.mass_matrix(model, q) + self.regularisation * jnp.eye(model.nv)
-        return jnp.linalg.solve(mass_matrix, tau - jaxcfa.bias_forces(model, q, v, f_ext))
+    def solve(self, model, motions, loads):
+        mass_matrix = jaxcfa.mass_matrix(model, motions.q) + self.regularisation * jnp.eye(model.nv)
+        bias = jaxcfa.bias_forces(model, motions.q, motions.v, loads.f_ext)
+        return jnp.linalg.solve(mass_matrix, loads.tau - bias)
 
 
 def test_own_algorithm():

@@ -73,6 +73,17 @@ def test_derivatives_are_finite_at_the_zero_configuration(name):
         assert jnp.all(jnp.isfinite(derivative))
 
 
+@pytest.mark.parametrize("name", JOINTS)
+def test_quaternions_are_where_the_joint_says(name):
+    """At zero configurations have no orientation there, and only there."""
+    joint = jax.tree.map(jnp.asarray, JOINTS[name])
+    q = np.zeros(joint.nq)
+    assert bool(joint.quaternions) != bool(np.all(np.isfinite(joint.transform(jnp.asarray(q)).rotation)))
+    for start in joint.quaternions:
+        q[start] = 1.0
+    assert np.array_equal(joint.neutral(), q)
+
+
 def test_difference_is_the_shortest_way():
     joint = Spherical()
     turned = joint.integrate(joint.neutral(), jnp.array([0.0, 0.0, 1.5 * jnp.pi]))

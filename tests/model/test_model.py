@@ -1,6 +1,7 @@
 """Models as pytrees, and looking things up in them."""
 
 import dataclasses
+import inspect
 
 import equinox as eqx
 import jax
@@ -10,7 +11,7 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa.model import Keyframes
+from jaxcfa.model import Keyframes, Model
 from mechanisms import mechanism, random_state
 
 
@@ -72,6 +73,23 @@ def test_locate():
 def test_unknown_names(look_up, message):
     with pytest.raises(ValueError, match=message):
         look_up(mechanism("humanoid-like"))
+
+
+@pytest.mark.parametrize("given", [["trunk"], None, 1.0, True, np.True_, ("trunk",), np.array([1])])
+@pytest.mark.parametrize("look_up", [Model.locate, Model.body_index, Model.joint_index])
+def test_what_is_neither_name_nor_number(look_up, given):
+    # Without the checks of types that the tests switch on, as users have it.
+    with pytest.raises(ValueError, match=r"must be a name \(a string\) or a number \(an integer\), got "):
+        inspect.unwrap(look_up)(mechanism("humanoid-like"), given)
+
+
+def test_numbers_are_integers_of_any_type_that_are_known():
+    model = mechanism("humanoid-like")
+    for number in (np.int64(3), np.uint8(3), jnp.array(3), np.array(3)):
+        assert model.locate(number)[0] == model.body_index(number) == model.joint_index(number) == 3
+    q = jaxcfa.neutral(model)
+    with pytest.raises(ValueError, match=r"frame or body must be known while tracing, got .*static argument"):
+        jax.jit(lambda i: jaxcfa.frame_pose(model, q, i).translation)(3)
 
 
 def test_keyframes():

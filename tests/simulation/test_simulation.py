@@ -171,7 +171,8 @@ def test_a_rollout_is_its_steps(integrator, dtype):
     q, v = start(model)
     controls = jax.random.normal(jax.random.key(1), (5, model.nv), dtype)
     trajectory = rollout(model, q, v, controls, 0.01, integrator)
-    assert {x.dtype for x in trajectory} == {dtype}
+    assert {x.dtype for x in trajectory[:4]} == {dtype}
+    assert trajectory.status == 0
     assert_close(trajectory.t, 0.01 * np.arange(6))
     assert_close(trajectory.tau, controls)
     for i, tau in enumerate(controls):
@@ -282,6 +283,27 @@ def test_linearization_equals_finite_differences_of_steps(integrator):
     dq = jax.vmap(lambda x: jaxcfa.difference(model, q_next[0], x))(q_next)
     _, plus, minus = jnp.split(jnp.concatenate([dq, v_next], axis=1), [1, 19])
     assert_close(jnp.concatenate([a, b], axis=1), (plus - minus).T / 2e-5, rtol=1e-7)
+
+
+def test_joints_of_all_types_without_springs():
+    """Steps and their derivatives are finite."""
+    model = jaxcfa.random_tree(30, jax.random.key(0), floating_base=True)
+    assert len(model.joints) == 8
+    q, v = start(model)
+
+    def total(tau):
+        return jnp.sum(jnp.concatenate(step(model, q, v, tau, 1e-3)))
+
+    value, slope = jax.jit(jax.value_and_grad(total))(0 * v)
+    assert np.isfinite(value)
+    assert np.all(np.isfinite(slope))
+
+
+def test_second_derivatives_by_torques_alone():
+    """What stays fixed has tangents that JAX knows to be zero, which not all of its rules accept."""
+    model, x = pendulum(), jnp.ones(2)
+    jax.eval_shape(jax.hessian(lambda tau: jnp.sum(step(model, x, x, tau, 1e-3).v)), x)
+    jax.eval_shape(jax.hessian(lambda tau: jnp.sum(rollout(model, x, x, tau[None], 1e-3).v)), x)
 
 
 def test_errors_name_the_argument_and_the_remedy():
