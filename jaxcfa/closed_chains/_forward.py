@@ -10,9 +10,10 @@ from .._arguments import is_concrete
 from .._perturbed import instantiate, jvp_of_perturbed, no_tangent
 from .._precise import product
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
+from ..dynamics import Loads
 from ..dynamics._inverse import inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
-from ..motion import motions_at
+from ..motion import BodyMotions, motions_at
 from ..structured import AbstractSchedule
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
@@ -94,8 +95,8 @@ def _solution(
     tau: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
 ) -> ConstrainedSolution:
-    outputs, status, _ = _solve(plan, constraints, model, stabilization, q, v, tau, f_ext)
-    return ConstrainedSolution(*(*outputs, status))
+    where, system, outputs = _solved(plan, constraints, model, stabilization, q, v, tau, f_ext)
+    return ConstrainedSolution(*(*outputs, _status(system, stabilization, where, outputs, v)))
 
 
 def status_in_motion(
@@ -118,19 +119,22 @@ def status_in_motion(
 
 def _solved(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[Geometry, System, tuple]:
     """The geometry, the equations, and what a solution holds besides its status."""
-    where = geometry(model, constraints, motions_at(model, q, v, plan.schedule))
-    system = assemble(model, plan, where)
+    motions = motions_at(model, q, v, plan.schedule)
+    where = geometry(model, constraints, motions)
     motion = motion_of_constraints(model, constraints, where.bodies, q, v, jnp.zeros_like(v))
     demanded = -motion.acceleration - stabilising(stabilization, motion)
-    found = system.solve(tau - bias_torques(model, plan.schedule, where, f_ext), demanded)
-    return where, system, _outputs(constraints, stabilization, where, motion, *found)
+    qdd, multipliers, system = _solve(plan, model, motions, where, demanded, Loads(tau, f_ext))
+    return where, system, _outputs(constraints, stabilization, where, motion, qdd, multipliers)
 
 
 @jax.custom_jvp
-def _solve(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[tuple, Array, System]:
-    """What a solution holds, its status, and the equations that it solves; the last two have no derivatives."""
-    where, system, outputs = _solved(plan, constraints, model, stabilization, q, v, tau, f_ext)
-    return outputs, _status(system, stabilization, where, outputs, v), system
+def _solve(
+    plan: Plan, model: Model, motions: BodyMotions, where: Geometry, demanded: Float[Array, "k"], loads: Loads
+) -> tuple[Float[Array, "nv"], Float[Array, "k"], System]:
+    """Accelerations and multipliers, and the equations that they solve; these have no derivatives."""
+    system = assemble(model, plan, where)
+    bias = bias_torques(model, plan.schedule, where, loads.f_ext)
+    return *system.solve(loads.tau - bias, demanded), system
 
 
 def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
@@ -139,44 +143,26 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     Internal forces, which these leave open, are those of least norm, `lambda = J u` with some u. With N a basis of the
     null space of `J^T`, `N^T lambda' = N^T J' u` follows from `N^T lambda = 0` and `N^T J = 0`.
     """
-    outputs, status, system = _solve(*primals)
-    plan, constraints, model, stabilization, q, v, _, f_ext = primals
-    _, constraints_dot, model_dot, stabilization_dot, q_dot, v_dot, tau_dot, f_ext_dot = tangents
-    qdd, multipliers, *_ = outputs
+    qdd, multipliers, system = _solve(*primals)
+    plan, model, motions, where, _, loads = primals
+    _, model_dot, motions_dot, where_dot, demanded_dot, loads_dot = tangents
     u = lax.stop_gradient(product(system.mobility, system.delassus.solve(multipliers)))
-
-    where, where_dot = jvp_of_perturbed(
-        lambda m, c, q, v: geometry(m, c, motions_at(m, q, v, plan.schedule)),
-        (model, constraints, q, v),
-        (model_dot, constraints_dot, q_dot, v_dot),
-    )
-    motion, motion_dot = jvp_of_perturbed(
-        lambda m, c, bodies, q, v: motion_of_constraints(m, c, bodies, q, v, jnp.zeros_like(v)),
-        (model, constraints, where.bodies, q, v),
-        (model_dot, constraints_dot, where_dot.bodies, q_dot, v_dot),
-    )
-    _, stabilising_dot = jvp_of_perturbed(stabilising, (stabilization, motion), (stabilization_dot, motion_dot))
     _, needed_dot = jvp_of_perturbed(
-        lambda m, q, v, f_ext: inverse_dynamics_of_motions(m, motions_at(m, q, v, plan.schedule), qdd, f_ext),
-        (model, q, v, f_ext),
-        (model_dot, q_dot, v_dot, f_ext_dot),
+        lambda model, motions, f_ext: inverse_dynamics_of_motions(model, motions, qdd, f_ext),
+        (model, motions, loads.f_ext),
+        (model_dot, motions_dot, loads_dot.f_ext),
     )
-    jacobian_dot = where_dot.jacobian
+    jacobian_dot, demanded_dot, tau_dot = map(instantiate, (where_dot.jacobian, demanded_dot, loads_dot.tau))
     qdd_dot, multipliers_dot = solve_implicitly(
         model,
         plan,
         system,
         where,
-        instantiate(tau_dot) + product(jacobian_dot.T, multipliers) - needed_dot,
-        -motion_dot.acceleration - product(jacobian_dot, qdd) - stabilising_dot,
+        tau_dot + product(jacobian_dot.T, multipliers) - needed_dot,
+        demanded_dot - product(jacobian_dot, qdd),
     )
     multipliers_dot = multipliers_dot + lax.stop_gradient(system).delassus.internal(product(jacobian_dot, u))
-    _, outputs_dot = jvp_of_perturbed(
-        _outputs,
-        (constraints, stabilization, where, motion, qdd, multipliers),
-        (constraints_dot, stabilization_dot, where_dot, motion_dot, qdd_dot, multipliers_dot),
-    )
-    return (outputs, status, system), (outputs_dot, no_tangent(status), no_tangent(system))
+    return (qdd, multipliers, system), (qdd_dot, multipliers_dot, no_tangent(system))
 
 
 _solve.defjvp(_solve_jvp, symbolic_zeros=True)
