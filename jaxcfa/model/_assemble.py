@@ -65,7 +65,7 @@ def assemble(
 
     **Arguments:** `joints`, `group_bodies`: stacked joints and their bodies. `rotation`, `translation`: placements of
     the joint frames. `dofs`: any of `armature`, `damping`, `friction_loss`, `stiffness`, `velocity`, `effort` (nv,)
-    and `spring_reference`, `lower`, `upper` (nq,); absent ones are zero or unlimited.
+    and `spring_reference`, `lower`, `upper` (nq,); absent ones are zero, neutral or unlimited.
     """
     dtype = default_dtype() if dtype is None else np.dtype(dtype)
     if not np.issubdtype(dtype, np.floating):
@@ -81,6 +81,7 @@ def assemble(
         return jnp.asarray(np.broadcast_to(np.asarray(x, dtype=dtype), shape))
 
     dofs = dofs or {}
+    at_rest = dofs["spring_reference"] if "spring_reference" in dofs else _neutral(joints, topology)
     joints = tuple(jax.tree.map(lambda x: jnp.asarray(x, dtype), joint) for joint in joints)
     return Model(
         joints=joints,
@@ -92,7 +93,7 @@ def assemble(
         damping=array(dofs.get("damping", 0.0), (nv,)),
         friction_loss=array(dofs.get("friction_loss", 0.0), (nv,)),
         stiffness=array(dofs.get("stiffness", 0.0), (nv,)),
-        spring_reference=array(dofs.get("spring_reference", 0.0), (nq,)),
+        spring_reference=array(at_rest, (nq,)),
         limits=Limits(
             lower=array(dofs.get("lower", -np.inf), (nq,)),
             upper=array(dofs.get("upper", np.inf), (nq,)),
@@ -109,3 +110,13 @@ def assemble(
         keyframes=Keyframes.none(nq, nv, dtype),
         topology=topology,
     )
+
+
+def _neutral(joints: Sequence[AbstractJoint], topology: Topology) -> np.ndarray:
+    """The zero configuration. Zeros are none where there are quaternions, and springs would pull with NaN."""
+    q = np.zeros(topology.nq)
+    with jax.ensure_compile_time_eval():
+        for joint, group in zip(joints, topology.groups, strict=True):
+            parameters = jax.tree.map(lambda x: jnp.asarray(x, default_dtype()), joint)
+            q[group.q_index] = jax.vmap(lambda joint, _: joint.neutral())(parameters, group.bodies)
+    return q
