@@ -8,9 +8,9 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close, optimised, tolerance
-from mechanisms import NAMES, mechanism, random_state, random_states
+from mechanisms import TOGETHER, mechanism, random_state, random_states, trees
 
-pytestmark = pytest.mark.parametrize("name", NAMES)
+pytestmark = pytest.mark.parametrize("name", TOGETHER)
 
 
 def test_forward_inverts_inverse_dynamics(name, dtype):
@@ -20,8 +20,11 @@ def test_forward_inverts_inverse_dynamics(name, dtype):
     again = optimised(jaxcfa.forward_dynamics)(model, q, v, tau, f_ext)
     assert tau.dtype == again.dtype == dtype
     # The error of the accelerations grows with the condition of the mass matrix, which float32 feels.
-    condition = np.linalg.cond(np.asarray(jaxcfa.mass_matrix(model, q)))
-    assert_close(again, qdd, max(tolerance(dtype) / 100, 10 * condition * float(jnp.finfo(dtype).eps)))
+    mass_matrix = np.asarray(jaxcfa.mass_matrix(model, q))
+    for tree in trees(model):
+        condition = np.linalg.cond(mass_matrix[np.ix_(tree.dofs, tree.dofs)])
+        rtol = max(tolerance(dtype) / 100, 10 * condition * float(jnp.finfo(dtype).eps))
+        assert_close(again[tree.dofs], qdd[tree.dofs], rtol, tree.name)
 
 
 def test_mass_matrix_and_bias_make_up_inverse_dynamics(name, dtype):

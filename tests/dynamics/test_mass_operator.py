@@ -14,12 +14,7 @@ from jaxcfa.structured import Doubling, Sequential
 from mechanisms import mechanism, random_state
 from program_size import equations, loop_trips
 
-CASES = [
-    ("mixed tree", Sequential()),
-    ("mixed tree", Doubling()),
-    ("humanoid-like", None),
-    ("straight chain", Doubling()),
-]
+CASES = [("all together", Sequential()), ("all together", Doubling()), ("humanoid-like", None)]
 
 
 @functools.cache
