@@ -58,3 +58,29 @@ def test_methods_need_no_derivatives_of_their_own():
 
     gradients = [jax.grad(loss, argnums=1)(method, model.armature) for method in (Dense(), ABA())]
     assert_close(*gradients, 1e-10)
+
+
+def test_derivatives_are_differences():
+    """Forward and reverse mode agree with differences, also at zero angles, unit quaternions and straight chains."""
+    model = mechanism("all together")
+    state, direction = random_state(model), random_state(model, 7)
+    weights = jnp.arange(1.0, 1.0 + model.nv)
+
+    def along(t, q, v):
+        moved = jaxcfa.integrate(model, q, direction.v, t)
+        heavier = eqx.tree_at(lambda m: (m.mass, m.com), model, (model.mass * (1 + t), model.com + t))
+        arguments = moved, v + t * direction.qdd, state.qdd + t, state.f_ext + t * direction.f_ext
+        return jaxcfa.forward_dynamics(heavier, *arguments)
+
+    @jax.jit
+    def both_modes(q, v):
+        forward = jax.jvp(lambda t: along(t, q, v), (0.0,), (1.0,))[1]
+        return forward, jax.grad(lambda t: along(t, q, v) @ weights)(0.0)
+
+    value, h = jax.jit(along), 1e-4
+    for q, v in ((state.q, state.v), (jaxcfa.neutral(model), 0 * state.v)):
+        forward, reverse = both_modes(q, v)
+        # Fourth-order central differences.
+        near, far = (value(k * h, q, v) - value(-k * h, q, v) for k in (1, 2))
+        assert_close(forward, (8 * near - far) / (12 * h), 1e-7)
+        assert_close(reverse, forward @ weights, 1e-9)
