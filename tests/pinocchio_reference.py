@@ -1,6 +1,7 @@
 """The same quantities from this package and from Pinocchio, of many robots at once."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 
 import equinox as eqx
@@ -35,6 +36,7 @@ class Robots:
     """Robots side by side as one `model`, so that all are one program, and Pinocchio's model of each.
 
     **Arguments:** `models`, `pin_models`: in the same order. **Fields:** `coordinates`: the conversion between both.
+    `bodies`, `dofs`, `q_pin`: where those of each robot are, the last in Pinocchio's configurations.
     """
 
     def __init__(self, models: Sequence[Model], pin_models: Sequence[pin.Model]):
@@ -42,19 +44,27 @@ class Robots:
         self.models, self.pin_models = models, pin_models
         self.model = jaxcfa.combine(models, prefixes)
         self.coordinates = jaxcfa.convert.Pinocchio(self.model, _side_by_side(pin_models, prefixes))
+        self.bodies = _split([model.nb for model in models])
+        self.dofs = _split([model.nv for model in models])
+        self.q_pin = _split([pin_model.nq for pin_model in pin_models])
+
+    @staticmethod
+    def read(paths: Sequence[Path], floating_base: bool) -> "Robots":
+        """The robots of URDF files, in double precision."""
+        models = [jaxcfa.load_model(path, floating_base=floating_base, dtype="float64") for path in paths]
+        base = [pin.JointModelFreeFlyer()] if floating_base else []
+        return Robots(models, [pin.buildModelFromUrdf(str(path), *base) for path in paths])
 
     def quantities(self, q: Array, v: Array, qdd: Array) -> list[dict[str, np.ndarray]]:
         """What this package computes, robot by robot. The last body of each stands for frames.
 
         Forward dynamics is that of the torques of inverse dynamics.
         """
-        bodies = self._split([model.nb for model in self.models])
-        dofs = self._split([model.nv for model in self.models])
-        owners = np.repeat(np.arange(len(bodies)), [model.nb for model in self.models])
-        masks = np.arange(len(bodies))[:, None] == owners
+        owners = np.repeat(np.arange(len(self.models)), [model.nb for model in self.models])
+        masks = np.arange(len(self.models))[:, None] == owners
         local, totals = jax.tree.map(np.asarray, _quantities(self.model, masks, q, v, qdd))
         results = []
-        for number, (body, dof) in enumerate(zip(bodies, dofs, strict=True)):
+        for number, (body, dof) in enumerate(zip(self.bodies, self.dofs, strict=True)):
             last = body.stop - 1
             own = {name: x[dof if len(x) == self.model.nv else body] for name, x in local.items()}
             own["mass matrix"] = own["mass matrix"][:, dof]
@@ -67,11 +77,9 @@ class Robots:
         """What Pinocchio computes, robot by robot, in this package's conventions."""
         to, back = jax.jit(self._to_pinocchio), jax.jit(self._from_pinocchio)
         q_pin, *others = jax.tree.map(np.asarray, to(q, v, qdd, tau))
-        parts = self._split([pin_model.nq for pin_model in self.pin_models])
-        dofs = self._split([model.nv for model in self.models])
         results = [
             _pinocchio_quantities(pin_model, q_pin[part], *(x[dof] for x in others))
-            for pin_model, part, dof in zip(self.pin_models, parts, dofs, strict=True)
+            for pin_model, part, dof in zip(self.pin_models, self.q_pin, self.dofs, strict=True)
         ]
         # Jacobians and mass matrices of different robots share no columns.
         # Where mass matrices are singular there are no accelerations, which must not spread through matrix products.
@@ -79,11 +87,9 @@ class Robots:
             own["forward dynamics"] = np.nan_to_num(own["forward dynamics"], posinf=0, neginf=0)
         columns = {name: [own[name] for own in results] for name in _IN_COORDINATES}
         whole = {name: np.concatenate(x, axis=-1) for name, x in columns.items() if name != "mass matrix"}
-        matrix = np.zeros((self.model.nv, self.model.nv))
-        for dof, own in zip(dofs, columns["mass matrix"], strict=True):
-            matrix[dof, dof] = own
-        converted = jax.tree.map(np.asarray, back(q, v, whole | {"mass matrix": matrix}))
-        for own, dof in zip(results, dofs, strict=True):
+        whole["mass matrix"] = self.block_diagonal(columns["mass matrix"])
+        converted = jax.tree.map(np.asarray, back(q, v, whole))
+        for own, dof in zip(results, self.dofs, strict=True):
             own |= {name: x[..., dof] for name, x in converted.items()}
             own["mass matrix"] = own["mass matrix"][dof]
         return results
@@ -102,10 +108,17 @@ class Robots:
             "forward dynamics": c.qdd_from(q, v, found["forward dynamics"]),
         }
 
-    @staticmethod
-    def _split(sizes: Sequence[int]) -> list[slice]:
-        stops = np.cumsum(sizes).tolist()
-        return [slice(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
+    def block_diagonal(self, blocks: Sequence[np.ndarray]) -> np.ndarray:
+        """One matrix from one of each robot."""
+        matrix = np.zeros((self.model.nv, self.model.nv))
+        for dof, block in zip(self.dofs, blocks, strict=True):
+            matrix[dof, dof] = block
+        return matrix
+
+
+def _split(sizes: Sequence[int]) -> list[slice]:
+    stops = np.cumsum(sizes).tolist()
+    return [slice(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
 
 
 _IN_COORDINATES = ("jacobian", "mass matrix", "bias forces", "inverse dynamics", "forward dynamics")
