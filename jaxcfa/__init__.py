@@ -70,6 +70,7 @@ from .model import (
     Model as Model,
     ModelBuilder as ModelBuilder,
     chain as chain,
+    combine as combine,
     random_tree as random_tree,
 )
 from .simulation import (
