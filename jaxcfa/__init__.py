@@ -71,6 +71,7 @@ from .model import (
     Model as Model,
     ModelBuilder as ModelBuilder,
     chain as chain,
+    combine as combine,
     random_tree as random_tree,
 )
 from .motion import BodyMotions as BodyMotions, body_motions as body_motions

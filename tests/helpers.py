@@ -44,17 +44,18 @@ def second_derivatives(function, x, along) -> list:
     return [*orders, (slopes[0] - slopes[1]) / 2e-5]
 
 
-def assert_close(actual, expected, rtol: float | None = None) -> None:
+def assert_close(actual, expected, rtol: float | None = None, what: str = "") -> None:
     """Every array of `actual` equals that of `expected`, up to `rtol` times the largest magnitude in the latter.
 
-    By default the tolerance is that of the lowest precision in `actual`. Magnitudes below one count as one.
+    By default the tolerance is that of the lowest precision in `actual`. Magnitudes below one count as one. `what` is
+    compared, for the message.
     """
     if rtol is None:
         rtol = max((tolerance(x.dtype) for x in jax.tree.leaves(actual) if _is_floating(x)), default=0.0)
 
     def check(x, y):
         scale = np.max(np.abs(y), initial=1.0)
-        np.testing.assert_allclose(x, y, rtol=0, atol=rtol * scale)
+        np.testing.assert_allclose(x, y, rtol=0, atol=rtol * scale, err_msg=what)
 
     jax.tree.map(check, actual, expected)
 

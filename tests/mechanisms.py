@@ -3,15 +3,18 @@
 import functools
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxcfa import Model, ModelBuilder, chain, random_configuration, random_tree
+from jaxcfa import Model, ModelBuilder, chain, combine, random_configuration, random_tree
 from jaxcfa.joints import Free, Revolute, Spherical
 
 NAMES = ("straight chain", "mixed tree", "forest", "humanoid-like")
+# All of them in one program, and one whose base is a segment of its own, which costs another loop.
+TOGETHER = ("all together", "humanoid-like")
 
 
 @functools.cache
@@ -36,6 +39,13 @@ def _humanoid_like() -> Model:
     return builder.build()
 
 
+def _all_together() -> Model:
+    names = (*NAMES, "free body")
+    gravity = mechanism("forest").gravity
+    models = [eqx.tree_at(lambda m: m.gravity, mechanism(name), gravity) for name in names]
+    return combine(models, [f"{name}: " for name in names])
+
+
 _MAKERS = {
     "straight chain": lambda: chain(6, armature=0.02),
     "mixed tree": lambda: random_tree(8, jax.random.key(1), armature=0.05),
@@ -44,7 +54,29 @@ _MAKERS = {
     ),
     "humanoid-like": _humanoid_like,
     "free body": lambda: random_tree(1, jax.random.key(3), [Free]),
+    "all together": _all_together,
 }
+
+
+class Tree(NamedTuple):
+    """One tree of a forest: the name of its root, its bodies and degrees of freedom."""
+
+    name: str
+    bodies: np.ndarray
+    dofs: np.ndarray
+
+
+def trees(model: Model) -> list[Tree]:
+    """What of a forest is to be compared by itself, as magnitudes differ."""
+    topology = model.topology
+    root = np.arange(model.nb)
+    for body, parent in enumerate(topology.parents):
+        if parent >= 0:
+            root[body] = root[parent]
+    return [
+        Tree(model.body_names[i], np.flatnonzero(root == i), np.flatnonzero(root[topology.dof_bodies] == i))
+        for i in np.unique(root)
+    ]
 
 
 class State(NamedTuple):

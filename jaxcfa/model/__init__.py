@@ -3,6 +3,7 @@
 from ._assemble import STANDARD_GRAVITY as STANDARD_GRAVITY
 from ._attachments import Actuators as Actuators, Keyframes as Keyframes
 from ._builder import ModelBuilder as ModelBuilder
+from ._combine import combine as combine
 from ._constraints import (
     AbstractConstraint as AbstractConstraint,
     AbstractFrameConstraint as AbstractFrameConstraint,

@@ -114,6 +114,7 @@ def assemble(
 def _neutral(joints: Sequence[AbstractJoint], topology: Topology) -> np.ndarray:
     """(nq,): the neutral configuration."""
     q = np.zeros(topology.nq)
-    for joint, group in zip(joints, topology.groups, strict=True):
-        q[group.q_index] = jax.vmap(lambda joint, _: joint.neutral())(joint, group.bodies)
+    with jax.ensure_compile_time_eval():
+        for joint, group in zip(joints, topology.groups, strict=True):
+            q[group.q_index] = jax.vmap(lambda joint, _: joint.neutral())(joint, group.bodies)
     return q

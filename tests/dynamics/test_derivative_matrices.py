@@ -13,6 +13,7 @@ import jaxcfa
 from helpers import assert_close
 from jaxcfa.structured import Doubling, Sequential
 from mechanisms import mechanism, random_state, random_states
+from pinocchio_reference import Robots
 from robots import urdf_path
 
 pytestmark = pytest.mark.filterwarnings("ignore::jaxcfa.io.ModelWarning")
@@ -98,17 +99,17 @@ def test_second_derivatives():
     assert_close(*both(q), 1e-10)
 
 
-def in_our_coordinates(model, coordinates, state, result, matrices, x_to, result_from):
+def in_our_coordinates(both, state, result, matrices, x_to, result_from):
     """Pinocchio's derivatives of `(q, v, x) -> result` in this package's coordinates.
 
     A floating base has other velocities there, and the map between the two depends on the configuration: so what
     Pinocchio's matrices say is differentiated together with that map.
     """
-    q, v, x = state
+    (q, v, x), coordinates = state, both.coordinates
     turn, v_there, x_there = coordinates.velocity_map(q), coordinates.v_to(q, v), x_to(q, v, x)
 
     def ours(dq, v, x):
-        moved = jaxcfa.integrate(model, q, dq)
+        moved = jaxcfa.integrate(both.model, q, dq)
         by_q, by_v, by_x = matrices
         change = by_q @ (turn @ dq) + by_v @ (coordinates.v_to(moved, v) - v_there)
         return result_from(moved, v, result + change + by_x @ (x_to(moved, v, x) - x_there))
@@ -116,46 +117,55 @@ def in_our_coordinates(model, coordinates, state, result, matrices, x_to, result
     return jax.jacfwd(ours, (0, 1, 2))(jnp.zeros_like(v), v, x)
 
 
-ROBOTS = [
-    ("panda.urdf", False),
-    ("ur5_robot.urdf", False),
-    ("double_pendulum_continuous.urdf", False),
-    ("anymal_c_simple_description/urdf/anymal.urdf", True),
-    ("talos_reduced.urdf", True),
-    ("solo12.urdf", True),
-]
+def symmetric(upper):
+    """Pinocchio fills in only the upper triangle."""
+    return np.triu(upper) + np.triu(upper, 1).T
 
 
-@pytest.mark.parametrize(("name", "floating_base"), ROBOTS)
-def test_robots_against_pinocchio(name, floating_base):
-    path = urdf_path(name)
-    model = jaxcfa.load_model(path, floating_base=floating_base, dtype="float64")
-    pin_model = pin.buildModelFromUrdf(str(path), *([pin.JointModelFreeFlyer()] if floating_base else []))
-    coordinates, data = jaxcfa.convert.Pinocchio(model, pin_model), pin_model.createData()
+def pinocchio_derivatives(pin_model, q, v, qdd, tau):
+    """Torques and their derivatives, accelerations and theirs, in Pinocchio's coordinates."""
+    data = pin_model.createData()
+    torques = pin.rnea(pin_model, data, q, v, qdd).copy()
+    *inverse, matrix = (x.copy() for x in pin.computeRNEADerivatives(pin_model, data, q, v, qdd))
+    accelerations = pin.aba(pin_model, data, q, v, tau).copy()
+    pin.computeABADerivatives(pin_model, data, q, v, tau)
+    forward = data.ddq_dq.copy(), data.ddq_dv.copy(), symmetric(data.Minv)
+    return torques, accelerations, *inverse, symmetric(matrix), *forward
+
+
+ROBOTS = {
+    False: ("panda.urdf", "ur5_robot.urdf", "double_pendulum_continuous.urdf"),
+    True: ("anymal_c_simple_description/urdf/anymal.urdf", "talos_reduced.urdf", "solo12.urdf"),
+}
+
+
+@pytest.mark.parametrize("floating_base", ROBOTS)
+def test_robots_against_pinocchio(floating_base):
+    names = ROBOTS[floating_base]
+    both = Robots.read(list(map(urdf_path, names)), floating_base)
+    model, c = both.model, both.coordinates
     q, v, x, _ = random_state(model)
-    there = [np.asarray(y) for y in (coordinates.q_to(q), coordinates.v_to(q, v))]
 
-    qdd = np.asarray(coordinates.qdd_to(q, v, x))
-    torques = pin.rnea(pin_model, data, *there, qdd)
-    matrices = pin.computeRNEADerivatives(pin_model, data, *there, qdd)
-    # Only the upper triangle of the mass matrix is filled in.
-    matrices = (*matrices[:2], np.triu(matrices[2]) + np.triu(matrices[2], 1).T)
-    inverse = in_our_coordinates(
-        model, coordinates, (q, v, x), torques, matrices, coordinates.qdd_to, lambda q, v, y: coordinates.tau_from(q, y)
-    )
-    tau = np.asarray(coordinates.tau_to(q, x))
-    accelerations = pin.aba(pin_model, data, *there, tau)
-    pin.computeABADerivatives(pin_model, data, *there, tau)
-    inverse_mass = np.triu(data.Minv) + np.triu(data.Minv, 1).T
-    forward = in_our_coordinates(
-        model,
-        coordinates,
-        (q, v, x),
-        accelerations,
-        (data.ddq_dq.copy(), data.ddq_dv.copy(), inverse_mass),
-        lambda q, v, y: coordinates.tau_to(q, y),
-        coordinates.qdd_from,
-    )
-    found = compiled(model, q, v, x, jnp.zeros((model.nb, 6)))
-    for ours, theirs in zip(jax.tree.leaves(found), (*inverse, *forward), strict=True):
-        assert np.max(np.abs(ours - theirs)) < 1e-8 * np.max(np.abs(theirs))
+    @jax.jit
+    def there(q, v, x):
+        return c.q_to(q), c.v_to(q, v), c.qdd_to(q, v, x), c.tau_to(q, x)
+
+    @jax.jit
+    def here(state, torques, accelerations, matrices):
+        by_torques = in_our_coordinates(both, state, torques, matrices[:3], c.qdd_to, lambda q, v, y: c.tau_from(q, y))
+        return *by_torques, *in_our_coordinates(
+            both, state, accelerations, matrices[3:], lambda q, v, y: c.tau_to(q, y), c.qdd_from
+        )
+
+    q_pin, *others = jax.tree.map(np.asarray, there(q, v, x))
+    parts = [
+        pinocchio_derivatives(pin_model, q_pin[part], *(y[dof] for y in others))
+        for pin_model, part, dof in zip(both.pin_models, both.q_pin, both.dofs, strict=True)
+    ]
+    torques, accelerations, *matrices = zip(*parts, strict=True)
+    vectors = map(np.concatenate, (torques, accelerations))
+    expected = here((q, v, x), *vectors, list(map(both.block_diagonal, matrices)))
+    found = jax.tree.leaves(compiled(model, q, v, x, jnp.zeros((model.nb, 6))))
+    for ours, theirs in zip(found, expected, strict=True):
+        for name, dof in zip(names, both.dofs, strict=True):
+            assert np.max(np.abs(ours[dof] - theirs[dof])) < 1e-8 * np.max(np.abs(theirs[dof])), name

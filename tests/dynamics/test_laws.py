@@ -8,20 +8,24 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close, optimised, tolerance
-from mechanisms import NAMES, mechanism, random_state, random_states
+from mechanisms import TOGETHER, mechanism, random_state, random_states, trees
 
-pytestmark = pytest.mark.parametrize("name", NAMES)
+pytestmark = pytest.mark.parametrize("name", TOGETHER)
 
 
 def test_forward_inverts_inverse_dynamics(name, dtype):
     model = mechanism(name, str(dtype))
     q, v, qdd, f_ext = random_state(model)
     tau = jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext)
-    again = optimised(jaxcfa.forward_dynamics)(model, q, v, tau, f_ext)
+    compiled = optimised if dtype == np.float32 else jax.jit  # rounding is to be that which users have
+    again = compiled(jaxcfa.forward_dynamics)(model, q, v, tau, f_ext)
     assert tau.dtype == again.dtype == dtype
     # The error of the accelerations grows with the condition of the mass matrix, which float32 feels.
-    condition = np.linalg.cond(np.asarray(jaxcfa.mass_matrix(model, q)))
-    assert_close(again, qdd, max(tolerance(dtype) / 100, 10 * condition * float(jnp.finfo(dtype).eps)))
+    mass_matrix = np.asarray(jaxcfa.mass_matrix(model, q))
+    for tree in trees(model):
+        condition = np.linalg.cond(mass_matrix[np.ix_(tree.dofs, tree.dofs)])
+        rtol = max(tolerance(dtype) / 100, 20 * condition * float(jnp.finfo(dtype).eps))
+        assert_close(again[tree.dofs], qdd[tree.dofs], rtol, tree.name)
 
 
 def test_mass_matrix_and_bias_make_up_inverse_dynamics(name, dtype):
@@ -115,29 +119,3 @@ def test_models_can_be_batched(name):
     models = jax.vmap(scaled)(factors)
     taus = jax.vmap(lambda m: jaxcfa.inverse_dynamics(m, q, v, qdd))(models)
     assert_close(taus, factors[:, None] * jaxcfa.inverse_dynamics(model, q, v, qdd))
-
-
-def test_derivatives_of_forward_dynamics(name):
-    """Forward and reverse mode agree with differences, also at zero angles, unit quaternions and straight chains."""
-    model = mechanism(name)
-    state, direction = random_state(model), random_state(model, 7)
-    weights = jnp.arange(1.0, 1.0 + model.nv)
-
-    def along(t, q, v):
-        moved = jaxcfa.integrate(model, q, direction.v, t)
-        heavier = eqx.tree_at(lambda m: (m.mass, m.com), model, (model.mass * (1 + t), model.com + t))
-        arguments = moved, v + t * direction.qdd, state.qdd + t, state.f_ext + t * direction.f_ext
-        return jaxcfa.forward_dynamics(heavier, *arguments)
-
-    @jax.jit
-    def both_modes(q, v):
-        forward = jax.jvp(lambda t: along(t, q, v), (0.0,), (1.0,))[1]
-        return forward, jax.grad(lambda t: along(t, q, v) @ weights)(0.0)
-
-    value, h = jax.jit(along), 1e-4
-    for q, v in ((state.q, state.v), (jaxcfa.neutral(model), 0 * state.v)):
-        forward, reverse = both_modes(q, v)
-        # Fourth-order central differences.
-        near, far = (value(k * h, q, v) - value(-k * h, q, v) for k in (1, 2))
-        assert_close(forward, (8 * near - far) / (12 * h), 1e-7)
-        assert_close(reverse, forward @ weights, 1e-9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers import assert_close
-from jaxcfa import forward_kinematics, neutral
+from jaxcfa import forward_kinematics, neutral, passive_forces
 from jaxcfa.joints import AbstractJoint, Anchored, Free, Helical, Prismatic, Revolute, Spherical
 from jaxcfa.model import chain, inertia_problems, random_tree
 
@@ -56,6 +56,13 @@ def test_chain_with_other_joints():
     assert chain(3, Spherical()).nq == 12
     revolute = chain(3, floating_base=True, axes=axes).joints[1]
     assert_close(revolute.axis, np.array([[0, 1, 0], [0.6, 0, 0.8]]), 1e-15)
+
+
+def test_springs_are_at_rest_in_the_neutral_configuration():
+    """Quaternions too, or else simulations would begin with NaN."""
+    model = random_tree(5, jax.random.key(0), [Spherical, Revolute], floating_base=True)
+    assert np.array_equal(model.spring_reference, neutral(model))
+    assert np.array_equal(passive_forces(model, neutral(model), np.zeros(model.nv)), np.zeros(model.nv))
 
 
 @pytest.mark.parametrize(

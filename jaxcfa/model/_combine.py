@@ -1,0 +1,211 @@
+"""Several models side by side as one."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from ..joints import AbstractJoint, Composite
+from ._assemble import group_key
+from ._attachments import Actuators, Keyframes
+from ._constraints import AbstractConstraint, AbstractFrameConstraint, JointCoupling
+from ._model import Model
+from ._topology import WORLD, Topology
+
+# Arrays over bodies, coordinates or frames, which are put one after the other.
+_ROWS = (
+    *("placement", "mass", "com", "inertia", "frame_placement", "limits"),
+    *("armature", "damping", "friction_loss", "stiffness", "spring_reference"),
+)
+_ACTUATOR_ROWS = ("length_offset", "gain", "bias", "control_lower", "control_upper", "force_lower", "force_upper")
+
+
+def combine(models: Sequence[Model], prefixes: Sequence[str] | None = None) -> Model:
+    """Several models side by side in one world, as one model: a forest.
+
+    Bodies, joints, frames, actuators and constraints are those of all models, in their order, and `q` and `v` are the
+    concatenated coordinates. Nothing connects the models; constraints between frames of the result may. The forest's
+    programs are about as large as those of one model, whatever their number.
+
+    A keyframe that every model has is kept, under its own name; the others say nothing about the whole and are left
+    out. Bodies are padded to the largest number of degrees of freedom in the forest, or nearly so.
+
+    **Arguments:** `models`: one or more, whose leaves may be traced. Their floating-point types are promoted.
+    `prefixes`: one for each model, put before the names of all it has but keyframes; none by default.
+
+    **Raises:** `ValueError` for names that occur in several models, different gravity, batched models, and
+    constraints that name bodies in a way of their own. Where gravity is traced the result's is NaN if it differs.
+    """
+    models, prefixes = _checked(models, prefixes)
+    dtype = jnp.result_type(*(model.dtype for model in models))
+    gravity = _common_gravity([model.gravity for model in models])
+    models = [model.astype(dtype) for model in models]
+    starts = np.cumsum([0, *(model.nb for model in models)]).tolist()
+    joints, group_bodies = _join_groups(models, starts)
+    names = _Names(models, prefixes)
+    topology = Topology(
+        _join_numbers([model.topology.parents for model in models], starts),
+        np.concatenate([model.topology.nqs for model in models]),
+        np.concatenate([model.topology.nvs for model in models]),
+        group_bodies,
+        names.bodies,
+        names.joints,
+        names.frames,
+        _join_numbers([model.topology.frame_bodies for model in models], starts).tolist(),
+    )
+    return Model(
+        joints=joints,
+        **{row: _concatenate([getattr(model, row) for model in models]) for row in _ROWS},
+        gravity=gravity.astype(dtype),
+        constraints=tuple(
+            _renumbered(constraint, start, prefix)
+            for model, start, prefix in zip(models, starts[:-1], prefixes, strict=True)
+            for constraint in model.constraints
+        ),
+        actuators=_join_actuators([model.actuators for model in models], names.actuators),
+        keyframes=_join_keyframes([model.keyframes for model in models]),
+        topology=topology,
+    )
+
+
+def _checked(models: Sequence[Model], prefixes: Sequence[str] | None) -> tuple[list[Model], list[str]]:
+    if isinstance(models, Model) or not models:
+        raise ValueError("combine needs a sequence of one model or more: combine([left, right]).")
+    if prefixes is None:
+        prefixes = [""] * len(models)
+    if isinstance(prefixes, str) or len(prefixes) != len(models):
+        raise ValueError(f"combine needs one prefix for each of the {len(models)} models, got {prefixes!r}.")
+    for number, model in enumerate(models):
+        if model.mass.shape != (model.nb,):
+            raise ValueError(
+                f"combine takes single models, but masses of model {number} have shape {model.mass.shape} instead of "
+                f"({model.nb},). Combine batches of models with jax.vmap."
+            )
+    return list(models), list(prefixes)
+
+
+class _Names:
+    """The prefixed names of everything; `ValueError` for those that occur in several models."""
+
+    def __init__(self, models: Sequence[Model], prefixes: Sequence[str]):
+        parts = list(zip(models, prefixes, strict=True))
+        bodies = [[prefix + name for name in model.body_names] for model, prefix in parts]
+        frames = [[prefix + name for name in model.frame_names] for model, prefix in parts]
+        joints = [_joint_names(model, prefix) for model, prefix in parts]
+        actuators = [[prefix + name for name in model.actuators.names] for model, prefix in parts]
+        # Bodies and frames are looked up together.
+        places = [[*body, *frame] for body, frame in zip(bodies, frames, strict=True)]
+        for kind, names in (("bodies or frames", places), ("joints", joints), ("actuators", actuators)):
+            counts = Counter(name for part in names for name in set(part))
+            shared = [name for name, count in counts.items() if count > 1]
+            if shared:
+                shown = ", ".join(map(repr, sorted(shared)[:8])) + (", ..." if len(shared) > 8 else "")
+                raise ValueError(f"Several models have {kind} named {shown}. Give each model a prefix of its own.")
+        self.bodies, self.frames, self.joints, self.actuators = map(_flat, (bodies, frames, joints, actuators))
+
+
+def _joint_names(model: Model, prefix: str) -> list[str]:
+    """Parts of a composite joint keep names of their own, which are joined by plus signs."""
+    names = [prefix + name for name in model.joint_names]
+    for joint, bodies in zip(model.joints, model.topology.group_bodies, strict=True):
+        if isinstance(joint, Composite):
+            for body in bodies:
+                names[body] = "+".join(prefix + name for name in model.joint_names[body].split("+"))
+    return names
+
+
+def _flat(parts: list[list[str]]) -> list[str]:
+    return [name for part in parts for name in part]
+
+
+def _join_numbers(parts: list[np.ndarray], starts: list[int]) -> np.ndarray:
+    """Numbers of bodies, of which the world keeps its own."""
+    pairs = zip(parts, starts[:-1], strict=True)
+    return np.concatenate([np.where(part == WORLD, WORLD, part + start) for part, start in pairs])
+
+
+def _join_groups(models: Sequence[Model], starts: list[int]) -> tuple[tuple[AbstractJoint, ...], list[np.ndarray]]:
+    """Stacked joints of equal structure, and the bodies of each group, ascending."""
+    groups: dict = {}
+    for model, start in zip(models, starts[:-1], strict=True):
+        for joint, bodies in zip(model.joints, model.topology.group_bodies, strict=True):
+            structure, shapes = group_key(joint)
+            key = structure, tuple(shape[1:] for shape in shapes)
+            groups.setdefault(key, []).append((joint, bodies + start))
+    stacked, group_bodies = [], []
+    for members in groups.values():
+        bodies = np.concatenate([numbers for _, numbers in members])
+        order = np.argsort(bodies)
+        joint = _concatenate([joint for joint, _ in members])
+        if np.any(np.diff(order) < 0):
+            joint = jax.tree.map(lambda x, order=order: x[order], joint)
+        stacked.append(joint)
+        group_bodies.append(bodies[order])
+    return tuple(stacked), group_bodies
+
+
+def _concatenate(parts: Sequence[PyTree[Array]]) -> PyTree[Array]:
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+
+
+def _common_gravity(parts: Sequence[Float[Array, "3"]]) -> Float[Array, "3"]:
+    """That of the widest type, which has the most digits; the others are compared in their own."""
+    widest = max(parts, key=lambda gravity: jnp.finfo(gravity.dtype).bits)
+    common = widest
+    for number, gravity in enumerate(parts):
+        if gravity is widest:
+            continue
+        if isinstance(gravity, jax.core.Tracer) or isinstance(widest, jax.core.Tracer):
+            common = jnp.where(widest.astype(gravity.dtype) == gravity, common, jnp.nan)
+        elif not np.array_equal(np.asarray(widest).astype(gravity.dtype), gravity):
+            raise ValueError(
+                f"The models must have the same gravity, but that of model {number} is {np.asarray(gravity).tolist()} "
+                f"and another's is {np.asarray(widest).tolist()}. Replace one of them, e.g. by equinox.tree_at."
+            )
+    return common
+
+
+def _renumbered(constraint: AbstractConstraint, start: int, prefix: str) -> AbstractConstraint:
+    if isinstance(constraint, JointCoupling):
+        fields = ("joint", "reference")
+    elif isinstance(constraint, AbstractFrameConstraint):
+        fields = ("body1", "body2")
+    else:
+        raise ValueError(
+            f"combine cannot renumber the bodies of {type(constraint).__name__}; derive it from "
+            "AbstractFrameConstraint, or take it out of the model's constraints."
+        )
+    numbers = {field: getattr(constraint, field) for field in fields}
+    changes: dict = {field: number if number == WORLD else number + start for field, number in numbers.items()}
+    changes["name"] = constraint.name and prefix + constraint.name
+    return dataclasses.replace(constraint, **changes)
+
+
+def _join_actuators(parts: Sequence[Actuators], names: Sequence[str]) -> Actuators:
+    return Actuators(
+        names=tuple(names),
+        moment=_block_diagonal([part.moment for part in parts]),
+        length_gradient=_block_diagonal([part.length_gradient for part in parts]),
+        **{row: jnp.concatenate([getattr(part, row) for part in parts]) for row in _ACTUATOR_ROWS},
+    )
+
+
+def _block_diagonal(blocks: Sequence[Float[Array, "_ _"]]) -> Float[Array, "n k"]:
+    stops = np.cumsum([block.shape[1] for block in blocks]).tolist()
+    return jnp.concatenate(
+        [jnp.pad(x, ((0, 0), (stop - x.shape[1], stops[-1] - stop))) for x, stop in zip(blocks, stops, strict=True)]
+    )
+
+
+def _join_keyframes(parts: Sequence[Keyframes]) -> Keyframes:
+    names = tuple(name for name in parts[0].names if all(name in part.names for part in parts))
+    rows = [np.array([part.names.index(name) for name in names], dtype=np.int64) for part in parts]
+    return Keyframes(
+        names,
+        jnp.concatenate([part.q[row] for part, row in zip(parts, rows, strict=True)], axis=1),
+        jnp.concatenate([part.v[row] for part, row in zip(parts, rows, strict=True)], axis=1),
+    )
