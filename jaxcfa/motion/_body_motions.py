@@ -139,7 +139,7 @@ def motions_at(
     """The motions in a state, those that a user hands in or new ones, with this schedule for what follows."""
     if motions is not None:
         return dataclasses.replace(motions, q=q, v=motions.v if v is None else v, schedule=schedule)
-    v = jnp.zeros(model.nv, q.dtype) if v is None else v
+    moves, v = v is not None, jnp.zeros(model.nv, q.dtype) if v is None else v
     poses = model.placement @ map_joints(model, lambda joint, x: joint.transform(x), ("q", q))
     bias = map_joints(model, lambda joint, x, dx: joint.bias(x, dx), ("q", q), ("v", v))
     inertia = RigidInertia.of_com(model.mass, model.com, model.inertia)
@@ -150,7 +150,7 @@ def motions_at(
     if isinstance(schedule, Sequential):
         links = outward(model.topology.schedule, _move, _World.at_rest(q.dtype), joints)
     else:
-        parents = split_bodies(model.topology, _parents(model, schedule, poses, blocks, speeds))
+        parents = split_bodies(model.topology, _parents(model, schedule, poses, blocks, speeds if moves else None))
         links = [jax.vmap(lambda parent, joint: _move(parent, joint)[1])(*x) for x in zip(parents, joints, strict=True)]
     return BodyMotions(q, v, schedule, tuple(links), model.topology)
 
@@ -193,20 +193,31 @@ def _move(parent: _World, joint: tuple) -> tuple[_World, Link]:
 
 
 def _parents(
-    model: Model, schedule: AbstractSchedule, local: Transform, blocks: tuple[Array, ...], speeds: list[Array]
+    model: Model,
+    schedule: AbstractSchedule,
+    local: Transform,
+    blocks: tuple[Array, ...],
+    speeds: list[Array] | None,
 ) -> _World:
     """What all bodies (nb) need to know of their parents, by scans: rotations are cumulative products, and all else
-    cumulative sums (Yang, Wu & Pan 2016, sec. II, in other coordinates)."""
+    cumulative sums (Yang, Wu & Pan 2016, sec. II, in other coordinates). Without `speeds` nothing moves."""
     tree, dtype = model.topology.schedule, local.rotation.dtype
     rotation = schedule.outward(tree, matmul, local.rotation)
     at_parent = from_parents(tree, rotation, jnp.eye(3, dtype=dtype))
     offset = matvec(at_parent, local.translation)
-    relative = rotate(
-        rotation, join_bodies(model.topology, [matvec(s, v) for s, v in zip(blocks, speeds, strict=True)])
-    )
-    in_tree = offset * jnp.asarray(model.topology.parents >= 0, dtype)[:, None]
-    sums = schedule.ancestor_sum(tree, jnp.concatenate([relative[:, :3], offset, in_tree], axis=1))
-    angular, position, in_tree = (from_parents(tree, x, jnp.zeros(3, dtype)) for x in jnp.split(sums, 3, axis=1))
-    linear = schedule.ancestor_sum(tree, relative[:, 3:] + cross(angular, offset))
-    velocity = pack(angular, from_parents(tree, linear, jnp.zeros(3, dtype)))
+    within = offset * jnp.asarray(model.topology.parents >= 0, dtype)[:, None]
+
+    def sums_at_parents(*terms: Float[Array, "nb 3"]) -> list[Float[Array, "nb 3"]]:
+        sums = schedule.ancestor_sum(tree, jnp.concatenate(terms, axis=1))
+        return jnp.split(from_parents(tree, sums, jnp.zeros(3 * len(terms), dtype)), len(terms), axis=1)
+
+    if speeds is None:
+        position, in_tree = sums_at_parents(offset, within)
+        velocity = jnp.zeros((model.nb, 6), dtype)
+    else:
+        joints = join_bodies(model.topology, [matvec(s, v) for s, v in zip(blocks, speeds, strict=True)])
+        relative = rotate(rotation, joints)
+        position, in_tree, angular = sums_at_parents(offset, within, relative[:, :3])
+        (linear,) = sums_at_parents(relative[:, 3:] + cross(angular, offset))
+        velocity = pack(angular, linear)
     return _World(Matrix.of(at_parent), Vector.of(position), Vector.of(in_tree), Motion.of(velocity))

@@ -29,33 +29,19 @@ class TreeSchedule:
     def __init__(self, parents: np.ndarray):
         self.parents = parents
         self.order = None
-        self._assign(np.arange(len(parents)))
+        given = _Visits(parents, np.arange(len(parents)))
         # In any depth-first order one path begins at every leaf but the first.
-        fewest = len(parents) - len(np.unique(parents[parents >= 0]))
-        if self.registers > _MAX_REGISTERS_IN_GIVEN_ORDER or np.count_nonzero(self.begins) >= fewest > 0:
-            self.order = heavy_last_order(parents)
-            self._assign(self.order)
-
-    def _assign(self, order: np.ndarray) -> None:
-        n = len(order)
-        before = np.append(-1, order[:-1])[:n]
-        self.begins = self.parents[order] != before
-        kept_for = np.bincount(self.parents[order][self.begins] + 1, minlength=n + 1).tolist()
-        register, free, self.registers = {-1: 0}, [], int(kept_for[0] > 0)
-        self.keeps = np.array([kept_for[node + 1] > 0 for node in order], dtype=bool)
-        self.source, self.target = np.zeros(n, np.int32), np.zeros(n, np.int32)
-        for visit, node in enumerate(order.tolist()):
-            if self.begins[visit]:
-                parent = int(self.parents[node])
-                self.source[visit] = register[parent]
-                kept_for[parent + 1] -= 1
-                if not kept_for[parent + 1]:
-                    free.append(register[parent])
-            if self.keeps[visit]:
-                if not free:
-                    free.append(self.registers)
-                    self.registers += 1
-                self.target[visit] = register[node] = free.pop()
+        fewest = len(parents) - len(np.unique(parents[parents >= 0])) - 1
+        if given.registers > _MAX_REGISTERS_IN_GIVEN_ORDER or np.count_nonzero(given.begins) > max(fewest, 0):
+            order = heavy_last_order(parents)
+            other = _Visits(parents, order)
+            if (other.registers, other.begins.sum()) < (given.registers, given.begins.sum()) or (
+                given.registers <= _MAX_REGISTERS_IN_GIVEN_ORDER and other.begins.sum() < given.begins.sum()
+            ):
+                self.order, given = order, other
+        self.begins, self.source = given.begins, given.source
+        self.keeps, self.target = given.keeps, given.target
+        self.registers = given.registers
 
     @functools.cached_property
     def inverse_order(self) -> np.ndarray | None:
@@ -114,3 +100,28 @@ def heavy_last_order(parents: np.ndarray) -> np.ndarray:
         order.append(node)
         stack.extend(sorted(children[node], key=lambda child: -sizes[child]))
     return np.array(order, dtype=np.int64)
+
+
+class _Visits:
+    """What the visits in an order do with registers; the fields are those of `TreeSchedule`."""
+
+    def __init__(self, parents: np.ndarray, order: np.ndarray):
+        n = len(order)
+        self.begins = parents[order] != np.append(-1, order[:-1])[:n]
+        waiting = np.bincount(parents[order][self.begins] + 1, minlength=n + 1).tolist()
+        self.keeps = np.array([waiting[node + 1] > 0 for node in order.tolist()], dtype=bool)
+        self.source, self.target = np.zeros(n, np.int32), np.zeros(n, np.int32)
+        self.registers = int(waiting[0] > 0)
+        register, free = {-1: 0}, []
+        for visit, node in enumerate(order.tolist()):
+            if self.begins[visit]:
+                parent = int(parents[node])
+                self.source[visit] = register[parent]
+                waiting[parent + 1] -= 1
+                if not waiting[parent + 1]:
+                    free.append(register[parent])
+            if self.keeps[visit]:
+                if not free:
+                    free.append(self.registers)
+                    self.registers += 1
+                self.target[visit] = register[node] = free.pop()

@@ -27,7 +27,7 @@ def all_variants(schedule):
     """One program, so that what the variants have in common is compiled once."""
 
     def run(model, *state):
-        return [FactoredFD(variant, schedule).solve_with_wrenches(model, *state) for variant in VARIANTS]
+        return [jaxcfa.joint_reactions(model, *state, FactoredFD(variant, schedule)) for variant in VARIANTS]
 
     return jax.jit(run)
 

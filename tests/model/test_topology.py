@@ -109,12 +109,13 @@ def test_segments(nvs, expected):
     assert [tuple(segment) for segment in made.segments] == expected
 
 
-def test_one_segment_where_nodes_are_reordered():
+def test_segments_are_in_order_of_visit():
     deep = np.append(np.arange(-1, 2**8 - 2) // 2, 0)
     deep[0] = -1
     made = topology(deep, [6] + [1] * (len(deep) - 1))
     assert made.schedule.order is not None
-    assert [tuple(segment) for segment in made.segments] == [(0, len(deep), 6)]
+    assert made.schedule.order[0] == 0
+    assert [tuple(segment) for segment in made.segments] == [(0, 1, 6), (1, len(deep), 1)]
 
 
 @pytest.mark.parametrize("parents", [[0], [-1, 2, 1], [-2], [-1, 1]])

@@ -1,0 +1,103 @@
+"""The motion of the bodies as one value."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close
+from jaxcfa.structured import Doubling
+from mechanisms import mechanism, random_state
+
+
+def results(model, state, motions=None):
+    """Of everything that takes motions."""
+    q, v, qdd, f_ext = state
+    hand = model.body_names[-1]
+    return {
+        "kinematics": (
+            jaxcfa.forward_kinematics(model, q, motions=motions),
+            jaxcfa.frame_pose(model, q, hand, motions=motions),
+            jaxcfa.body_velocities(model, q, v, motions=motions),
+            jaxcfa.body_accelerations(model, q, v, qdd, motions=motions),
+            jaxcfa.jacobian(model, q, hand, motions=motions),
+            jaxcfa.jacobian_dot_v(model, q, v, hand, motions=motions),
+            jaxcfa.generalized_forces(model, q, f_ext, motions=motions),
+        ),
+        "inverse dynamics": (
+            jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext, motions=motions),
+            jaxcfa.bias_forces(model, q, v, f_ext, motions=motions),
+            jaxcfa.mass_matrix(model, q, motions=motions),
+            jaxcfa.inverse_dynamics_derivatives(model, q, v, qdd, f_ext, motions=motions),
+            jaxcfa.regressor(model, q, v, qdd, motions=motions),
+        ),
+        "forward dynamics": (
+            jaxcfa.forward_dynamics(model, q, v, qdd, f_ext, motions=motions),
+            jaxcfa.joint_reactions(model, q, v, qdd, f_ext, motions=motions),
+            jaxcfa.forward_dynamics_derivatives(model, q, v, qdd, f_ext, motions=motions),
+            jaxcfa.mass_operator(model, q, motions=motions).solve(qdd),
+        ),
+        "totals": (
+            jaxcfa.center_of_mass(model, q, motions=motions),
+            jaxcfa.momentum(model, q, v, motions=motions),
+            jaxcfa.kinetic_energy(model, q, v, motions=motions),
+            jaxcfa.potential_energy(model, q, motions=motions),
+        ),
+    }
+
+
+@pytest.mark.slow
+def test_results_are_the_same_with_motions_made_before():
+    model = mechanism("mixed tree")
+    state = random_state(model)
+
+    @jax.jit
+    def both(state):
+        return results(model, state), results(model, state, jaxcfa.body_motions(model, *state[:2], Doubling()))
+
+    expected, found = both(state)
+    assert_close(found, jax.tree.map(np.asarray, expected), 1e-11)
+
+
+def test_derivatives_go_through_the_state():
+    """Also where the motions are made outside of the function that uses them."""
+    model = mechanism("humanoid-like")
+    q, v, tau, f_ext = random_state(model)
+
+    @jax.jit
+    def gradients(q, v, tau):
+        motions = jaxcfa.body_motions(model, q, v)
+
+        def loss(q, v, tau, motions=None):
+            return jnp.sum(jnp.sin(jaxcfa.forward_dynamics(model, q, v, tau, f_ext, motions=motions)))
+
+        inside = lambda q, v, tau: loss(q, v, tau, jaxcfa.body_motions(model, q, v))  # noqa: E731
+        return [jax.grad(f, (0, 1, 2))(q, v, tau) for f in (loss, inside, lambda *x: loss(*x, motions))]
+
+    expected, *found = gradients(q, v, tau)
+    for gradient in found:
+        assert_close(gradient, jax.tree.map(np.asarray, expected), 1e-12)
+
+
+def test_senseless_motions_are_refused():
+    model, other = jaxcfa.chain(2), jaxcfa.chain(3)
+    zero = np.zeros(2)
+    with pytest.raises(ValueError, match=r"must come from body_motions\(model, q, v\), got 3"):
+        jaxcfa.inverse_dynamics(model, zero, zero, zero, motions=3)
+    with pytest.raises(ValueError, match="motions are of another mechanism"):
+        jaxcfa.mass_matrix(model, zero, jaxcfa.body_motions(other, np.zeros(3)))
+    with pytest.raises(ValueError, match=r"v must have shape \(nv,\) = \(2,\)"):
+        jaxcfa.body_motions(model, zero, np.zeros(3))
+
+
+def test_batches_of_motions():
+    """A value like any other, for one state each."""
+    model = mechanism("mixed tree")
+    states = jax.tree.map(lambda *x: jnp.stack(x), *(random_state(model, seed) for seed in range(3)))
+    motions = jax.vmap(lambda q, v: jaxcfa.body_motions(model, q, v))(states.q, states.v)
+    found = jax.vmap(lambda m, qdd: jaxcfa.inverse_dynamics(model, m.q, m.v, qdd, motions=m))(motions, states.qdd)
+    expected = jax.vmap(lambda s: jaxcfa.inverse_dynamics(model, *s[:3]))(states)
+    assert_close(found, np.asarray(expected), 1e-13)
+    single = jax.tree.map(lambda x: x[1], motions)
+    assert_close(single.poses, jax.tree.map(np.asarray, jaxcfa.forward_kinematics(model, states.q[1])), 1e-13)
