@@ -17,6 +17,7 @@ from .model import Model, join_bodies, split_bodies
 from .motion import (
     BodyMotions,
     carried_motions,
+    drifts,
     joint_motions,
     joint_torques,
     motions_at,
@@ -210,7 +211,8 @@ def _jacobian_dot_v(
     motions: BodyMotions | None,
 ) -> Float[Array, "6"]:
     motions = motions_at(model, q, v, schedule, motions)
-    everywhere = _accelerations(motions, jnp.zeros_like(v)), motions.poses.rotation, motions.velocities[:, :3]
+    drift = join_bodies(model.topology, [motion.array() for motion in drifts(motions)])
+    everywhere = drift, motions.poses.rotation, motions.velocities[:, :3]
     acceleration, rotation, angular = (_row(x, body) for x in everywhere)
     lever = matvec(rotation, placement.translation)
     alpha, origin = acceleration[:3], acceleration[3:]

@@ -146,7 +146,7 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     qdd, multipliers, system = _solve(*primals)
     plan, model, motions, where, _, loads = primals
     _, model_dot, motions_dot, where_dot, demanded_dot, loads_dot = tangents
-    u = lax.stop_gradient(product(system.mobility, system.delassus.solve(multipliers)))
+    u = lax.stop_gradient(system.mobility(system.delassus.solve(multipliers)))
     _, needed_dot = jvp_of_perturbed(
         lambda model, motions, f_ext: inverse_dynamics_of_motions(model, motions, qdd, f_ext),
         (model, motions, loads.f_ext),

@@ -189,6 +189,8 @@ def _search(
 ) -> _Search:
     """Damped steps until all residuals are within the tolerance, or no step makes them smaller."""
 
+    k, dtype = int(row_starts(constraints)[-1]), q.dtype
+
     def unfinished(best: _Search) -> Array:
         is_open = jnp.any(jnp.abs(best.residual) > _allowed(tolerance, best.reach))
         return is_open & (best.damping < _LARGEST) & (best.iterations <= most)
@@ -203,7 +205,7 @@ def _search(
             tried,
             residual,
             system.delassus.matrix,
-            system.mobility,
+            system.mobility(jnp.eye(k, dtype=dtype)),
             system.scale,
             where.reach,
             jnp.maximum(best.damping / 10, _SMALLEST),
@@ -215,7 +217,6 @@ def _search(
         damping = jnp.where(better, found.damping, jnp.maximum(best.damping, 1e-6) * 10)
         return eqx.tree_at(lambda s: (s.damping, s.iterations), chosen, (damping, best.iterations + 1))
 
-    k, dtype = int(row_starts(constraints)[-1]), q.dtype
     nothing = _Search(
         q,
         jnp.full(k, jnp.inf, dtype),

@@ -18,8 +18,7 @@ from ..dynamics._factors import Factors, drift_wrenches, mass_product
 from ..dynamics._mass_operator import MassOperator
 from ..dynamics._suitability import joints_without_inertia, refuse_massless_subtrees
 from ..model import Model, join_bodies, unpad_dofs
-from ..motion import BodyMotions, carried_motions, fictitious_acceleration
-from ..spatial import Motion
+from ..motion import BodyMotions, drifts, fictitious_acceleration
 from ..structured import AbstractSchedule, Sequential
 from ._delassus import AbstractConstraintSolver, AbstractDelassus, check_solver
 from ._relations import Bodies, Constraints, jacobian_of_constraints
@@ -49,17 +48,21 @@ def make_plan(model: Model, solver: AbstractConstraintSolver, schedule: Abstract
 
 
 class System(eqx.Module):
-    """The equations in a state, factored.
+    """The equations in a state, factored, with the root R of the mass matrix `M = R R^T`.
 
-    **Fields:** `factors` of the mass matrix; `jacobian` J; `mobility` `M^-1 J^T`; `delassus` `J M^-1 J^T`;
-    `scale`, its diagonal if no directions were perpendicular.
+    **Fields:** `factors` of the mass matrix; `jacobian` J; `half` `R^-1 J^T`; `delassus` `J M^-1 J^T`; `scale`, its
+    diagonal if no directions were perpendicular.
     """
 
     factors: Factors
     jacobian: Float[Array, "k nv"]
-    mobility: Float[Array, "nv k"]
+    half: Float[Array, "nv k"]
     delassus: AbstractDelassus
     scale: Float[Array, "k"]
+
+    def mobility(self, x: Float[Array, "k *m"]) -> Float[Array, "nv *m"]:
+        """`M^-1 J^T x`."""
+        return MassOperator(self.factors).inv_sqrt_transpose_mv(product(self.half, x))
 
     def solve(
         self, torque: Float[Array, "nv"], acceleration: Float[Array, "k"]
@@ -70,9 +73,9 @@ class System(eqx.Module):
         def improve(_, found: tuple[Array, Array]) -> tuple[Array, Array]:
             x, multipliers = found
             left = torque - operator.mv(x) + product(self.jacobian.T, multipliers)
-            free = operator.solve(left)
-            more = self.delassus.solve(acceleration - product(self.jacobian, x + free))
-            return x + free + product(self.mobility, more), multipliers + more
+            free = operator.inv_sqrt_mv(left)
+            more = self.delassus.solve(acceleration - product(self.jacobian, x) - product(self.half.T, free))
+            return x + operator.inv_sqrt_transpose_mv(free + product(self.half, more)), multipliers + more
 
         start = jnp.zeros_like(torque), jnp.zeros_like(acceleration)
         return lax.fori_loop(0, 2, improve, start)
@@ -94,8 +97,7 @@ class Geometry(eqx.Module):
 
 def geometry(model: Model, constraints: Constraints, motions: BodyMotions) -> Geometry:
     """The geometry in a state."""
-    still = carried_motions(motions, [link.bias for link in motions.links], Motion.zero(motions.q.dtype))
-    accelerations = join_bodies(model.topology, [acceleration.array() for acceleration in still])
+    accelerations = join_bodies(model.topology, [drift.array() for drift in drifts(motions)])
     bodies = Bodies(motions.poses, motions.origins, motions.velocities, accelerations, motions.subspace_columns)
     return Geometry(links(model, motions), bodies, *jacobian_of_constraints(model, constraints, bodies, motions.q))
 
@@ -116,11 +118,10 @@ def assemble(model: Model, plan: Plan, where: Geometry) -> System:
     # What is not more than rounding of perpendicular directions would become a constraint in its own right.
     rounding = 32 * float(jnp.finfo(where.jacobian.dtype).eps) * where.size
     jacobian = jnp.where(jnp.abs(where.jacobian) > rounding, where.jacobian, 0)
-    operator = MassOperator(factors)
-    half = operator.inv_sqrt_mv(jacobian.T)
+    half = MassOperator(factors).inv_sqrt_mv(jacobian.T)
     scale = _compliance(factors, where.size)
     delassus = plan.solver.factor(product(half.T, half), scale)
-    return System(factors, jacobian, operator.inv_sqrt_transpose_mv(half), delassus, scale)
+    return System(factors, jacobian, half, delassus, scale)
 
 
 def solve_implicitly(

@@ -10,6 +10,7 @@ from ._body_motions import (
 )
 from ._recurrences import (
     carried_motions as carried_motions,
+    drifts as drifts,
     fictitious_acceleration as fictitious_acceleration,
     joint_motions as joint_motions,
     joint_torques as joint_torques,

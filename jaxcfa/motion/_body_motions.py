@@ -40,7 +40,8 @@ class Link(eqx.Module):
     **Fields:** `rotation`; `position` in the world, and `in_tree`, relative to the root of its tree; `offset` from the
     parent's origin; motion `subspace` S of its joint, padded to the segment's d columns; `velocity`; `bias`, its
     acceleration relative to the parent's at zero joint acceleration: with the parent's `[alpha; a]`,
-    `A = [alpha; a + alpha x offset] + bias + S qdd`; `inertia`.
+    `A = [alpha; a + alpha x offset] + bias + S qdd`; `drift`, its acceleration if no joint accelerates (see `drifts`);
+    `inertia`.
     """
 
     rotation: Matrix
@@ -50,6 +51,7 @@ class Link(eqx.Module):
     subspace: Motion
     velocity: Motion
     bias: Motion
+    drift: Motion | None
     inertia: RigidInertia
 
 
@@ -94,11 +96,12 @@ class BodyMotions(eqx.Module):
 
     def at_rest(self) -> "BodyMotions":
         """The same configuration without velocity."""
-        still = [
-            dataclasses.replace(x, **jax.tree.map(jnp.zeros_like, {"velocity": x.velocity, "bias": x.bias}))
-            for x in self.links
-        ]
+        still = [dataclasses.replace(x, **jax.tree.map(jnp.zeros_like, _moving(x))) for x in self.links]
         return dataclasses.replace(self, v=jnp.zeros_like(self.v), links=tuple(still))
+
+
+def _moving(link: Link) -> dict[str, Motion | None]:
+    return {name: getattr(link, name) for name in ("velocity", "bias", "drift")}
 
 
 def body_motions(
@@ -159,17 +162,18 @@ _body_motions = jax.jit(motions_at)
 
 
 class _World(eqx.Module):
-    """What a body needs to know of its parent."""
+    """What a body needs to know of its parent, whose `drift` scans leave out."""
 
     rotation: Matrix
     position: Vector
     in_tree: Vector
     velocity: Motion
+    drift: Motion | None
 
     @staticmethod
     def at_rest(dtype: jnp.dtype) -> "_World":
         pose = Pose.identity(dtype)
-        return _World(pose.rotation, pose.translation, pose.translation, Motion.zero(dtype))
+        return _World(pose.rotation, pose.translation, pose.translation, Motion.zero(dtype), Motion.zero(dtype))
 
 
 def _move(parent: _World, joint: tuple) -> tuple[_World, Link]:
@@ -181,14 +185,25 @@ def _move(parent: _World, joint: tuple) -> tuple[_World, Link]:
     relative = subspace.combined(v)
     spin, w, u = parent.velocity.angular, relative.angular, relative.linear
     coriolis = Motion(spin.cross(w), spin.cross(spin.cross(offset) + u * 2.0) + w.cross(u))
+    bias = joint_bias.rotated(rotation) + coriolis
     here = _World(
         rotation,
         parent.position + offset,
         parent.in_tree + offset * carried,
         parent.velocity.at(offset) + relative,
+        None if parent.drift is None else parent.drift.at(offset) + bias,
     )
-    bias = joint_bias.rotated(rotation) + coriolis
-    link = Link(rotation, here.position, here.in_tree, offset, subspace, here.velocity, bias, inertia.rotated(rotation))
+    link = Link(
+        rotation=rotation,
+        position=here.position,
+        in_tree=here.in_tree,
+        offset=offset,
+        subspace=subspace,
+        velocity=here.velocity,
+        bias=bias,
+        drift=here.drift,
+        inertia=inertia.rotated(rotation),
+    )
     return here, link
 
 
@@ -220,4 +235,4 @@ def _parents(
         position, in_tree, angular = sums_at_parents(offset, within, relative[:, :3])
         (linear,) = sums_at_parents(relative[:, 3:] + cross(angular, offset))
         velocity = pack(angular, linear)
-    return _World(Matrix.of(at_parent), Vector.of(position), Vector.of(in_tree), Motion.of(velocity))
+    return _World(Matrix.of(at_parent), Vector.of(position), Vector.of(in_tree), Motion.of(velocity), None)

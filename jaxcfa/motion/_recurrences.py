@@ -44,6 +44,14 @@ def carried_motions(motions: BodyMotions, relative: Sequence[Motion], base: Moti
     return outward(topology.schedule, step, base, list(zip(offsets, relative, strict=True)))
 
 
+def drifts(motions: BodyMotions) -> list[Motion]:
+    """Accelerations of all bodies if no joint accelerates, classical and without gravity: `(dJ/dt) v` of the bodies."""
+    found = [link.drift for link in motions.links if link.drift is not None]
+    if len(found) == len(motions.links):
+        return found
+    return carried_motions(motions, [link.bias for link in motions.links], Motion.zero(motions.q.dtype))
+
+
 def total_forces(motions: BodyMotions, own: Sequence[Force]) -> list[Force]:
     """`F = own + sum of the children's F`, shifted: what joints transmit to the bodies, about their origins."""
     topology, offsets = motions.topology, [link.offset for link in motions.links]
