@@ -2,6 +2,7 @@
 
 import jax
 from jax.extend.core import Jaxpr
+from jax.interpreters import partial_eval as pe
 
 
 def equations(function, *arguments) -> int:
@@ -46,3 +47,15 @@ def _inner(equation) -> list[Jaxpr]:
 def _called(params) -> list[Jaxpr]:
     leaves = jax.tree.leaves(params, is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr"))
     return [getattr(x, "jaxpr", x) for x in leaves if hasattr(x, "eqns") or hasattr(x, "jaxpr")]
+
+
+def sweeps(function, n: int, *arguments) -> int:
+    """Number of loops over n bodies in the traced function, after what no result depends on has been removed."""
+    closed = jax.make_jaxpr(function)(*arguments)
+    used, _ = pe.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    return _sweeps(used, n)
+
+
+def _sweeps(jaxpr: Jaxpr, n: int) -> int:
+    own = sum(equation.primitive.name == "scan" and equation.params["length"] == n for equation in jaxpr.eqns)
+    return own + sum(_sweeps(x, n) for equation in jaxpr.eqns for x in _inner(equation))

@@ -7,8 +7,11 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close
+from jaxcfa.closed_chains import constrained_forward_dynamics
 from jaxcfa.structured import Doubling
+from loops import loop
 from mechanisms import mechanism, random_state
+from program_size import sweeps
 
 
 def results(model, state, motions=None):
@@ -78,6 +81,35 @@ def test_derivatives_go_through_the_state():
     expected, *found = gradients(q, v, tau)
     for gradient in found:
         assert_close(gradient, jax.tree.map(np.asarray, expected), 1e-12)
+
+
+def test_number_of_sweeps():
+    """Kinematics is swept once, whatever is computed and differentiated."""
+    model, x = jaxcfa.chain(7), jnp.zeros(7)
+
+    def forward(*state):
+        return jaxcfa.forward_dynamics(model, *state)
+
+    def gradient(*state):
+        return jax.grad(lambda *x: jnp.sum(forward(*x)), (0, 1, 2))(*state)
+
+    def step(*state):
+        return jaxcfa.step(model, *state, 1e-3)
+
+    assert sweeps(lambda q: jaxcfa.forward_kinematics(model, q), 7, x) == 1
+    assert sweeps(lambda q: jaxcfa.mass_matrix(model, q), 7, x) == 2
+    assert sweeps(lambda *state: jaxcfa.inverse_dynamics(model, *state), 7, x, x, x) == 3
+    assert sweeps(forward, 7, x, x, x) == sweeps(step, 7, x, x, x) == 3
+    # Sums over ancestors and subtrees are matrix products here.
+    assert sweeps(gradient, 7, x, x, x) == 7
+
+    (four_bar, constraints, *_), state = loop("four-bar")
+
+    def constrained(*state):
+        return jnp.sum(constrained_forward_dynamics(four_bar, constraints, *state).qdd)
+
+    assert sweeps(constrained, 3, *state) <= 8
+    assert sweeps(jax.grad(constrained, (0, 1, 2)), 3, *state) <= 13
 
 
 def test_senseless_motions_are_refused():
