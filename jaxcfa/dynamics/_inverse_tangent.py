@@ -75,7 +75,7 @@ def inverse_dynamics_tangent(
 
     def of_joints(x: Float[Array, "nv"]) -> tuple[Vector, Vector]:
         """`S x`, angular and linear."""
-        relative = join_bodies(motions.topology, joint_motions(motions, x))
+        relative = join_bodies(motions.topology, [motion.dense() for motion in joint_motions(motions, x)])
         return relative.angular, relative.linear
 
     # Of the parents, and of bodies relative to them.

@@ -47,6 +47,11 @@ class AbstractJoint(eqx.Module):
         """Where in `q` quaternions begin. They must not be zero, and given configurations are checked for that."""
         return ()
 
+    @property
+    def only_turns(self) -> bool:
+        """Whether the body's origin rests in the joint frame. Saying so saves work in all dynamics."""
+        return False
+
     @abc.abstractmethod
     def transform(self, q: Float[Array, "nq"]) -> Transform:
         """Pose of the body in the joint frame."""

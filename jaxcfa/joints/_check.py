@@ -17,7 +17,7 @@ def check_joint(joint: AbstractJoint, key: Key, *, samples: int = 4) -> None:
 
     - `transform` is a rigid motion, and its rate along `integrate(q, t v)` is `motion_subspace(q) v`;
     - `bias(q, v)` is the rate of `motion_subspace v` along that motion;
-    - the motion subspace is constant, if `has_fixed_axes` says so;
+    - the motion subspace is constant, if `has_fixed_axes` says so, and has no linear part, if `only_turns` says so;
     - `integrate(q, difference(q, p))` is the configuration `p`, and `integrate(q, 0)` is `q`.
 
     **Arguments:** `joint`: one joint with its parameters. `key`: of the random configurations.
@@ -73,6 +73,10 @@ def _laws(joint: AbstractJoint, key: Key) -> dict[str, tuple[Array, Array]]:
         "motion_subspace must be constant, since has_fixed_axes says so": (
             joint.motion_subspace(q),
             joint.motion_subspace(p if joint.has_fixed_axes else q),
+        ),
+        "motion_subspace must have no linear part, since only_turns says so": (
+            joint.motion_subspace(q)[3:],
+            joint.motion_subspace(q)[3:] * (not joint.only_turns),
         ),
         "integrate(q, 0) must be q": (joint.integrate(q, jnp.zeros(joint.nv)), q),
         "integrate(q, difference(q, p)) must be p": (reached.as_matrix(), joint.transform(p).as_matrix()),

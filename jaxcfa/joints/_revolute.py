@@ -19,6 +19,7 @@ class Revolute(AbstractJoint):
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
     has_fixed_axes: ClassVar[bool] = True
+    only_turns: ClassVar[bool] = True
 
     def transform(self, q: Float[Array, "1"]) -> Transform:
         return Transform(axis_angle_to_matrix(unit(self.axis), q[0]), jnp.zeros(3, q.dtype))

@@ -27,6 +27,7 @@ class Spherical(AbstractJoint):
     nv: ClassVar[int] = 3
     quaternions: ClassVar[tuple[int, ...]] = (0,)
     has_fixed_axes: ClassVar[bool] = True
+    only_turns: ClassVar[bool] = True
 
     def transform(self, q: Float[Array, "4"]) -> Transform:
         return Transform(quaternion_to_matrix(q), jnp.zeros(3, q.dtype))

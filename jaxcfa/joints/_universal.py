@@ -23,6 +23,7 @@ class Universal(AbstractJoint):
     axis2: Float[Array | np.ndarray, "3"] = eqx.field(converter=unit_axis)
     nq: ClassVar[int] = 2
     nv: ClassVar[int] = 2
+    only_turns: ClassVar[bool] = True
 
     def __check_init__(self):
         if isinstance(self.axis1, np.ndarray) and isinstance(self.axis2, np.ndarray):

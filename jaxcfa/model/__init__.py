@@ -18,6 +18,7 @@ from ._joint_groups import (
     join_bodies as join_bodies,
     join_dofs as join_dofs,
     joint_of_body as joint_of_body,
+    joints_of_segments as joints_of_segments,
     map_joints as map_joints,
     motion_subspace_blocks as motion_subspace_blocks,
     pad_dofs as pad_dofs,

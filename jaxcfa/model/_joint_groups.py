@@ -86,6 +86,17 @@ def motion_subspace_blocks(model: Model, q: Float[Array, "nq"]) -> tuple[Float[A
     return tuple(block(segment) for segment in topology.segments)
 
 
+def joints_of_segments(model: Model) -> list[list[AbstractJoint]]:
+    """Joints, stacked by structure, some of which are in a segment, for each segment."""
+    topology = model.topology
+    found = []
+    for segment in topology.segments:
+        bodies = topology.schedule.visits[segment.start : segment.stop]
+        groups = zip(model.joints, topology.groups, strict=True)
+        found.append([joint for joint, group in groups if np.isin(group.bodies, bodies).any()])
+    return found
+
+
 def split_bodies(topology: Topology, tree: PyTree[Array]) -> list[PyTree[Array]]:
     """Arrays over bodies, cut into the segments of the topology."""
     visits = topology.schedule.visits

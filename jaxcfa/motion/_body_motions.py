@@ -7,6 +7,7 @@ Accelerations are classical: derivatives of the velocity of the body's origin. S
 """
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,17 +19,19 @@ from .._arguments import as_arrays
 from .._defaults import choose_schedule
 from .._small import cross, matmul, matvec
 from .._types import ConfigurationLike, VelocityLike
+from ..joints import AbstractJoint
 from ..model import (
     Model,
     Topology,
     join_bodies,
     join_dofs,
+    joints_of_segments,
     map_joints,
     motion_subspace_blocks,
     split_bodies,
     split_dofs,
 )
-from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, pack, rotate
+from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, ZeroVector, pack, rotate
 from ..structured import AbstractSchedule, Sequential
 from ..structured._tree_scan import from_parents
 from ..structured._tree_sweep import outward
@@ -148,8 +151,11 @@ def motions_at(
     inertia = RigidInertia.of_com(model.mass, model.com, model.inertia)
     blocks, speeds = motion_subspace_blocks(model, q), split_dofs(model.topology, v)
     carried = jnp.asarray(model.topology.parents >= 0, q.dtype)
-    bodies = split_bodies(model.topology, (Pose.of(poses), Motion.of(bias), inertia, carried))
-    joints = [(*body, Motion.columns(s), v) for body, s, v in zip(bodies, blocks, speeds, strict=True)]
+    bodies = split_bodies(model.topology, (Pose.of(poses), inertia, carried))
+    subspaces = [Motion.columns(block) for block in blocks]
+    biases = split_bodies(model.topology, Motion.of(bias))
+    known = list(map(_known, joints_of_segments(model), biases, subspaces))
+    joints = [(*body, *own, v) for body, own, v in zip(bodies, known, speeds, strict=True)]
     if isinstance(schedule, Sequential):
         links = outward(model.topology.schedule, _move, _World.at_rest(q.dtype), joints)
     else:
@@ -159,6 +165,16 @@ def motions_at(
 
 
 _body_motions = jax.jit(motions_at)
+
+
+def _known(joints: list[AbstractJoint], bias: Motion, subspace: Motion) -> tuple[Motion, Motion]:
+    """Bias and subspace with the zeros that are known for all joints of a segment."""
+    zero: Any = ZeroVector()
+    if all(joint.has_fixed_axes for joint in joints):
+        bias = Motion(zero, zero)
+    if all(joint.only_turns for joint in joints):
+        subspace = Motion(subspace.angular, zero)
+    return bias, subspace
 
 
 class _World(eqx.Module):
@@ -178,7 +194,7 @@ class _World(eqx.Module):
 
 def _move(parent: _World, joint: tuple) -> tuple[_World, Link]:
     """Pose and motion of a body from those of its parent, and its joint's motion in body axes."""
-    local, joint_bias, inertia, carried, subspace, v = joint
+    local, inertia, carried, joint_bias, subspace, v = joint
     offset = parent.rotation @ local.translation
     rotation = parent.rotation @ local.rotation
     subspace = subspace.rotated(rotation)

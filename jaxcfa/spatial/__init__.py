@@ -1,6 +1,6 @@
 """Six-dimensional algebra: rotations, transforms, spatial vectors and inertias. Knows nothing of robots."""
 
-from ._algebra import Matrix as Matrix, Symmetric as Symmetric, Vector as Vector
+from ._algebra import Matrix as Matrix, Symmetric as Symmetric, Vector as Vector, ZeroVector as ZeroVector
 from ._inertia import Inertia as Inertia, inverse_inertia as inverse_inertia, steiner as steiner
 from ._quantities import (
     ArticulatedInertia as ArticulatedInertia,

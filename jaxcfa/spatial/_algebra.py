@@ -6,13 +6,39 @@ forward dynamics four to six times as fast as arrays of shape (3, 3) do. Compone
 bodies or for the columns of a matrix; the operations are the same for each element.
 """
 
-from typing import Union
+from typing import TYPE_CHECKING, Any, Union
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 Scalar = Float[Array, "*#n"] | float
+
+
+class ZeroVector(eqx.Module):
+    """The vector that is known to be zero while a program is traced: it has no components and takes no arithmetic."""
+
+    def __add__(self, other):
+        return other
+
+    def __sub__(self, other):
+        return -other
+
+    def __neg__(self) -> "ZeroVector":
+        return self
+
+    def __mul__(self, factor: Scalar) -> "ZeroVector":
+        return self
+
+    __rmul__ = __mul__
+
+    def dot(self, other) -> Any:
+        """Zero."""
+        return 0.0
+
+    def cross(self, other) -> "ZeroVector":
+        """Zero."""
+        return self
 
 
 class Vector(eqx.Module):
@@ -31,10 +57,14 @@ class Vector(eqx.Module):
         """The components along a last axis."""
         return jnp.stack([self.x, self.y, self.z], axis=-1)
 
-    def __add__(self, other: "Vector") -> "Vector":
+    def __add__(self, other: "AnyVector") -> "Vector":
+        if isinstance(other, ZeroVector):
+            return self
         return Vector(self.x + other.x, self.y + other.y, self.z + other.z)
 
-    def __sub__(self, other: "Vector") -> "Vector":
+    def __sub__(self, other: "AnyVector") -> "Vector":
+        if isinstance(other, ZeroVector):
+            return self
         return Vector(self.x - other.x, self.y - other.y, self.z - other.z)
 
     def __neg__(self) -> "Vector":
@@ -45,17 +75,28 @@ class Vector(eqx.Module):
 
     __rmul__ = __mul__
 
-    def dot(self, other: "Vector") -> Float[Array, "*n"]:
+    def dot(self, other: "AnyVector") -> Float[Array, "*n"]:
         """Inner product."""
+        if isinstance(other, ZeroVector):
+            return other.dot(self)
         return self.x * other.x + self.y * other.y + self.z * other.z
 
-    def cross(self, other: "Vector") -> "Vector":
+    def cross(self, other: "AnyVector") -> "AnyVector":
         """Vector product."""
+        if isinstance(other, ZeroVector):
+            return other
         return Vector(
             self.y * other.z - self.z * other.y,
             self.z * other.x - self.x * other.z,
             self.x * other.y - self.y * other.x,
         )
+
+
+# To type checkers a zero vector is a vector: it does all that one does, but has no components.
+if TYPE_CHECKING:
+    AnyVector = Vector
+else:
+    AnyVector = Vector | ZeroVector
 
 
 class Matrix(eqx.Module):
@@ -88,7 +129,9 @@ class Matrix(eqx.Module):
     def __sub__(self, other: "Matrix") -> "Matrix":
         return Matrix(self.x - other.x, self.y - other.y, self.z - other.z)
 
-    def __matmul__(self, other: Union[Vector, "Matrix"]):
+    def __matmul__(self, other: Union[AnyVector, "Matrix"]):
+        if isinstance(other, ZeroVector):
+            return other
         if isinstance(other, Vector):
             return Vector(self.x.dot(other), self.y.dot(other), self.z.dot(other))
         columns = other.T
@@ -141,7 +184,7 @@ class Symmetric(eqx.Module):
         """`A + value 1`."""
         return Symmetric(self.xx + value, self.xy, self.xz, self.yy + value, self.yz, self.zz + value)
 
-    def __matmul__(self, other: Vector | Matrix):
+    def __matmul__(self, other: AnyVector | Matrix):
         return self.full @ other
 
     def congruent(self, by: Matrix) -> "Symmetric":

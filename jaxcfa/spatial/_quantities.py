@@ -7,21 +7,25 @@ and forces that stand for the columns of a matrix have components (d,); a scalar
 from typing import TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._small import sum_of
-from ._algebra import Matrix, Scalar, Symmetric, Vector, cross_columns, skew, symmetric_outer
+from ._algebra import AnyVector, Matrix, Scalar, Symmetric, Vector, ZeroVector, cross_columns, skew, symmetric_outer
 from ._transform import Transform
 
 Self = TypeVar("Self", "Motion", "Force")
 
 
 class Motion(eqx.Module):
-    """Velocity or acceleration of a body: that of its axes, and that of the point that it is taken about."""
+    """Velocity or acceleration of a body: that of its axes, and that of the point that it is taken about.
 
-    angular: Vector
-    linear: Vector
+    Either may be known to be zero, as the linear part for joints that only turn.
+    """
+
+    angular: AnyVector
+    linear: AnyVector
 
     @staticmethod
     def of(array: Float[Array, "*n 6"]) -> "Motion":
@@ -60,6 +64,11 @@ class Motion(eqx.Module):
     def rotated(self, by: Matrix) -> "Motion":
         """In other axes."""
         return Motion(by @ self.angular, by @ self.linear)
+
+    def dense(self) -> "Motion":
+        """With the components of what is known to be zero."""
+        one = jax.tree.leaves(self)[0]
+        return Motion(_dense(self.angular, one), _dense(self.linear, one))
 
     def dot(self, force: "Force") -> Float[Array, "*n"]:
         """Power of a force."""
@@ -258,11 +267,19 @@ def _zero(dtype: jnp.dtype) -> Vector:
     return Vector(o, o, o)
 
 
-def _stacked(*parts: Vector, axis: int = -1) -> Array:
-    return jnp.stack([c for part in parts for c in (part.x, part.y, part.z)], axis=axis)
+def _stacked(*parts: AnyVector, axis: int = -1) -> Array:
+    one = jax.tree.leaves(parts)[0]
+    dense = [_dense(part, one) for part in parts]
+    return jnp.stack([c for part in dense for c in (part.x, part.y, part.z)], axis)
 
 
-def _combined(columns: Vector, x: Float[Array, "d"]) -> Vector:
+def _dense(vector: AnyVector, like: Array) -> Vector:
+    return Vector(*[jnp.zeros_like(like)] * 3) if isinstance(vector, ZeroVector) else vector
+
+
+def _combined(columns: AnyVector, x: Float[Array, "d"]) -> AnyVector:
+    if isinstance(columns, ZeroVector):
+        return columns
     return Vector(*(sum_of(c[k] * x[k] for k in range(len(x))) for c in (columns.x, columns.y, columns.z)))
 
 
