@@ -67,6 +67,7 @@ from .kinematics import (
     jacobian as jacobian,
     jacobian_dot_v as jacobian_dot_v,
 )
+from .latency import enable_low_latency as enable_low_latency
 from .model import (
     Model as Model,
     ModelBuilder as ModelBuilder,

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from .. import __version__
 from ..io import load_model
+from ..latency import enable_low_latency
 from ..model import Model
 from ._demo import run_demo
 from ._info import show_info
@@ -37,6 +38,8 @@ def options(
     ] = False,
 ) -> None:
     """Rigid-body dynamics of robots with JAX."""
+    with contextlib.suppress(ValueError):  # in a process that has computed something already
+        enable_low_latency()
 
 
 @app.command()
