@@ -12,6 +12,7 @@ Reverse mode is the transpose: the same sums the other way.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -159,8 +160,11 @@ def _sums(motions: BodyMotions) -> tuple[Callable[..., list[Vector]], Callable[.
     if isinstance(schedule, Sequential) and topology.nb <= _FEW:
         schedule = AncestorMask()
 
-    def of_vectors(function: Callable[[TreeSchedule, Array], Array]) -> Callable[..., list[Vector]]:
+    def of_vectors(function: Callable[[TreeSchedule, Any], Any]) -> Callable[..., list[Vector]]:
         def sums(*vectors: Vector) -> list[Vector]:
+            if isinstance(schedule, AncestorMask):
+                # Each component by itself is a product with a matrix whose columns are the batch.
+                return function(topology.schedule, list(vectors))
             leaves, treedef = jax.tree.flatten(list(vectors))
             total = function(topology.schedule, jnp.stack(leaves, axis=-1))
             return jax.tree.unflatten(treedef, list(total.T))
