@@ -1,5 +1,7 @@
 """Derivatives of inverse dynamics in closed form equal those of the recursions as they stand."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -28,11 +30,7 @@ def directions(arguments, key):
     return tuple(jax.random.normal(k, x.shape, x.dtype) for k, x in zip(keys, arguments, strict=True))
 
 
-def jit(function):
-    return jax.jit(function)
-
-
-@jit
+@jax.jit
 def tangents(model, arguments, along, schedule):
     """Values and tangents, in closed form and of the recursions."""
 
@@ -42,20 +40,36 @@ def tangents(model, arguments, along, schedule):
     return of(closed_form), of(newton_euler)
 
 
-CASES = [("all together", schedule) for schedule in (Sequential(), Doubling(), AncestorMask())]
+LARGE = "70 bodies: "
 
 
-@pytest.mark.parametrize(("name", "schedule"), [*CASES, ("humanoid-like", Sequential())], ids=str)
+@functools.cache
+def forest():
+    """All mechanisms and a larger one, together more bodies than are summed by products."""
+    small = mechanism("all together")
+    joints, options = [Revolute, Universal], {"branching": 0.3, "floating_base": True, "gravity": small.gravity}
+    return jaxcfa.combine([small, jaxcfa.random_tree(70, jax.random.key(20_240_229), joints, **options)], ["", LARGE])
+
+
+CASES = [
+    ("forest", Sequential()),
+    ("forest", Doubling()),
+    ("all together", AncestorMask()),
+    ("humanoid-like", Sequential()),
+]
+
+
+@pytest.mark.parametrize(("name", "schedule"), CASES, ids=str)
 def test_tangents(name, schedule, key):
     """Along directions of everything, with quaternions that are not of unit length, and that leave their sphere."""
-    model = mechanism(name)
+    model = forest() if name == "forest" else mechanism(name)
     q, *others = random_state(model)
     arguments = (1.1 * q, *others)
     found, expected = tangents(model, arguments, directions(arguments, key), schedule)
     for tree in trees(model):
         for x, y in zip(found, expected, strict=True):  # values and tangents, of torques and wrenches
             own = (x[0][tree.dofs], x[1][tree.bodies]), (y[0][tree.dofs], y[1][tree.bodies])
-            assert_close(*own, 1e-12, tree.name)
+            assert_close(*own, 1e-11 if tree.name.startswith(LARGE) else 1e-12, tree.name)
 
 
 def test_single_precision(key):
@@ -66,26 +80,23 @@ def test_single_precision(key):
     assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(found))
 
 
-@pytest.mark.parametrize("which", range(4))
-def test_each_argument_alone(which):
-    """Reverse mode with respect to one argument, the others being constants."""
+def test_each_argument_alone():
+    """Reverse mode with respect to one argument, the others being constants, against forward mode."""
     model = mechanism("forest")
     arguments = random_state(model)
     weights = jnp.cos(jnp.arange(model.nv)), jnp.sin(jnp.arange(6 * model.nb)).reshape(-1, 6)
 
-    @jit
+    @jax.jit
     def gradients(arguments):
-        def gradient(function):
-            def scalar(x):
-                changed = [x if i == which else other for i, other in enumerate(arguments)]
-                torques, wrenches = function(model, *changed, Sequential())
-                return jnp.vdot(weights[0], torques) + jnp.vdot(weights[1], wrenches)
+        def scalar(function, *arguments):
+            torques, wrenches = function(model, *arguments, Sequential())
+            return jnp.vdot(weights[0], torques) + jnp.vdot(weights[1], wrenches)
 
-            return jax.grad(scalar)(arguments[which])
+        alone = [jax.grad(scalar, number)(closed_form, *arguments) for number in range(1, 5)]
+        return alone, jax.jacfwd(scalar, (1, 2, 3, 4))(newton_euler, *arguments)
 
-        return gradient(closed_form), gradient(newton_euler)
-
-    assert_close(*gradients(arguments), 1e-12)
+    for name, found, expected in zip(arguments._fields, *gradients(arguments), strict=True):
+        assert_close(found, expected, 1e-12, name)
 
 
 def test_models_and_states_together():
@@ -97,12 +108,12 @@ def test_models_and_states_together():
         changed = eqx.tree_at(lambda m: m.mass, model, mass)
         return jnp.sum(jnp.sin(function(changed, q, *arguments[1:], Sequential())[0]))
 
-    @jit
+    @jax.jit
     def gradients(masses, q):
-        def gradient(function):
-            return jax.vmap(jax.grad(lambda *x: scalar(function, *x), (0, 1)), (0, None))(masses, q)
+        def gradient(mode, function):
+            return jax.vmap(mode(lambda *x: scalar(function, *x), (0, 1)), (0, None))(masses, q)
 
-        return gradient(closed_form), gradient(newton_euler)
+        return gradient(jax.grad, closed_form), gradient(jax.jacfwd, newton_euler)
 
     masses = model.mass * jnp.array([[1.0], [1.5]])
     assert_close(*gradients(masses, arguments[0]), 1e-12)
@@ -113,22 +124,15 @@ def test_second_derivatives():
     q, v, qdd, f_ext = random_state(model)
     along = jnp.cos(jnp.arange(model.nq))
 
-    @jit
+    @jax.jit
     def products(q):
-        def product(function):
-            gradient = jax.grad(lambda q: jnp.sum(jnp.sin(function(model, q, v, qdd, f_ext, Sequential())[0])))
+        def product(mode, function):
+            gradient = mode(lambda q: jnp.sum(jnp.sin(function(model, q, v, qdd, f_ext, Sequential())[0])))
             return jax.jvp(gradient, (q,), (along,))[1]
 
-        return product(closed_form), product(newton_euler)
+        return product(jax.grad, closed_form), product(jax.jacfwd, newton_euler)
 
     assert_close(*products(q), 1e-11)
-
-
-@pytest.mark.parametrize("schedule", [Sequential(), Doubling()], ids=str)
-def test_more_bodies_than_a_product_takes(schedule, key):
-    model = jaxcfa.random_tree(70, key, [Revolute, Universal], branching=0.3, floating_base=True)
-    arguments = tuple(random_state(model))
-    assert_close(*tangents(model, arguments, directions(arguments, key), schedule), 1e-11)
 
 
 def test_at_rest_and_at_zero():
@@ -136,7 +140,7 @@ def test_at_rest_and_at_zero():
     model = mechanism("mixed tree")
     q, rest, f_ext = jaxcfa.neutral(model), jnp.zeros(model.nv), jnp.zeros((model.nb, 6))
 
-    @jit
+    @jax.jit
     def derivatives(q):
         def torques(q):
             return jaxcfa.inverse_dynamics(model, q, rest, rest, f_ext)

@@ -57,8 +57,8 @@ def test_operator_is_the_dense_matrix(name, schedule):
 
 def test_square_root_is_triangular_with_the_zeros_of_the_matrix():
     op = operator("humanoid-like")
-    root = np.asarray(everything(op, np.eye(op.factors.model.nv))["sqrt"])
-    matrix = np.asarray(op.as_matrix())
+    found = everything(op, np.eye(op.factors.model.nv))
+    root, matrix = np.asarray(found["sqrt"]), np.asarray(found["mv"])
     bodies = op.factors.model.topology.dof_bodies
     ancestors = op.factors.model.topology.schedule.ancestor_mask.T[bodies][:, bodies]  # of the column's body, the row's
     assert np.all(root[~ancestors] == 0)
@@ -73,15 +73,17 @@ def test_single_vectors_quadratic_forms_and_types():
     def run(op, x):
         several = jnp.stack([x, 2 * x], axis=1)
         forms = op.quadratic_form(x), op.inverse_quadratic_form(several)
-        return op.mv(x), op.solve(x), op.as_matrix(), op.inverse_as_matrix(), *forms
+        again = op.mv(op.solve(x))
+        return op.mv(x), op.solve(x), op.as_matrix(), op.inverse_as_matrix(), *forms, again
 
     inverse = np.linalg.inv(matrix)
-    expected = matrix @ x, inverse @ x, matrix, inverse, x @ matrix @ x, x @ inverse @ x * np.array([1, 4])
+    forms = x @ matrix @ x, x @ inverse @ x * np.array([1, 4])
+    expected = matrix @ x, inverse @ x, matrix, inverse, *forms, x
     assert_close(run(op, x), expected)
     single = operator("straight chain", Doubling(), "float32")
-    found = run(single, x.astype(np.float32))
+    found = run(single, np.float32(x))
     assert all(y.dtype == np.float32 for y in found)
-    assert_close(single.mv(found[1]), x, 1e-4)
+    assert_close(found[-1], x, 1e-4)
 
 
 def test_derivatives_of_solutions():

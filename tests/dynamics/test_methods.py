@@ -26,6 +26,7 @@ from jaxcfa.structured import (
     Levels,
     OddEvenElimination,
     Refined,
+    Sequential,
 )
 from mechanisms import mechanism, random_state, trees
 from program_size import equations, loop_trips
@@ -124,7 +125,7 @@ def test_single_precision(method):
     state = random_state(model)
     qdd, wrenches = compiled(METHODS[method])(model, *state)
     assert qdd.dtype == wrenches.dtype == np.float32
-    double = jaxcfa.joint_reactions(mechanism("humanoid-like"), *(np.asarray(x, np.float64) for x in state))
+    double = reference(mechanism("humanoid-like"), *(np.asarray(x, np.float64) for x in state))
     assert_close((qdd, wrenches), double, 3e-5)
 
 
@@ -145,28 +146,37 @@ def in_other_units(model, length, mass):
     )
 
 
+@functools.cache
+def tree_and_chain(dtype):
+    """A tree of joints without displacements, and a chain whose armature can be anything."""
+    tree = jaxcfa.random_tree(8, jax.random.key(20_240_229), [Revolute, Spherical], armature=0.05)
+    return jaxcfa.combine([tree, jaxcfa.chain(7)], ["", "chain: "]).astype(dtype)
+
+
 @pytest.mark.parametrize("method", ["CFA by odd-even elimination", "CFA from leaves to roots", "scanned ABA", "JSI"])
-def test_units_do_not_matter(method, dtype, key):
+def test_units_do_not_matter(method, dtype):
     """From watches to cranes: the same digits."""
-    model = jaxcfa.random_tree(8, key, [Revolute, Spherical], armature=0.05).astype(dtype)
+    model = tree_and_chain(dtype)
     q, v, tau, _ = random_state(model)
     f_ext = jnp.zeros((model.nb, 6), dtype)
     expected = reference(model, q, v, tau, f_ext)[0]
     for length, mass in ((1.0, 1.0), (1e-3, 1e-7), (1.0, 1e6), (1e2, 1e-2)):
         scaled, torque = in_other_units(model, length, mass), tau * (mass * length**2)
         found = compiled(METHODS[method])(scaled, q, v, torque, f_ext)[0]
-        assert_close(found, expected, 1e-11 if dtype == np.float64 else 1e-4)
+        for tree in trees(model):
+            assert_close(found[tree.dofs], expected[tree.dofs], 1e-11 if dtype == np.float64 else 1e-4, tree.name)
 
 
 @pytest.mark.parametrize("method", ["CFA by odd-even elimination", "scanned ABA"])
 def test_armature_of_any_size(method, dtype):
-    model = jaxcfa.chain(7, dtype=dtype)
+    model = tree_and_chain(dtype)
+    chain = trees(model)[-1].dofs
     q, v, tau, f_ext = random_state(model)
     for armature in (0.0, 1e-6, 1.0, 1e3, 1e6):
-        heavy = eqx.tree_at(lambda m: m.armature, model, jnp.full_like(model.armature, armature))
+        heavy = eqx.tree_at(lambda m: m.armature, model, model.armature.at[chain].set(armature))
         double = heavy.astype(np.float64)
-        expected = reference(double, *(x.astype(np.float64) for x in (q, v, tau, f_ext)))[0]
-        found = compiled(METHODS[method])(heavy, q, v, tau, f_ext)[0]
+        expected = reference(double, *(x.astype(np.float64) for x in (q, v, tau, f_ext)))[0][chain]
+        found = compiled(METHODS[method])(heavy, q, v, tau, f_ext)[0][chain]
         error = np.max(np.abs(found - expected)) / np.max(np.abs(expected))
         assert error < (1e-11 if dtype == np.float64 else 1e-4)
 
@@ -232,46 +242,40 @@ def along(scale, method):
     return jnp.vdot(qdd, weights.qdd) + jnp.vdot(wrenches, weights.f_ext)
 
 
-@functools.cache
-def slopes_by_differences(scales):
-    value, h = jax.jit(jax.vmap(lambda s: along(s, ABA()))), 1e-4
-    near, far = (value(jnp.array(scales) + k * h) - value(jnp.array(scales) - k * h) for k in (1, 2))
-    return (8 * near - far) / (12 * h)
-
-
 @pytest.mark.parametrize(("method", "mode"), [("CFA by odd-even elimination", "rev"), ("scanned ABA", "fwd")])
 def test_derivatives_and_batches_of_models(method, mode):
     """Of accelerations and reactions, with respect to everything, for a batch of models."""
     mechanism("humanoid-like")  # models are not made while tracing
 
-    def slope(scale):
+    def value_and_slope(scale):
         if mode == "rev":
-            return jax.grad(lambda s: along(s, METHODS[method]))(scale)
-        return jax.jvp(lambda s: along(s, METHODS[method]), (scale,), (1.0,))[1]
+            return jax.value_and_grad(lambda s: along(s, METHODS[method]))(scale)
+        return jax.jvp(lambda s: along(s, METHODS[method]), (scale,), (1.0,))
 
-    found = jax.jit(jax.vmap(slope))(jnp.array([1.0, 1.2]))
-    assert_close(found, slopes_by_differences((1.0, 1.2)), 1e-8)
+    h = 1e-4
+    scales = jnp.array([1.0, 1.2]) + h * jnp.arange(-2.0, 3.0)[:, None]
+    values, slopes = jax.jit(jax.vmap(value_and_slope))(scales.ravel())
+    values = values.reshape(scales.shape)
+    by_differences = (8 * (values[3] - values[1]) - (values[4] - values[0])) / (12 * h)
+    assert_close(slopes.reshape(scales.shape)[2], by_differences, 1e-8)
+
+
+@functools.cache
+def on_chain(n, method):
+    """A function, which JAX traces once, and its argument."""
+    model = jaxcfa.chain(n)
+    return jax.jit(lambda q: jaxcfa.forward_dynamics(model, q, q, q, method=METHODS[method])), jnp.zeros(n)
 
 
 @pytest.mark.parametrize("method", [*PARALLEL, "hybrid ABA", "JSI"])
 def test_programs_do_not_grow(method):
-    def size(n):
-        model = jaxcfa.chain(n)
-        x = jnp.zeros(n)
-        return equations(lambda q: jaxcfa.forward_dynamics(model, q, q, q, method=METHODS[method]), x)
-
-    assert size(1000) == size(64)
+    assert equations(*on_chain(2**12, method)) == equations(*on_chain(2**8, method))
 
 
 @pytest.mark.parametrize("method", PARALLEL)
 def test_number_of_steps_on_chains(method):
     """Grows with the logarithm of the length: by the same number when that is squared."""
-
-    def trips(n):
-        model, x = jaxcfa.chain(n), jnp.zeros(n)
-        return loop_trips(lambda q: jaxcfa.forward_dynamics(model, q, q, q, method=METHODS[method]), x)
-
-    steps = [trips(2**k) for k in (4, 8, 12)]
+    steps = [loop_trips(*on_chain(2**k, method)) for k in (4, 8, 12)]
     assert steps[2] - steps[1] == steps[1] - steps[0]
     assert steps[2] < 200
 
@@ -279,43 +283,57 @@ def test_number_of_steps_on_chains(method):
 SCHEDULES = [("mixed tree", schedule) for schedule in (Levels(), Doubling(), AncestorMask())]
 
 
-@pytest.mark.parametrize(("name", "schedule"), [*SCHEDULES, ("straight chain", Chunked(4))], ids=str)
-def test_schedules_of_inverse_dynamics_and_kinematics(name, schedule):
+@functools.cache
+def everything(name, schedule):
     model = mechanism(name)
-    q, v, qdd, f_ext = random_state(model)
     last = model.nb - 1
 
-    @functools.partial(jax.jit, static_argnums=0)
-    def everything(schedule):
-        return (
-            jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext, schedule),
-            jaxcfa.forward_kinematics(model, q, schedule),
-            jaxcfa.body_velocities(model, q, v, schedule),
-            jaxcfa.body_accelerations(model, q, v, qdd, schedule),
-            jaxcfa.jacobian(model, q, last, schedule),
-            jaxcfa.jacobian_dot_v(model, q, v, last, schedule),
-            jaxcfa.generalized_forces(model, q, f_ext, schedule),
-        )
+    @jax.jit
+    def run(q, v, qdd, f_ext):
+        return {
+            "torques": jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext, schedule),
+            "bias forces": jaxcfa.bias_forces(model, q, v, schedule=schedule),
+            "bias forces with wrenches": jaxcfa.bias_forces(model, q, v, f_ext, schedule),
+            "poses": jaxcfa.forward_kinematics(model, q, schedule),
+            "pose of the last": jaxcfa.frame_pose(model, q, last, schedule),
+            "velocities": jaxcfa.body_velocities(model, q, v, schedule),
+            "accelerations": jaxcfa.body_accelerations(model, q, v, qdd, schedule),
+            "jacobian": jaxcfa.jacobian(model, q, last, schedule),
+            "drift": jaxcfa.jacobian_dot_v(model, q, v, last, schedule),
+            "forces of wrenches": jaxcfa.generalized_forces(model, q, f_ext, schedule),
+        }
 
-    found, expected = everything(schedule), everything(None)
+    return run(*random_state(model))
+
+
+@pytest.mark.parametrize(("name", "schedule"), [*SCHEDULES, ("straight chain", Chunked(4))], ids=str)
+def test_schedules_of_inverse_dynamics_and_kinematics(name, schedule):
+    found, expected = everything(name, schedule), everything(name, None)
     assert_close(found, expected, 1e-12)
-    bias = jaxcfa.bias_forces(model, q, v, schedule=schedule)
-    assert_close(expected[-1], bias - jaxcfa.bias_forces(model, q, v, f_ext))
-    assert_close(jaxcfa.frame_pose(model, q, last, schedule), jax.tree.map(lambda x: x[-1], expected[1]))
+    assert_close(found["forces of wrenches"], found["bias forces"] - expected["bias forces with wrenches"])
+    assert_close(found["pose of the last"], jax.tree.map(lambda x: x[-1], expected["poses"]))
 
 
 def test_derivatives_of_scanned_inverse_dynamics():
+    """In reverse mode, with respect to everything, against those of loops in forward mode in some directions."""
     model = mechanism("forest")
-    q, v, qdd, f_ext = random_state(model)
+    arguments = model, *random_state(model)
+    leaves, structure = jax.tree.flatten(arguments)
+    rng = np.random.default_rng(0)
+    along = [rng.normal(size=(5, *leaf.shape)) for leaf in leaves]
 
-    def value(model, q, v, qdd, f_ext, schedule):
-        return jaxcfa.inverse_dynamics(model, q, v, qdd, f_ext, schedule) @ jnp.arange(1.0, 1.0 + model.nv)
+    def value(schedule, *arguments):
+        torques = jaxcfa.inverse_dynamics(*arguments, schedule)
+        return torques @ jnp.arange(1.0, 1.0 + torques.size)
 
-    @functools.partial(jax.jit, static_argnums=0)
-    def gradient(schedule):
-        return jax.grad(value, argnums=(0, 1, 2, 3, 4))(model, q, v, qdd, f_ext, schedule)
+    @jax.jit
+    def slopes(arguments, along):
+        gradient = jax.grad(functools.partial(value, Doubling()), argnums=range(5))(*arguments)
+        by_gradient = jax.vmap(lambda x: sum(map(jnp.vdot, jax.tree.leaves(gradient), x)))(along)
+        loops = functools.partial(value, Sequential())
+        return by_gradient, jax.vmap(lambda x: jax.jvp(loops, arguments, jax.tree.unflatten(structure, x))[1])(along)
 
-    assert_close(gradient(Doubling()), gradient(None))
+    assert_close(*slopes(arguments, along))
 
 
 def with_massless(**wrist):
@@ -377,16 +395,17 @@ def test_options_are_checked():
 def test_solvers_can_be_given_whole():
     model = mechanism("humanoid-like")
     q, v, tau, _ = random_state(model)
-    expected = jaxcfa.forward_dynamics(model, q, v, tau)
+    f_ext = jnp.zeros((model.nb, 6))
+    expected = reference(model, q, v, tau, f_ext)[0]
     for solver in (ChainsAndNodes(Refined(OddEvenElimination())), Dense()):
-        assert_close(compiled(CFA(solver))(model, q, v, tau, jnp.zeros((model.nb, 6)))[0], expected)
+        assert_close(compiled(CFA(solver))(model, q, v, tau, f_ext)[0], expected)
 
 
 def test_defaults():
     """On CPUs the sequential algorithms; on accelerators the parallel one for deep mechanisms that allow it."""
-    deep, x = jaxcfa.chain(64), np.zeros(64)
-    assert jaxcfa.default_method(deep) == ABA()
-    assert_close(jaxcfa.forward_dynamics(deep, x, x, x), jaxcfa.aba(deep, x, x, x), 0)
+    deep, chain, x = jaxcfa.chain(64), mechanism("straight chain"), np.zeros(6)
+    assert jaxcfa.default_method(deep) == jaxcfa.default_method(chain) == ABA()
+    assert_close(jaxcfa.forward_dynamics(chain, x, x, x), jaxcfa.aba(chain, x, x, x), 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jax, "default_backend", lambda: "gpu")
         assert jaxcfa.default_method(deep) == ABA("scan")

@@ -39,7 +39,6 @@ POINTS = {
 }
 
 
-@jax.jit
 def loss(q, x):
     """A function of accelerations at a displaced configuration and another velocity."""
     model = robot()
@@ -50,14 +49,10 @@ def loss(q, x):
 
 
 @jax.jit
-def gradient(q, x):
-    return jax.grad(loss, 1)(q, x)
-
-
-@jax.jit
-def product(q, x, along):
-    """The second derivative, forward over reverse."""
-    return jax.jvp(lambda x: gradient(q, x), (x,), (along,))[1]
+def derivatives(q, x, along):
+    """The value, the gradient and, forward over reverse, the second derivative's product with a direction."""
+    (value, gradient), (_, product) = jax.jvp(lambda x: jax.value_and_grad(loss, 1)(q, x), (x,), (along,))
+    return value, gradient, product
 
 
 @pytest.mark.parametrize("moves", [False, True], ids=["at rest", "moving"])
@@ -66,15 +61,17 @@ def test_first_and_second_derivatives(point, moves):
     q = POINTS[point](jaxcfa.neutral(robot()))
     nv = robot().nv
     x = jnp.concatenate([jnp.zeros(nv), jnp.cos(jnp.arange(nv)) * moves])
-    along = jnp.sin(1.0 + jnp.arange(2 * nv))
-    slope = (loss(q, x + STEP * along) - loss(q, x - STEP * along)) / (2 * STEP)
-    np.testing.assert_allclose(gradient(q, x) @ along, slope, rtol=1e-6, atol=1e-6)
-    curvature = (gradient(q, x + STEP * along) - gradient(q, x - STEP * along)) / (2 * STEP)
+    along = jnp.sin(jnp.arange(1, 1 + 2 * nv))
+    _, gradient, product = derivatives(q, x, along)
+    after, before = (derivatives(q, x + step * along, along)[:2] for step in (STEP, -STEP))
+    slope, curvature = ((y - z) / (2 * STEP) for y, z in zip(after, before, strict=True))
+    np.testing.assert_allclose(gradient @ along, slope, rtol=1e-6, atol=1e-6)
     scale = np.max(np.abs(curvature))
-    np.testing.assert_allclose(product(q, x, along), curvature, rtol=0, atol=1e-6 * scale)
+    np.testing.assert_allclose(product, curvature, rtol=0, atol=1e-6 * scale)
 
 
 def test_both_covers_are_the_same():
-    q, x = jaxcfa.neutral(robot()), jnp.cos(jnp.arange(2.0 * robot().nv))
+    q, x = jaxcfa.neutral(robot()), jnp.cos(jnp.arange(2 * robot().nv))
     other = quaternions(q, [-1.0, 0.0, 0.0, 0.0])
-    np.testing.assert_allclose(gradient(q, x), gradient(other, x), rtol=1e-12)
+    gradients = [derivatives(cover, x, x)[1] for cover in (q, other)]
+    np.testing.assert_allclose(*gradients, rtol=1e-12)

@@ -12,14 +12,13 @@ import pytest
 from jaxtyping import Array
 
 from helpers import assert_close
-from jaxcfa import dynamics
+from jaxcfa import combine, dynamics
 from jaxcfa.actuation import actuator_forces
 from jaxcfa.io import ModelWarning, load_mjcf
 from jaxcfa.kinematics import forward_kinematics
 from jaxcfa.model import Model
 from jaxcfa.spatial import Transform
 from mujoco_models import (
-    REPRESENTATIVE,
     compiled,
     mass_matrix,
     path_of,
@@ -29,6 +28,7 @@ from mujoco_models import (
 )
 
 TOLERANCE = 1e-9
+GRAVITY = np.array([1.0, 2.0, -3.0])
 _SINGULAR = ("mjx/test_data/actuator/general_dyntype.xml",)
 # MuJoCo takes the mass matrix of free bodies for diagonal where the centre of mass is 1e-9 beside the origin.
 _ROUNDED = {"mjx/test_data/convex.xml": 1e-8}
@@ -66,49 +66,71 @@ def compute(model: Model, q, v, control) -> Results:
     )
 
 
-def check_poses(model: Model, poses: Transform, names, positions, rotations) -> None:
+class Pair(NamedTuple):
+    """A model in both packages, and a random state of it in MuJoCo."""
+
+    model: Model
+    mj: mujoco.MjModel
+    data: mujoco.MjData
+
+    @staticmethod
+    def of(model: Model, mj: mujoco.MjModel, seed: int = 0) -> "Pair":
+        """What is not modelled is switched off in `mj`. Gravity has been read, and is then the same for all."""
+        off = int(mujoco.mjtDisableBit.mjDSBL_GRAVITY)
+        assert np.array_equal(model.gravity, mj.opt.gravity * (not mj.opt.disableflags & off))
+        mj.opt.gravity[:] = GRAVITY
+        mj.opt.disableflags &= ~off
+        model = eqx.tree_at(lambda m: m.gravity, model, GRAVITY)
+        return Pair(model, mj, random_state(without_unmodelled(mj, model.actuators.names), seed))
+
+    @property
+    def control(self) -> np.ndarray:
+        """That of the actuators which are modelled."""
+        names = [self.mj.actuator(i).name or f"actuator{i}" for i in range(self.mj.nu)]
+        return self.data.ctrl[[i for i, name in enumerate(names) if name in self.model.actuators.names]]
+
+
+def check_against_mujoco(pairs: dict[str, Pair]) -> None:
+    """All side by side as one model, and so one program."""
+    forest = combine([pair.model for pair in pairs.values()], [f"{name}: " for name in pairs])
+    q, v = (np.concatenate([getattr(pair.data, x) for pair in pairs.values()]) for x in ("qpos", "qvel"))
+    control = np.concatenate([pair.control for pair in pairs.values()])
+    results = jax.tree.map(np.asarray, compute(forest, q, v, control))
+    start = 0
+    for name, pair in pairs.items():
+        dofs = slice(start, start + pair.model.nv)
+        start = dofs.stop
+        check_poses(forest, results.poses, name, pair)
+        check_forces(results, dofs, name, pair)
+
+
+def check_poses(forest: Model, poses: Transform, name: str, pair: Pair) -> None:
+    """Of bodies and sites."""
+    _, mj, data = pair
+    bodies = [mj.body(i).name or f"body{i}" for i in range(1, mj.nbody)]
+    sites = [mj.site(i).name or f"site{i}" for i in range(mj.nsite)]
+    sites = [f"site:{site}" if site in bodies else site for site in sites]
     body_positions = np.concatenate([poses.translation, np.zeros((1, 3))])  # number -1 is the world
     body_rotations = np.concatenate([poses.rotation, np.eye(3)[None]])
-    for name, position, rotation in zip(names, positions, rotations, strict=True):
-        body, local = model.locate(name)
-        turned = body_rotations[body]
-        assert_close(body_positions[body] + turned @ np.asarray(local.translation), position, TOLERANCE)
-        assert_close(turned @ np.asarray(local.rotation), rotation.reshape(3, 3), TOLERANCE)
+    positions, rotations = (
+        np.concatenate(x) for x in ((data.xpos[1:], data.site_xpos), (data.xmat[1:], data.site_xmat))
+    )
+    for frame, position, rotation in zip(bodies + sites, positions, rotations, strict=True):
+        body, local = forest.locate(f"{name}: {frame}")
+        turned, what = body_rotations[body], f"{name}: pose of {frame}"
+        assert_close(body_positions[body] + turned @ np.asarray(local.translation), position, TOLERANCE, what)
+        assert_close(turned @ np.asarray(local.rotation), rotation.reshape(3, 3), TOLERANCE, what)
 
 
-def check_against_mujoco(model: Model, mj: mujoco.MjModel, regular=True, seed=0, rtol=TOLERANCE) -> None:
-    data = random_state(without_unmodelled(mj, model.actuators.names), seed)
-    kept = [i for i in range(mj.nu) if (mj.actuator(i).name or f"actuator{i}") in model.actuators.names]
-    results = compute(model, jnp.asarray(data.qpos), jnp.asarray(data.qvel), jnp.asarray(data.ctrl[kept]))
-    bodies = [mj.body(i).name or f"body{i}" for i in range(1, mj.nbody)]
-    check_poses(model, results.poses, bodies, data.xpos[1:], data.xmat[1:])
-    sites = [mj.site(i).name or f"site{i}" for i in range(mj.nsite)]
-    sites = [f"site:{name}" if name in bodies else name for name in sites]
-    check_poses(model, results.poses, sites, data.site_xpos, data.site_xmat)
-    assert_close(results.mass_matrix, mass_matrix(mj, data), rtol)
-    assert_close(results.bias, data.qfrc_bias, rtol)
-    assert_close(results.passive, data.qfrc_passive, TOLERANCE)
-    assert_close(results.driven, data.qfrc_actuator, TOLERANCE)
-    if regular:
-        assert_close(results.acceleration, data.qacc_smooth, rtol)
-
-
-@pytest.mark.parametrize("name", REPRESENTATIVE)
-def test_representative_models_move_as_in_mujoco(name):
-    check_against_mujoco(load_quietly(path_of(name)), compiled(path_of(name)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(shipped_models()) - set(REPRESENTATIVE)))
-def test_all_shipped_models_move_as_in_mujoco(name):
-    try:
-        mj = compiled(path_of(name))
-    except ValueError:
-        with pytest.raises(ValueError, match="MuJoCo cannot compile it"):
-            load_mjcf(path_of(name))
-        return
-    rtol = _ROUNDED.get(name, TOLERANCE)
-    check_against_mujoco(load_quietly(path_of(name)), mj, regular=name not in _SINGULAR, rtol=rtol)
+def check_forces(results: Results, dofs: slice, name: str, pair: Pair) -> None:
+    """And masses and accelerations."""
+    mj, data, rtol = pair.mj, pair.data, _ROUNDED.get(name, TOLERANCE)
+    assert_close(results.mass_matrix[dofs, dofs], mass_matrix(mj, data), rtol, f"{name}: mass matrix")
+    assert_close(results.bias[dofs], data.qfrc_bias, rtol, f"{name}: bias forces")
+    assert_close(results.passive[dofs], data.qfrc_passive, TOLERANCE, f"{name}: passive forces")
+    assert_close(results.driven[dofs], data.qfrc_actuator, TOLERANCE, f"{name}: forces of actuators")
+    if name not in _SINGULAR:
+        assert_close(results.acceleration[dofs], data.qacc_smooth, rtol, f"{name}: accelerations")
 
 
 EVERYTHING = """
@@ -153,32 +175,49 @@ EVERYTHING = """
 """
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_every_feature_at_once(seed):
-    model = load_mjcf(EVERYTHING)
-    assert model.actuators.names == ("m1", "p1", "v1", "g1", "ball", "free")
-    check_against_mujoco(model, compiled(EVERYTHING), seed=seed)
+FLOATING = """
+<mujoco>
+  <worldbody>
+    <body name="base" pos="0.1 0.2 0.3" euler="10 20 30">
+      <geom size="0.1 0.2 0.3" type="box" pos="0.1 0 0"/>
+      <body name="arm" pos="0.3 0 0"> <joint name="j" ref="20"/> <geom size="0.1" pos="0 0.2 0"/> </body>
+    </body>
+  </worldbody>
+  <actuator> <position name="servo" joint="j" kp="3"/> </actuator>
+  <keyframe> <key name="bent" qpos="0.5" qvel="0.1"/> </keyframe>
+</mujoco>
+"""
+
+
+def floating_in_mujoco() -> mujoco.MjModel:
+    freed = FLOATING.replace('30">', '30"> <freejoint name="root_joint"/>')
+    return compiled(freed.split("<keyframe>")[0] + "</mujoco>")
+
+
+def test_models_move_as_in_mujoco():
+    """All that are shipped, every feature at once in three states, and a base made floating."""
+    pairs = {"floating base": Pair.of(load_mjcf(FLOATING, floating_base=True), floating_in_mujoco())}
+    for seed in range(3):
+        pairs[f"every feature, {seed}"] = Pair.of(load_mjcf(EVERYTHING), compiled(EVERYTHING), seed)
+    for name in shipped_models():
+        try:
+            mj = compiled(path_of(name))
+        except ValueError:
+            with pytest.raises(ValueError, match="MuJoCo cannot compile it"):
+                load_mjcf(path_of(name))
+        else:
+            pairs[name] = Pair.of(load_quietly(path_of(name)), mj)
+    check_against_mujoco(pairs)
+
+
+def test_actuators_are_read():
+    assert load_mjcf(EVERYTHING).actuators.names == ("m1", "p1", "v1", "g1", "ball", "free")
 
 
 def test_floating_base_is_what_mujoco_makes_of_a_free_joint():
-    text = """
-    <mujoco>
-      <worldbody>
-        <body name="base" pos="0.1 0.2 0.3" euler="10 20 30">
-          <geom size="0.1 0.2 0.3" type="box" pos="0.1 0 0"/>
-          <body name="arm" pos="0.3 0 0"> <joint name="j" ref="20"/> <geom size="0.1" pos="0 0.2 0"/> </body>
-        </body>
-      </worldbody>
-      <actuator> <position name="servo" joint="j" kp="3"/> </actuator>
-      <keyframe> <key name="bent" qpos="0.5" qvel="0.1"/> </keyframe>
-    </mujoco>"""
-    model = load_mjcf(text, floating_base=True)
+    model, reference = load_mjcf(FLOATING, floating_base=True), floating_in_mujoco()
     assert model.joint_names == ("root_joint", "j")
     assert model.nq == 8
-    reference = compiled(
-        text.replace('30">', '30"> <freejoint name="root_joint"/>').split("<keyframe>")[0] + "</mujoco>"
-    )
-    check_against_mujoco(model, reference)
     assert_close(model.keyframe("qpos0"), reference.qpos0)
     assert_close(model.keyframe("bent"), np.append(reference.qpos0[:7], 0.5))
     assert_close(model.keyframes.v[1], np.append(np.zeros(6), 0.1))

@@ -55,29 +55,37 @@ def solver_function(solver):
     return jax.jit(lambda diagonal, lower, b: BlockTridiagonal(diagonal, lower).solve(b, solver))
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=str)
-@pytest.mark.parametrize(("n", "k"), [(1, 3), (2, 3), (3, 1), (3, 3), (5, 1), (17, 1), (17, 3), (64, 1), (1000, 1)])
-def test_solve(solver, n, k):
-    system = random_system(n, k)
-    assert_close(solver_function(solver)(*system), solve_densely(*system))
+def solve_all(solver, systems):
+    """By name, in one program."""
+    return jax.jit(lambda x: {name: BlockTridiagonal(*y[:2]).solve(y[2], solver) for name, y in x.items()})(systems)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=str)
-@pytest.mark.parametrize("k", [1, 6, 10])
-def test_block_sizes_and_precisions(solver, k, dtype):
-    diagonal, lower, b = (x.astype(dtype) for x in random_system(6, k, 1))
-    x = solver_function(solver)(diagonal, lower, b[..., 0])
-    assert x.dtype == dtype
-    assert_close(x, solve_densely(diagonal, lower, b[..., 0]), rtol=tolerance(dtype))
+def test_solve(solver):
+    sizes = [(1, 3), (2, 3), (3, 1), (3, 3), (5, 1), (17, 1), (17, 3), (64, 1), (1000, 1)]
+    systems = {f"n={n}, k={k}": random_system(n, k) for n, k in sizes}
+    for name, x in solve_all(solver, systems).items():
+        assert_close(x, solve_densely(*systems[name]), what=name)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_block_sizes_and_precisions(solver, dtype):
+    systems = {}
+    for k in (1, 6, 10):
+        diagonal, lower, b = (x.astype(dtype) for x in random_system(6, k, 1))
+        systems[f"k={k}"] = diagonal, lower, b[..., 0]
+    for name, x in solve_all(solver, systems).items():
+        assert x.dtype == dtype
+        assert_close(x, solve_densely(*systems[name]), tolerance(dtype), name)
 
 
 @pytest.mark.parametrize(
     "solver", [CyclicReduction(levels=20), CyclicReduction(2, BlockLDL()), CyclicReduction(0)], ids=str
 )
-@pytest.mark.parametrize("n", [13, 16])
-def test_levels_of_cyclic_reduction(solver, n):
-    system = random_system(n, 1)
-    assert_close(solver_function(solver)(*system), solve_densely(*system))
+def test_levels_of_cyclic_reduction(solver):
+    systems = {f"n={n}": random_system(n, 1) for n in (13, 16)}
+    for name, x in solve_all(solver, systems).items():
+        assert_close(x, solve_densely(*systems[name]), what=name)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -136,22 +144,34 @@ def test_factor_once_and_solve_twice():
     assert_close(solve(factored, -2 * b), -2 * solve_densely(diagonal, lower, b))
 
 
+@functools.cache
+def ill_conditioned(dtype):
+    """A system, its matrix with condition number and norm, and the exact solution."""
+    n = 200
+    diagonal, lower = (x.astype(dtype) for x in stretched_chain(n))
+    b = np.random.default_rng(0).normal(size=(n, 2)).astype(dtype)
+    matrix = dense(diagonal, lower)
+    return (
+        (diagonal, lower, b),
+        matrix,
+        np.linalg.cond(matrix),
+        np.linalg.norm(matrix, 2),
+        solve_densely(diagonal, lower, b),
+    )
+
+
 @pytest.mark.parametrize("solver", [*SOLVERS, Refined(OddEvenElimination())], ids=str)
 def test_ill_conditioned_systems(solver, dtype):
     """The error stays below the condition number times the rounding error of a few operations.
 
     Refinement makes the residual of odd-even elimination as small as that of the sequential solver.
     """
-    n, eps = 200, np.finfo(dtype).eps
-    diagonal, lower = (x.astype(dtype) for x in stretched_chain(n))
-    b = np.random.default_rng(0).normal(size=(n, 2)).astype(dtype)
-    x, expected = np.asarray(solver_function(solver)(diagonal, lower, b), float), solve_densely(diagonal, lower, b)
-    matrix = dense(diagonal, lower)
-    condition = np.linalg.cond(matrix)
+    system, matrix, condition, norm, expected = ill_conditioned(dtype)
+    x, b, eps = np.asarray(solver_function(solver)(*system), float), system[2], np.finfo(dtype).eps
     assert condition > 1e4
     assert np.linalg.norm(x - expected) < 10 * condition * eps * np.linalg.norm(expected)
     if isinstance(solver, BlockLDL | Refined):
-        assert np.linalg.norm(matrix @ x.ravel() - b.ravel()) < eps * np.linalg.norm(matrix, 2) * np.linalg.norm(x)
+        assert np.linalg.norm(matrix @ x.ravel() - b.ravel()) < eps * norm * np.linalg.norm(x)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=str)
