@@ -360,6 +360,7 @@ def test_derivatives():
     assert_close(reverse[0], forward[0] @ np.linspace(-1.0, 2.0, y.shape[1]), 1e-10)
 
 
+@pytest.mark.slow
 def test_derivatives_by_one_argument_at_a_time():
     """What stays fixed has tangents that JAX knows to be zero, which not all of its rules accept."""
     (model, constraints, *_), (q, v, tau) = loop("four-bar by points")
