@@ -1,6 +1,8 @@
 """Mechanisms with closed loops, by name."""
 
+import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -18,6 +20,7 @@ from jaxcfa.closed_chains import (
     project_velocity,
     weld,
 )
+from jaxcfa.closed_chains._relations import row_starts
 from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
 from jaxcfa.spatial import rotation_exp
 
@@ -237,6 +240,12 @@ _MAKERS = {
 NAMES = tuple(_MAKERS)
 
 
+@functools.cache
+def make(name: str) -> Loop:
+    """The mechanism, not closed."""
+    return _MAKERS[name]()
+
+
 @jax.jit
 def closed(model: Model, constraints: tuple, guess, v):
     found = project_configuration(model, constraints, guess)
@@ -254,9 +263,58 @@ class LoopState(NamedTuple):
 @functools.cache
 def loop(name: str) -> tuple[Loop, LoopState]:
     """The mechanism and a state of it."""
-    made = _MAKERS[name]()
+    made = make(name)
+    return made, _state(made.model, made.constraints, [name])
+
+
+class Part(NamedTuple):
+    """One of several mechanisms side by side, and where its coordinates, degrees of freedom and rows are."""
+
+    name: str
+    loop: Loop
+    bodies: slice
+    q: slice
+    v: slice
+    rows: slice
+
+    def of(self, state: LoopState) -> LoopState:
+        """Its state."""
+        return LoopState(state.q[self.q], state.v[self.v], state.tau[self.v])
+
+
+def side_by_side(names: tuple[str, ...]) -> tuple[Model, list[Part]]:
+    """The mechanisms as one model with all their constraints, so that one program serves all."""
+    loops = [make(name) for name in names]
+    models = [dataclasses.replace(made.model, constraints=tuple(made.constraints)) for made in loops]
+    rows = [int(row_starts(model.constraints)[-1]) for model in models]
+    ends = np.cumsum([(m.nb, m.nq, m.nv, k) for m, k in zip(models, rows, strict=True)], axis=0)
+    starts = np.concatenate([np.zeros((1, 4), int), ends[:-1]])
+    parts = [
+        Part(name, made, *map(slice, start, end))
+        for name, made, start, end in zip(names, loops, starts.tolist(), ends.tolist(), strict=True)
+    ]
+    return jaxcfa.combine(models, [f"{name}: " for name in names]), parts
+
+
+@functools.cache
+def all_loops() -> tuple[Model, list[Part], LoopState]:
+    """All mechanisms side by side, and a state of them."""
+    model, parts = side_by_side(NAMES)
+    return model, parts, _state(model, model.constraints, NAMES)
+
+
+@functools.cache
+def some_loops(*names: str) -> tuple[Model, list[Part], LoopState]:
+    """Some of them side by side, in the same states."""
+    _, parts, state = all_loops()
+    states = {part.name: part.of(state) for part in parts}
+    return *side_by_side(names), LoopState(*map(np.concatenate, zip(*(states[name] for name in names), strict=True)))
+
+
+def _state(model: Model, constraints: tuple, names: Sequence[str]) -> LoopState:
     keys = jax.random.split(jax.random.key(7), 2)
-    v, tau = (np.asarray(jax.random.normal(key, (made.model.nv,))) for key in keys)
-    found, v = closed(made.model, made.constraints, made.guess, v)
-    assert found.closed, name
-    return made, LoopState(np.asarray(found.q), np.asarray(v), tau)
+    loops = [make(name) for name in names]
+    v, tau = (np.concatenate([jax.random.normal(key, (made.model.nv,)) for made in loops]) for key in keys)
+    found, v = closed(model, constraints, np.concatenate([made.guess for made in loops]), v)
+    assert found.closed, names
+    return LoopState(np.asarray(found.q), np.asarray(v), tau)

@@ -186,11 +186,10 @@ def everything(solution: GraspSolution):
 
 HELD = {
     "two alike": [("seven", "tip", "rigid"), ("seven", "tip", "rigid")],
-    "three": [("seven", "tip", "soft finger"), ("floating", "tip", "hinge"), ("seven", "tip", "ball")],
     "five": [
         ("seven", "tip", "ball"),
         ("branched", "body5", "rigid"),
-        ("seven", "tip", "hinge"),
+        ("floating", "tip", "hinge"),
         ("branched", "body5", "oblique"),
         ("seven", "tip", "soft finger"),
     ],

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import jaxcfa
 from helpers import assert_close, cast, optimised
@@ -22,15 +23,29 @@ from jaxcfa.closed_chains import (
 )
 from jaxcfa.joints import Prismatic
 from jaxcfa.simulation import AbstractIntegrator, RungeKutta4, SemiImplicitEuler, State, rollout, step
-from loops import loop
+from loops import loop, some_loops
 
 EULER, RUNGE_KUTTA = SemiImplicitEuler(), RungeKutta4()
 
 
-def energy(model, q, v):
-    stretch = jaxcfa.difference(model, model.spring_reference, q)
-    springs = jnp.sum(model.stiffness * stretch**2) / 2
-    return jaxcfa.kinetic_energy(model, q, v) + jaxcfa.potential_energy(model, q) + springs
+def energies(model, parts, q, v):
+    """Of each mechanism, as if the others had no mass and no springs."""
+    bodies, dofs = (
+        np.array([np.isin(np.arange(n), np.arange(n)[getattr(part, where)]) for part in parts])
+        for n, where in ((model.nb, "bodies"), (model.nv, "v"))
+    )
+
+    def one(bodies, dofs):
+        own = eqx.tree_at(
+            lambda m: (m.mass, m.inertia, m.armature, m.stiffness),
+            model,
+            (model.mass * bodies, model.inertia * bodies[:, None, None], model.armature * dofs, model.stiffness * dofs),
+        )
+        stretch = jaxcfa.difference(own, own.spring_reference, q)
+        springs = jnp.sum(own.stiffness * stretch**2) / 2
+        return jaxcfa.kinetic_energy(own, q, v) + jaxcfa.potential_energy(own, q) + springs
+
+    return jax.vmap(one)(bodies, dofs)
 
 
 def violations(model, constraints, state):
@@ -39,57 +54,58 @@ def violations(model, constraints, state):
     return jnp.array([jnp.max(jnp.abs(motion.residual)), jnp.max(jnp.abs(motion.rate))])
 
 
-def simulate(integrator, stabilization, model, constraints, q, v, dt, steps):
-    """Largest violations and change of energy, looked at a hundred times."""
-    tau, before = jnp.zeros_like(v), energy(model, q, v)
+def simulation_of(compile, integrator, stabilization, *names):
+    """Of mechanisms side by side: largest violations and changes of their energies, looked at a hundred times."""
+    model, parts, (q, v, _) = some_loops(*names)
 
-    def advance(_, state):
-        return step(model, *state, tau, dt, integrator, constraints=constraints, stabilization=stabilization)
+    @compile
+    def simulate(model, q, v, dt, steps):
+        constraints, tau, before = model.constraints, jnp.zeros_like(v), energies(model, parts, q, v)
 
-    def stretch(_, carry):
-        state, worst, change = carry
-        state = jax.lax.fori_loop(0, steps // 100, advance, state)
-        now = jnp.abs(energy(model, *state) - before)
-        return state, jnp.maximum(worst, violations(model, constraints, state)), jnp.maximum(change, now)
+        def advance(_, state):
+            return step(model, *state, tau, dt, integrator, constraints=constraints, stabilization=stabilization)
 
-    start = State(q, v), jnp.zeros(2), jnp.zeros(())
-    return jax.lax.fori_loop(0, 100, stretch, start)[1:]
+        def stretch(_, carry):
+            state, worst, change = carry
+            state = jax.lax.fori_loop(0, steps // 100, advance, state)
+            now = jnp.abs(energies(model, parts, *state) - before)
+            return state, jnp.maximum(worst, violations(model, constraints, state)), jnp.maximum(change, now)
 
+        start = State(q, v), jnp.zeros(2), jnp.zeros(len(parts))
+        return jax.lax.fori_loop(0, 100, stretch, start)[1:]
 
-simulate_long = optimised(simulate, static_argnums=0)
-simulate_short = jax.jit(simulate, static_argnums=0)
+    return functools.partial(simulate, model, q, v)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["four-bar", "spatial four-bar", "delta", "bricard"])
-def test_ten_seconds(name):
-    (model, constraints, *_), (q, v, _) = loop(name)
-    run = functools.partial(simulate_long, RUNGE_KUTTA, None, model, constraints, q, v)
-    (opening, _), change = run(2e-3, 5000)
+def test_ten_seconds():
+    names = ("four-bar", "spatial four-bar", "delta", "bricard")
+    run = simulation_of(optimised, RUNGE_KUTTA, None, *names)
+    (opening, _), changes = run(2e-3, 5000)
     assert opening < 1e-6
-    (finer_opening, _), finer_change = run(1e-3, 10000)
+    (finer_opening, _), finer_changes = run(1e-3, 10000)
     assert finer_opening < 1e-7
-    # Order four: a sixteenth, or rounding.
-    assert np.log2(change / finer_change) > 3.5 or change < 1e-10
+    for name, change, finer_change in zip(names, changes, finer_changes, strict=True):
+        # Order four: a sixteenth, or rounding.
+        assert np.log2(change / finer_change) > 3.5 or change < 1e-10, name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["five-bar", "leg"])
-def test_projection_closes_loops_to_rounding_and_leaves_the_order(name):
+def test_projection_closes_loops_to_rounding_and_leaves_the_order():
     """Where Baumgarte's stabilisation leaves 1e-9 and more."""
-    (model, constraints, *_), (q, v, _) = loop(name)
-    run = functools.partial(simulate_short, RUNGE_KUTTA, Projection(), model, constraints, q, v)
-    (opening, rate), change = run(2e-3, 200)
+    names = ("five-bar", "leg")
+    run = simulation_of(jax.jit, RUNGE_KUTTA, Projection(), *names)
+    (opening, rate), changes = run(2e-3, 200)
     assert opening < 1e-12
     assert rate < 1e-9
-    assert np.log2(change / run(1e-3, 400)[1]) > 3.5
+    for name, change, finer_change in zip(names, changes, run(1e-3, 400)[1], strict=True):
+        assert np.log2(change / finer_change) > 3.5, name
 
 
 @pytest.mark.slow
 def test_the_energy_stays_bounded_with_projection_after_euler_steps():
     """It would grow by 7 J if the velocities did not take part in the closing of the loops."""
-    (model, constraints, *_), (q, v, _) = loop("five-bar")
-    (opening, rate), change = simulate_short(EULER, Projection(), model, constraints, q, v, 2e-3, 1000)
+    (opening, rate), (change,) = simulation_of(jax.jit, EULER, Projection(), "five-bar")(2e-3, 1000)
     assert opening < 1e-12
     assert rate < 1e-6
     assert change < 1
@@ -115,20 +131,26 @@ def test_derivatives_of_steps_with_projection():
         found = rollout(changed, q, x["speed"] * v, jnp.stack([x["tau"]] * 3), x["dt"], **options)
         return weights @ jnp.concatenate([found.q[-1], found.v[-1]])
 
-    @jax.jit
-    def both_modes(x, dx):
-        value, forward = jax.linearize(final, x)
-        return forward(dx), jax.linear_transpose(forward, x)(jnp.ones_like(value))[0]
-
-    evaluate, h = jax.jit(final), 1e-6
+    flat, unflatten = ravel_pytree(x)
+    directions = np.zeros((len(x), len(flat)))
     for number, name in enumerate(x):
         direction = jax.tree.map(jnp.zeros_like, x) | {name: jax.random.normal(jax.random.key(number), x[name].shape)}
-        ends = [evaluate(jax.tree.map(lambda a, b, t=t: a + t * b, x, direction)) for t in (-h, h)]
-        expected = (ends[1] - ends[0]) / (2 * h)
-        assert jnp.abs(expected) > 1e-6
-        slope, gradient = both_modes(x, direction)
-        np.testing.assert_allclose(slope, expected, rtol=1e-6)
-        np.testing.assert_allclose(jnp.sum(gradient[name] * direction[name]), expected, rtol=1e-6)
+        directions[number] = ravel_pytree(direction)[0]
+
+    @jax.jit
+    @jax.vmap
+    def both_modes(flat):
+        """One program for values and derivatives, all at the same points, since it is compiling that takes time."""
+        value, forward = jax.linearize(lambda flat: final(unflatten(flat)), flat)
+        return value, jax.vmap(forward)(directions), jax.linear_transpose(forward, flat)(jnp.ones_like(value))[0]
+
+    h = 1e-6
+    values, slopes, gradients = both_modes(np.concatenate([flat[None], flat - h * directions, flat + h * directions]))
+    before, after = np.split(np.asarray(values[1:]), 2)
+    expected = (after - before) / (2 * h)
+    assert np.all(np.abs(expected) > 1e-6)
+    np.testing.assert_allclose(slopes[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(directions @ gradients[0], expected, rtol=1e-6)
 
 
 @pytest.mark.slow

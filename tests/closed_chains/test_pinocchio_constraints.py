@@ -1,5 +1,9 @@
 """Constrained forward dynamics of real robots against Pinocchio's proximal solver."""
 
+import dataclasses
+import functools
+import itertools
+
 import jax
 import numpy as np
 import pinocchio as pin
@@ -10,7 +14,7 @@ from helpers import assert_close
 from jaxcfa.closed_chains import connect, constrained_forward_dynamics, project_velocity, weld
 from robots import urdf_path
 
-pytestmark = pytest.mark.filterwarnings("ignore::jaxcfa.io.ModelWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::jaxcfa.io.ModelWarning")]
 
 # File, kind of constraint, and the frames that it holds; one frame is held by the world.
 CASES = {
@@ -28,10 +32,36 @@ CASES = {
 }
 
 
-@jax.jit
-def ours(model, constraints, q, v, tau):
-    v = project_velocity(model, constraints, q, v)
-    return v, constrained_forward_dynamics(model, constraints, q, v, tau)
+@functools.cache
+def robot(name):
+    """The robot with its constraints, Pinocchio's model and a state, whose velocities do not fit yet."""
+    file, kind, held_frames = CASES[name]
+    path = urdf_path(file)
+    model = jaxcfa.load_model(path, floating_base=True, dtype="float64")
+    q = jaxcfa.random_configuration(model, jax.random.key(2))
+    v, tau = np.asarray(jax.random.normal(jax.random.key(3), (2, model.nv)))
+    # What is held by the world is held where it is.
+    make = {"CONTACT_3D": connect, "CONTACT_6D": weld}[kind]
+    pairs = [
+        frames if len(frames) == 2 else ((-1, jaxcfa.frame_pose(model, q, *frames)), *frames) for frames in held_frames
+    ]
+    constraints = tuple(make(model, *pair) for pair in pairs)
+    pin_model = pin.buildModelFromUrdf(str(path), pin.JointModelFreeFlyer())
+    return dataclasses.replace(model, constraints=constraints), pin_model, (q, v, tau)
+
+
+@functools.cache
+def ours():
+    """Velocities that fit, and accelerations, of all robots by one program."""
+    robots = [robot(name) for name in CASES]
+    model = jaxcfa.combine([model for model, *_ in robots], [f"{name}: " for name in CASES])
+
+    @jax.jit
+    def run(model, q, v, tau):
+        v = project_velocity(model, model.constraints, q, v)
+        return v, constrained_forward_dynamics(model, model.constraints, q, v, tau)
+
+    return run(model, *map(np.concatenate, zip(*(state for *_, state in robots), strict=True)))
 
 
 def held(pin_model, pin_data, kind, frames):
@@ -56,21 +86,12 @@ def held(pin_model, pin_data, kind, frames):
 
 @pytest.mark.parametrize("name", CASES)
 def test_accelerations(name):
-    file, kind, held_frames = CASES[name]
-    path = urdf_path(file)
-    model = jaxcfa.load_model(path, floating_base=True, dtype="float64")
-    pin_model = pin.buildModelFromUrdf(str(path), pin.JointModelFreeFlyer())
+    _, kind, held_frames = CASES[name]
+    model, pin_model, (q, _, tau) = robot(name)
     coordinates = jaxcfa.convert.Pinocchio(model, pin_model)
-    q = jaxcfa.random_configuration(model, jax.random.key(2))
-    v, tau = np.asarray(jax.random.normal(jax.random.key(3), (2, model.nv)))
-
-    # What is held by the world is held where it is.
-    make = {"CONTACT_3D": connect, "CONTACT_6D": weld}[kind]
-    pairs = [
-        frames if len(frames) == 2 else ((-1, jaxcfa.frame_pose(model, q, *frames)), *frames) for frames in held_frames
-    ]
-    constraints = tuple(make(model, *pair) for pair in pairs)
-    v, found = ours(model, constraints, q, v, tau)
+    all_v, found = ours()
+    start = sum(robot(before)[0].nv for before in itertools.takewhile(name.__ne__, CASES))
+    v, qdd = (x[start : start + model.nv] for x in (all_v, found.qdd))
 
     q_pin, v_pin = np.asarray(coordinates.q_to(q)), np.asarray(coordinates.v_to(q, v))
     data = pin_model.createData()
@@ -84,6 +105,5 @@ def test_accelerations(name):
     qdd_pin = pin.constraintDynamics(
         pin_model, data, q_pin, v_pin, np.asarray(coordinates.tau_to(q, tau)), contacts, contact_data, settings
     )
-    qdd = np.asarray(coordinates.qdd_from(q, v, qdd_pin))
     assert found.residual < 1e-9
-    assert_close(found.qdd, qdd, 1e-8)
+    assert_close(qdd, np.asarray(coordinates.qdd_from(q, v, qdd_pin)), 1e-8)
