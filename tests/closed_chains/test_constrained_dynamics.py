@@ -98,13 +98,6 @@ def solved():
     return accelerations(model, model.constraints, *state, wrenches_on(model))
 
 
-@functools.cache
-def solved_otherwise():
-    model, _, state = all_loops()
-    before = np.linspace(-1.0, 1.0, model.nv)
-    return before, others(model, model.constraints, *state, wrenches_on(model), solved()[1].qdd, before)
-
-
 def dense(reference, tau):
     """Accelerations, and multipliers of least norm."""
     matrix, bias, jacobian, drift = map(np.asarray, reference)
@@ -154,9 +147,10 @@ def test_accelerations_and_forces():
 
 @pytest.mark.slow
 def test_other_functions():
-    _, parts, _ = all_loops()
+    model, parts, state = all_loops()
     together, found, _ = solved()
-    before, (proximal, torques, impact) = solved_otherwise()
+    before = np.linspace(-1.0, 1.0, model.nv)
+    proximal, torques, impact = others(model, model.constraints, *state, wrenches_on(model), found.qdd, before)
     for part in parts:
         name, v, rows = part.name, part.v, part.rows
         matrix, bias, jacobian, _ = own(part, together)

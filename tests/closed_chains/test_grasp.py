@@ -196,7 +196,7 @@ HELD = {
 }
 
 
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("name", ["two alike", pytest.param("five", marks=pytest.mark.slow)])
 def test_algorithms_solve_the_equations_of_motion(name):
     held = hold(HELD[name])
     expected = dense(held)
