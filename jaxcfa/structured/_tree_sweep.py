@@ -11,7 +11,9 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
 from ._tree_schedule import TreeSchedule
@@ -112,11 +114,11 @@ def inward(
     return outputs[::-1]
 
 
-def _length(data: PyTree[Array]) -> int:
+def _length(data: PyTree) -> int:
     return jax.tree.leaves(data)[0].shape[0]
 
 
-def _branches(schedule: TreeSchedule, start: int, size: int) -> dict[str, Array] | None:
+def _branches(schedule: TreeSchedule, start: int, size: int) -> dict[str, np.ndarray] | None:
     """What visits do with registers; `None`, an empty pytree, where no path begins."""
     if not schedule.registers:
         return None
@@ -135,11 +137,11 @@ def _where(condition, then: Callable, otherwise: Callable, *operands):
     return lax.cond(condition, then, otherwise, *operands)
 
 
-def _read(registers: PyTree[Array], index: Array) -> PyTree[Array]:
+def _read(registers: PyTree[Array], index: ArrayLike) -> PyTree[Array]:
     return jax.tree.map(lambda r: lax.dynamic_index_in_dim(r, index, keepdims=False), registers)
 
 
-def _write(registers: PyTree[Array], index: Array, value: PyTree[Array]) -> PyTree[Array]:
+def _write(registers: PyTree[Array], index: ArrayLike, value: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda r, x: lax.dynamic_update_index_in_dim(r, x, index, 0), registers, value)
 
 

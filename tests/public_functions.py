@@ -1,0 +1,217 @@
+"""Every public function that takes a model, as one table that tests of all functions go through."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+import jaxcfa
+from jaxcfa import ABA, CFA, JSI, FactoredFD, LogCholesky, Model, RungeKutta4, Transform, body_motions, closed_chains
+from jaxcfa.closed_chains import RCCFD1, RCCFD2, RCCFD3, Baumgarte, Direct, Grasp, Projection, Proximal, RigidObject
+from jaxcfa.structured import CyclicReduction, Doubling, LeafToRoot
+from mechanisms import State
+
+DT = 0.01
+
+
+class Function(NamedTuple):
+    """A public function: `evaluate(model, state)` gives arrays, which depend on these fields of the state.
+
+    All depend on the model. `qdd` stands for torques, controls and velocities that follow q too.
+    """
+
+    evaluate: Callable[[Model, State], PyTree]
+    arguments: tuple[str, ...]
+
+
+def last(model: Model) -> int:
+    return model.nb - 1
+
+
+def products(model: Model, x: State) -> list[Array]:
+    """All that a mass operator can do."""
+    operator = jaxcfa.mass_operator(model, x.q)
+    of_vectors = (operator.mv, operator.solve, operator.sqrt_mv, operator.sqrt_transpose_mv, operator.inv_sqrt_mv)
+    of_vectors = (*of_vectors, operator.inv_sqrt_transpose_mv, operator.quadratic_form)
+    values = [function(x.v) for function in (*of_vectors, operator.inverse_quadratic_form)]
+    return [*values, operator.logdet(), operator.inverse_diagonal(), operator.inverse_as_matrix()]
+
+
+def solution(model: Model, x: State, **options) -> list[Array]:
+    operator = jaxcfa.mass_operator(model, x.q, **options)
+    return [operator.solve(x.v), operator.inv_sqrt_mv(x.v)]
+
+
+def operational_space(model: Model, x: State) -> list[Array]:
+    found = jaxcfa.operational_space_inertia(model, x.q, [last(model)])
+    return [found.inverse_inertia, found.inertia, found.dynamically_consistent_inverse]
+
+
+def with_motions(function: Callable) -> Callable[[Model, State], PyTree]:
+    """The function of (model, state, motions) with the motions of the same state."""
+    return lambda model, x: function(model, x, body_motions(model, x.q, x.v))
+
+
+def of_motions(model: Model, x: State, motions: jaxcfa.BodyMotions) -> list[PyTree]:
+    """The functions that take motions, but for those of dynamics."""
+    return [
+        jaxcfa.forward_kinematics(model, x.q, motions=motions),
+        jaxcfa.frame_pose(model, x.q, last(model), motions=motions),
+        jaxcfa.body_velocities(model, x.q, x.v, motions=motions),
+        jaxcfa.body_accelerations(model, x.q, x.v, x.qdd, motions=motions),
+        jaxcfa.jacobian(model, x.q, last(model), motions=motions),
+        jaxcfa.jacobian_dot_v(model, x.q, x.v, last(model), motions=motions),
+        jaxcfa.generalized_forces(model, x.q, x.f_ext, motions=motions),
+        jaxcfa.mass_matrix(model, x.q, motions=motions),
+        jaxcfa.center_of_mass(model, x.q, motions=motions),
+        jaxcfa.momentum(model, x.q, x.v, motions=motions),
+        jaxcfa.kinetic_energy(model, x.q, x.v, motions=motions),
+        jaxcfa.potential_energy(model, x.q, motions=motions),
+        jaxcfa.regressor(model, x.q, x.v, x.qdd, motions=motions),
+    ]
+
+
+def other_inertias(model: Model, x: State) -> Array:
+    """Inverse dynamics of a model whose inertias went through both kinds of parameters."""
+    model = jaxcfa.with_inertial_parameters(model, jaxcfa.inertial_parameters(model))
+    return jaxcfa.inverse_dynamics(LogCholesky.of(model).apply(model), *x)
+
+
+def combined(model: Model, x: State) -> Array:
+    both = jaxcfa.combine([model, model], ["left ", "right "])
+    return jaxcfa.inverse_dynamics(both, *(jnp.concatenate([y, y]) for y in x))
+
+
+def closure(model: Model) -> tuple[closed_chains.AbstractConstraint, ...]:
+    """The model's own constraints, or a point and a rod that close it."""
+    ends = (model, 0, last(model))
+    return model.constraints or (closed_chains.connect(*ends, "point"), closed_chains.distance(*ends, 0.7, "rod"))
+
+
+def constrained(model: Model, x: State, **options) -> closed_chains.ConstrainedSolution:
+    return closed_chains.constrained_forward_dynamics(model, closure(model), *x, **options)
+
+
+def grasp(model: Model, x: State, algorithm: closed_chains.AbstractGraspAlgorithm) -> closed_chains.GraspSolution:
+    """Two arms in the same state that hold an object with their last bodies."""
+    box = RigidObject(0.5, jnp.array([0.1, 0.0, 0.2]), 0.1 * jnp.eye(3))
+    hand, identity = model.body_names[-1], Transform.identity(model.dtype)
+    velocity = jaxcfa.body_velocities(model, x.q, x.v)[last(model)]
+    q, v, tau, f_ext = ([y, y] for y in x)
+    grasps = [Grasp.rigid(hand, identity), Grasp.ball(hand, identity)]
+    pose = jaxcfa.frame_pose(model, x.q, hand)
+    return closed_chains.grasp_forward_dynamics(
+        [model, model], box, grasps, q, v, pose, velocity, tau, f_ext, x.f_ext[0], algorithm
+    )
+
+
+def forward(method: jaxcfa.AbstractForwardDynamics | None) -> Function:
+    return Function(lambda m, x: jaxcfa.forward_dynamics(m, *x, method), ("q", "v", "qdd", "f_ext"))
+
+
+Q, QV, ALL = ("q",), ("q", "v"), ("q", "v", "qdd", "f_ext")
+MOTION = ("q", "v", "qdd")
+
+# By names of functions; what follows the name says which options are meant.
+FUNCTIONS = {
+    "integrate": Function(lambda m, x: jaxcfa.integrate(m, x.q, x.v, DT), QV),
+    "difference": Function(lambda m, x: jaxcfa.difference(m, x.q, jaxcfa.integrate(m, x.q, x.v, DT)), QV),
+    "body_motions": Function(lambda m, x: body_motions(m, x.q, x.v).velocities, QV),
+    "body_motions by scans": Function(lambda m, x: body_motions(m, x.q, x.v, Doubling()).velocities, QV),
+    "forward_kinematics": Function(lambda m, x: jaxcfa.forward_kinematics(m, x.q), Q),
+    "frame_pose": Function(lambda m, x: jaxcfa.frame_pose(m, x.q, last(m)), Q),
+    "body_velocities": Function(lambda m, x: jaxcfa.body_velocities(m, x.q, x.v), QV),
+    "body_accelerations": Function(lambda m, x: jaxcfa.body_accelerations(m, x.q, x.v, x.qdd), MOTION),
+    "jacobian": Function(lambda m, x: jaxcfa.jacobian(m, x.q, last(m)), Q),
+    "jacobian_dot_v": Function(lambda m, x: jaxcfa.jacobian_dot_v(m, x.q, x.v, last(m)), QV),
+    "generalized_forces": Function(lambda m, x: jaxcfa.generalized_forces(m, x.q, x.f_ext), ("q", "f_ext")),
+    "kinematics of motions": Function(with_motions(of_motions), ALL),
+    "center_of_mass": Function(lambda m, x: jaxcfa.center_of_mass(m, x.q), Q),
+    "momentum": Function(lambda m, x: jaxcfa.momentum(m, x.q, x.v), QV),
+    "kinetic_energy": Function(lambda m, x: jaxcfa.kinetic_energy(m, x.q, x.v), QV),
+    "potential_energy": Function(lambda m, x: jaxcfa.potential_energy(m, x.q), Q),
+    "passive_forces": Function(lambda m, x: jaxcfa.passive_forces(m, x.q, x.v), QV),
+    "actuator_forces": Function(
+        lambda m, x: jaxcfa.actuator_forces(m, x.q, x.v, jnp.resize(x.qdd, len(m.actuators.names))), MOTION
+    ),
+    "inverse_dynamics": Function(lambda m, x: jaxcfa.inverse_dynamics(m, *x), ALL),
+    "inverse_dynamics by scans": Function(lambda m, x: jaxcfa.inverse_dynamics(m, *x, Doubling()), ALL),
+    "inverse_dynamics of motions": Function(
+        with_motions(lambda m, x, motions: jaxcfa.inverse_dynamics(m, *x, motions=motions)), ALL
+    ),
+    "bias_forces": Function(lambda m, x: jaxcfa.bias_forces(m, x.q, x.v, x.f_ext), ("q", "v", "f_ext")),
+    "mass_matrix": Function(lambda m, x: jaxcfa.mass_matrix(m, x.q), Q),
+    "mass_operator": Function(products, QV),
+    "mass_operator by scans": Function(lambda m, x: solution(m, x, schedule=Doubling()), QV),
+    "mass_operator of motions": Function(with_motions(lambda m, x, motions: solution(m, x, motions=motions)), QV),
+    "operational_space_inertia": Function(operational_space, Q),
+    "regressor": Function(lambda m, x: jaxcfa.regressor(m, x.q, x.v, x.qdd), MOTION),
+    "with_inertial_parameters, inertial_parameters": Function(other_inertias, ALL),
+    "inverse_dynamics_derivatives": Function(lambda m, x: tuple(jaxcfa.inverse_dynamics_derivatives(m, *x)), ALL),
+    "forward_dynamics_derivatives": Function(lambda m, x: tuple(jaxcfa.forward_dynamics_derivatives(m, *x)), ALL),
+    "forward_dynamics_derivatives of motions": Function(
+        with_motions(lambda m, x, motions: tuple(jaxcfa.forward_dynamics_derivatives(m, *x, motions=motions))), ALL
+    ),
+    "forward_dynamics": forward(None),
+    "forward_dynamics of motions": Function(
+        with_motions(lambda m, x, motions: jaxcfa.forward_dynamics(m, *x, motions=motions)), ALL
+    ),
+    "aba": Function(lambda m, x: jaxcfa.aba(m, *x), ALL),
+    "forward_dynamics, ABA scan": forward(ABA("scan")),
+    "forward_dynamics, ABA hybrid": forward(ABA("hybrid")),
+    "forward_dynamics, CFA": forward(CFA()),
+    "forward_dynamics, CFA by cyclic reduction": forward(CFA(CyclicReduction())),
+    "forward_dynamics, CFA from leaf to root": forward(CFA(LeafToRoot())),
+    "forward_dynamics, JSI": forward(JSI()),
+    **{f"forward_dynamics, FactoredFD({i})": forward(FactoredFD(i)) for i in (1, 2, 3, 4)},
+    "joint_reactions": Function(lambda m, x: jaxcfa.joint_reactions(m, *x), ALL),
+    "joint_reactions, CFA": Function(lambda m, x: jaxcfa.joint_reactions(m, *x, CFA()), ALL),
+    "joint_reactions, ABA scan": Function(lambda m, x: jaxcfa.joint_reactions(m, *x, ABA("scan")), ALL),
+    "joint_reactions of motions": Function(
+        with_motions(lambda m, x, motions: jaxcfa.joint_reactions(m, *x, motions=motions)), ALL
+    ),
+    "combine": Function(combined, ALL),
+    "step": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext), ALL),
+    "step by Runge and Kutta": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, RungeKutta4(), x.f_ext), ALL),
+    "step of loops": Function(
+        lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext, constraints=closure(m), stabilization=Baumgarte(0.1)),
+        ALL,
+    ),
+    "rollout": Function(lambda m, x: jaxcfa.rollout(m, x.q, x.v, jnp.stack([x.qdd] * 3), DT, f_ext=x.f_ext), ALL),
+    "rollout of a policy": Function(lambda m, x: jaxcfa.rollout(m, x.q, x.v, lambda t, q, v: -v, DT, steps=3), QV),
+    "rollout of loops": Function(
+        lambda m, x: jaxcfa.rollout(
+            m, x.q, x.v, jnp.stack([x.qdd] * 2), DT, constraints=closure(m), stabilization=Projection()
+        ),
+        MOTION,
+    ),
+    "linearize": Function(lambda m, x: tuple(jaxcfa.linearize(m, *x[:3], DT, f_ext=x.f_ext)), ALL),
+    "constrained_forward_dynamics": Function(constrained, ALL),
+    "constrained_forward_dynamics, Proximal": Function(lambda m, x: constrained(m, x, solver=Proximal()), ALL),
+    "constrained_forward_dynamics, Direct": Function(lambda m, x: constrained(m, x, solver=Direct()), ALL),
+    "constrained_forward_dynamics, stabilised": Function(
+        lambda m, x: constrained(m, x, stabilization=Baumgarte(0.1), schedule=Doubling()), ALL
+    ),
+    "constrained_inverse_dynamics": Function(
+        lambda m, x: closed_chains.constrained_inverse_dynamics(m, closure(m), *x), ALL
+    ),
+    "impulse": Function(lambda m, x: closed_chains.impulse(m, closure(m), x.q, x.v, 0.5), QV),
+    "project_configuration": Function(lambda m, x: closed_chains.project_configuration(m, closure(m), x.q), Q),
+    "project_velocity": Function(lambda m, x: closed_chains.project_velocity(m, closure(m), x.q, x.v), QV),
+    **{
+        f"grasp_forward_dynamics, {algorithm}": Function(lambda m, x, a=algorithm: grasp(m, x, a), ALL)
+        for algorithm in (RCCFD1(), RCCFD2(), RCCFD3())
+    },
+}
+
+# Public functions with a model that are not in the table, with the reason.
+EXCEPTIONS = {
+    "neutral": "depends on the structure only",
+    "random_configuration": "depends on the structure only",
+    "default_method": "gives no arrays",
+    "default_schedule": "gives no arrays",
+    **dict.fromkeys(("connect", "couple", "distance", "loop_joint", "weld"), "makes constraints, on the host"),
+    "crba": "another name of mass_matrix",
+    "rnea": "another name of inverse_dynamics",
+}
