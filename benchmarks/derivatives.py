@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 import jaxcfa
-from jaxcfa import ABA, Model
+from jaxcfa import ABA, Loads, Model
 from jaxcfa.dynamics import AbstractForwardDynamics
 from jaxcfa.structured import Sequential
 
@@ -24,7 +24,12 @@ PEERS = ("Pinocchio", "frax", "MJX")
 
 def of_the_recursions(method: AbstractForwardDynamics) -> Function:
     """Forward dynamics without this package's rule for derivatives."""
-    return lambda model, q, v, tau: method.solve(model, q, v, tau, jnp.zeros((model.nb, 6), q.dtype))
+
+    def solve(model: Model, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+        loads = Loads(tau, jnp.zeros((model.nb, 6), q.dtype))
+        return method.solve(model, jaxcfa.body_motions(model, q, v), loads)
+
+    return solve
 
 
 def matrices(model: Model, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
