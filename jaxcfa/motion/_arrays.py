@@ -4,7 +4,6 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import matvec
 from ..model import join_bodies
 from ..spatial import shift_motion
 from ._body_motions import BodyMotions
@@ -26,10 +25,6 @@ class BodyArrays(eqx.Module):
     def carried(self, parent: Float[Array, "6"]) -> Float[Array, "6"]:
         """Acceleration of the body from its parent's, at zero joint acceleration."""
         return shift_motion(parent, self.offset) + self.bias
-
-    def acceleration(self, parent: Float[Array, "6"], qdd: Float[Array, "d"]) -> Float[Array, "6"]:
-        """Acceleration of the body from its parent's."""
-        return self.carried(parent) + matvec(self.subspace, qdd)
 
 
 def body_arrays(motions: BodyMotions) -> BodyArrays:

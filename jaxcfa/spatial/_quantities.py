@@ -12,7 +12,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._small import sum_of
-from ._algebra import AnyVector, Matrix, Scalar, Symmetric, Vector, ZeroVector, cross_columns, skew, symmetric_outer
+from ._algebra import (
+    AnyVector,
+    Matrix,
+    Scalar,
+    Symmetric,
+    Vector,
+    ZeroVector,
+    cross_columns,
+    outer,
+    skew,
+    symmetric_outer,
+)
 from ._transform import Transform
 
 Self = TypeVar("Self", "Motion", "Force")
@@ -248,10 +259,9 @@ class ArticulatedInertia(eqx.Module):
 
     def less_outer(self, a: Force, b: Force) -> "ArticulatedInertia":
         """`I - a b^T`, where that is symmetric."""
-        coupling = Matrix(b.force * a.moment.x, b.force * a.moment.y, b.force * a.moment.z)
         return ArticulatedInertia(
             self.angular - symmetric_outer(a.moment, b.moment),
-            self.coupling - coupling,
+            self.coupling - outer(a.moment, b.force),
             self.linear - symmetric_outer(a.force, b.force),
         )
 
