@@ -1,22 +1,26 @@
 """Solutions of linear equations whose derivatives are those of the equations."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from jax import lax
 from jaxtyping import Array, PyTree
 
+Vector = TypeVar("Vector", bound=PyTree[Array])
+Prepared = TypeVar("Prepared", bound=PyTree[Array])
+
 
 def linear_solution(
-    matrix: Callable[[Array], Array],
-    b: Array,
-    solve: Callable[[PyTree[Array], Array], Array],
-    prepared: PyTree[Array],
-    transpose_solve: Callable[[PyTree[Array], Array], Array] | None = None,
-) -> Array:
+    matrix: Callable[[Vector], Vector],
+    b: Vector,
+    solve: Callable[[Prepared, Vector], Vector],
+    prepared: Prepared,
+    transpose_solve: Callable[[Prepared, Vector], Vector] | None = None,
+) -> Vector:
     """`x = solve(prepared, b)`, with the derivatives of any order, in both modes, of the solution of `matrix(x) = b`.
 
-    **Arguments:** `matrix`: a linear function, symmetric if there is no `transpose_solve`; `prepared`: all that the
-    solvers use, which has no derivatives.
+    **Arguments:** `matrix`: a linear function, symmetric if there is no `transpose_solve`; `b`: a pytree of arrays, as
+    x is; `prepared`: all that the solvers use, which has no derivatives.
     """
     # Here, not within the solvers: JAX fails on a solution if only what its solvers use is differentiated.
     found = lax.stop_gradient(prepared)

@@ -8,6 +8,7 @@
   and `Refined` around any of these.
 - Systems on the edges of a tree: `EdgeSystem` with the solvers `ChainsAndNodes`, `LeafToRoot`, `Dense`.
 - Riccati recursions: `TwoPort` and their `star_product`, for any schedule.
+- Linear-quadratic problems of optimal control: `LinearQuadratic` with the solvers `Riccati` and `StageMultipliers`.
 - `change_of_basis`: what a constraint leaves free, and what it takes.
 - Small symmetric positive definite systems: `ldl_factor`, `ldl_solve`, `spd_solve`, `spd_inverse`.
 """
@@ -24,8 +25,14 @@ from ._change_of_basis import ReciprocalBases as ReciprocalBases, change_of_basi
 from ._cyclic_reduction import CyclicReduction as CyclicReduction
 from ._edge_system import AbstractEdgeSolver as AbstractEdgeSolver, Dense as Dense, EdgeSystem as EdgeSystem
 from ._leaf_to_root import LeafToRoot as LeafToRoot
+from ._linear_quadratic import (
+    FactoredLinearQuadratic as FactoredLinearQuadratic,
+    LinearQuadratic as LinearQuadratic,
+    LinearTerms as LinearTerms,
+)
 from ._odd_even_elimination import OddEvenElimination as OddEvenElimination
 from ._refinement import Refined as Refined
+from ._riccati import Riccati as Riccati, RiccatiFactors as RiccatiFactors
 from ._scan import (
     AbstractSchedule as AbstractSchedule,
     Associative as Associative,
@@ -41,6 +48,13 @@ from ._small_spd import (
     spd_inverse as spd_inverse,
     spd_solve as spd_solve,
 )
+from ._stage_multipliers import StageMultipliers as StageMultipliers
+from ._stages import (
+    AbstractStageFactors as AbstractStageFactors,
+    AbstractStageSolver as AbstractStageSolver,
+    Extremal as Extremal,
+    Stages as Stages,
+)
 from ._tree_only import AncestorMask as AncestorMask, Levels as Levels
 from ._tree_schedule import TreeSchedule as TreeSchedule
 from ._tree_sweep import sweep_inward as sweep_inward, sweep_outward as sweep_outward
@@ -48,4 +62,4 @@ from ._tridiagonal_solver import (
     AbstractTridiagonalFactor as AbstractTridiagonalFactor,
     AbstractTridiagonalSolver as AbstractTridiagonalSolver,
 )
-from ._two_port import TwoPort as TwoPort, star_product as star_product
+from ._two_port import TwoPort as TwoPort, star_product as star_product, star_product_by_roots as star_product_by_roots

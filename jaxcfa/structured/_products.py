@@ -15,6 +15,11 @@ def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Fl
     return product(a, b)
 
 
+def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Float[Array, "*#batch n"]:
+    """Matrix-vector product `a x`, in full precision."""
+    return matmul(a, x[..., None])[..., 0]
+
+
 def previous(x: Float[Array, "n *rest"]) -> Float[Array, "n *rest"]:
     """`x[i - 1]`, zero for the first."""
     return jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]])

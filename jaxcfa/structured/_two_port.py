@@ -2,10 +2,12 @@
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
-from .._small import matmul, symmetrise, transpose
-from ._small_spd import ldl_factor, ldl_solve
+from .._small import symmetrise, transpose
+from ._products import matmul
+from ._small_spd import LARGEST_UNROLLED, ldl_factor, ldl_solve, spd_solve
 
 
 class TwoPort(eqx.Module):
@@ -47,6 +49,31 @@ def star_product(inner: TwoPort, outer: TwoPort) -> TwoPort:
     )
 
 
+def star_product_by_roots(inner: TwoPort, outer: TwoPort) -> TwoPort:
+    """`star_product` for a stiffness that is many orders larger than what is left of it in series.
+
+    With roots of both, `C1 = F F^T`, `Lam2 = G G^T` and `N = G^T F`, compliance and stiffness are sums of semidefinite
+    matrices, so that no digits cancel. Problems of optimal control where little but the end counts need it. Inertias of
+    long chains do not: their roots lose more than that difference (float32, 1024 links: 5e-5 instead of 8e-6).
+
+        Lam = (G^T Phi1)^T (1 + N N^T)^-1 (G^T Phi1) + Lam1,    C = (Phi2 F) (1 + N^T N)^-1 (Phi2 F)^T + C2,
+        Phi = Phi2 (Phi1 - F (1 + N^T N)^-1 N^T G^T Phi1).
+    """
+    identity = jnp.eye(inner.compliance.shape[-1], dtype=inner.compliance.dtype)
+    yields, resists = semidefinite_root(inner.compliance), semidefinite_root(outer.stiffness)
+    coupling = matmul(transpose(resists), yields)
+    carried, felt = matmul(outer.transfer, yields), matmul(transpose(resists), inner.transfer)
+    pivot = ldl_factor(identity + symmetrise(matmul(transpose(coupling), coupling)))
+    solved = ldl_solve(pivot, jnp.concatenate([matmul(transpose(coupling), felt), transpose(carried)], axis=-1))
+    k = identity.shape[-1]
+    resisted = spd_solve(identity + symmetrise(matmul(coupling, transpose(coupling))), felt)
+    return TwoPort(
+        matmul(outer.transfer, inner.transfer) - matmul(carried, solved[:, :k]),
+        symmetrise(matmul(carried, solved[:, k:])) + outer.compliance,
+        symmetrise(matmul(transpose(felt), resisted)) + inner.stiffness,
+    )
+
+
 def semidefinite_root(matrix: Float[Array, "k k"]) -> Float[Array, "k k"]:
     """Lower triangular F with `F F^T = A` for positive semidefinite A.
 
@@ -54,11 +81,18 @@ def semidefinite_root(matrix: Float[Array, "k k"]) -> Float[Array, "k k"]:
     """
     k = matrix.shape[-1]
     floor = 16 * jnp.finfo(matrix.dtype).eps * jnp.diagonal(matrix)
-    rest, columns = matrix, []
-    for i in range(k):
+    rows = jnp.arange(k)
+
+    def eliminate(rest: Array, i: int | Array) -> tuple[Array, Array]:
         positive = rest[i, i] > floor[i]
         scale = jnp.where(positive, 1 / jnp.sqrt(jnp.where(positive, rest[i, i], 1)), 0)
-        column = jnp.where(jnp.arange(k) < i, 0, rest[:, i] * scale)
+        column = jnp.where(rows < i, 0, rest[:, i] * scale)
+        return rest - column[:, None] * column[None, :], column
+
+    if k > LARGEST_UNROLLED:
+        return lax.scan(eliminate, matrix, rows)[1].T
+    rest, columns = matrix, []
+    for i in range(k):
+        rest, column = eliminate(rest, i)
         columns.append(column)
-        rest = rest - column[:, None] * column[None, :]
     return jnp.stack(columns, axis=-1)

@@ -1,0 +1,320 @@
+"""Linear-quadratic problems: optimal control of a linear system with a quadratic cost.
+
+The notation is that of Rawlings, Mayne & Diehl, Model Predictive Control, 2017, sec. 8.8; costates are multipliers of
+`A x + B u + c - x_{t+1} = 0`.
+"""
+
+from typing import Annotated, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._linear_solution import linear_solution
+from .._small import symmetrise, transpose
+from ._arguments import as_floating
+from ._products import matvec
+from ._riccati import RICCATI
+from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
+
+Start = Literal["given", "free", "periodic"]
+
+
+class LinearTerms(eqx.Module):
+    """The linear terms of a `LinearQuadratic` problem with T stages.
+
+    **Fields:** `offsets` c of the dynamics (T, n); `state_gradients` q (T + 1, n); `control_gradients` r (T, m);
+    `start` (n,): x_0 if it is given, `x_0 - x_T` of periodic motions, without effect if it is free; `end` e (k,): what
+    `E x_T` has to be.
+    """
+
+    offsets: Float[Array, "T n"]
+    state_gradients: Float[Array, "T+1 n"]
+    control_gradients: Float[Array, "T m"]
+    start: Float[Array, "n"]
+    end: Float[Array, "k"]
+
+    def right_hand_side(self) -> "Extremal":
+        """Minus the gradient of the Lagrangian where everything is zero."""
+        constraints = -jnp.concatenate([self.start[None], self.offsets])
+        return Extremal(-self.state_gradients, -self.control_gradients, constraints, self.end)
+
+
+class LinearQuadratic(eqx.Module):
+    """The matrices of an optimal control problem of T stages, with n states and m controls:
+
+        minimise    sum_t [x'Q x/2 + u'R u/2 + u'S x + q'x + r'u]  +  x_T'Q_T x_T/2 + q_T'x_T
+        subject to  x_{t+1} = A x_t + B u_t + c_t - delta lam_{t+1},    E x_T = e.
+
+    The start x_0 is given, free, or periodic, `x_0 = x_T + start`. Each `[Q S'; S R]` is positive semidefinite; R may
+    be zero where every control counts otherwise. The regularisation delta lets the dynamics yield to their multipliers.
+
+    **Fields:** `transition` A (T, n, n), `input` B (T, n, m), `state_cost` Q (T + 1, n, n), the last for the end,
+    `control_cost` R (T, m, m), `cross_cost` S (T, m, n), `end_rows` E (k, n), `regularisation` delta, `start`. S, E and
+    delta may be `None`, which stands for nothing and saves work.
+    """
+
+    transition: Float[Array, "T n n"]
+    input: Float[Array, "T n m"]
+    state_cost: Float[Array, "T+1 n n"]
+    control_cost: Float[Array, "T m m"]
+    cross_cost: Float[Array, "T m n"] | None
+    end_rows: Float[Array, "k n"] | None
+    regularisation: Float[Array, ""] | None
+    start: Start = eqx.field(static=True)
+
+    def __init__(
+        self,
+        transition: Annotated[ArrayLike, "T n n"],
+        input: Annotated[ArrayLike, "T n m"],
+        state_cost: Annotated[ArrayLike, "T+1 n n"],
+        control_cost: Annotated[ArrayLike, "T m m"],
+        cross_cost: Annotated[ArrayLike, "T m n"] | None = None,
+        end_rows: Annotated[ArrayLike, "k n"] | None = None,
+        regularisation: ArrayLike | None = None,
+        start: Start = "given",
+    ):
+        required = [as_floating(x) for x in (transition, input, state_cost, control_cost)]
+        optional = [None if x is None else as_floating(x) for x in (cross_cost, end_rows, regularisation)]
+        dtype = jnp.result_type(*required, *(x for x in optional if x is not None))
+        self.transition, self.input, self.state_cost, self.control_cost = (x.astype(dtype) for x in required)
+        self.cross_cost, self.end_rows, self.regularisation = (x if x is None else x.astype(dtype) for x in optional)
+        self.start = start
+        self._check()
+        self.state_cost, self.control_cost = symmetrise(self.state_cost), symmetrise(self.control_cost)
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """T, n, m, k."""
+        stages, n, m = self.input.shape
+        return stages, n, m, 0 if self.end_rows is None else self.end_rows.shape[0]
+
+    def terms(self, **given: ArrayLike) -> LinearTerms:
+        """`LinearTerms` with these fields; what is not given is zero.
+
+        **Raises:** `ValueError` for unknown names and wrong shapes.
+        """
+        stages, n, m, k = self.sizes
+        shapes = {
+            "offsets": (stages, n),
+            "state_gradients": (stages + 1, n),
+            "control_gradients": (stages, m),
+            "start": (n,),
+            "end": (k,),
+        }
+        unknown = sorted(set(given) - set(shapes))
+        if unknown:
+            raise ValueError(f"Linear terms are {', '.join(shapes)}; there is no {', '.join(unknown)}.")
+        arrays = {name: as_floating(value) for name, value in given.items()}
+        for name, array in arrays.items():
+            if array.shape != shapes[name]:
+                raise ValueError(
+                    f"{name} must have shape {shapes[name]} to go with an input of shape {self.input.shape}, got "
+                    f"{array.shape}. Functions are for one problem; batch them with jax.vmap."
+                )
+        dtype = jnp.result_type(self.transition, *arrays.values())
+        return LinearTerms(**{name: arrays.get(name, jnp.zeros(s)).astype(dtype) for name, s in shapes.items()})
+
+    def factor(self, solver: AbstractStageSolver = RICCATI) -> "FactoredLinearQuadratic":
+        """Factorises once, for linear terms that come one after the other: each costs two affine recurrences or so."""
+        return FactoredLinearQuadratic(self, solver)
+
+    def solve(self, terms: LinearTerms, solver: AbstractStageSolver = RICCATI) -> Extremal:
+        """The optimal motion; NaN where there is none, or more than one (unless rounding hides that).
+
+        The derivatives, in both modes and of any order, are further solutions with the same factors.
+        """
+        return self.factor(solver).solve(terms)
+
+    def stages(self) -> Stages:
+        """What is between the ends. A regularisation delta of the dynamics is one more control for each state there.
+
+        Controls w of unit cost that act by `sqrt(delta) w` are optimally `-sqrt(delta) lam`.
+        """
+        a, b, r, s = self.transition, self.input, self.control_cost, self.cross_cost
+        if self.regularisation is not None:
+            n = a.shape[-1]
+            identity = jnp.broadcast_to(jnp.eye(n, dtype=a.dtype), a.shape)
+            b = jnp.concatenate([b, jnp.sqrt(self.regularisation) * identity], axis=-1)
+            r = jnp.pad(r, ((0, 0), (0, n), (0, n))).at[:, -n:, -n:].set(identity)
+            s = None if s is None else jnp.pad(s, ((0, 0), (0, n), (0, 0)))
+        return Stages(a, b, self.state_cost, r, s)
+
+    def mv(self, motion: Extremal) -> Extremal:
+        """The product with the matrix of the optimality conditions, the Hessian of the Lagrangian. It is symmetric."""
+        x, u, lam, nu = motion.states, motion.controls, motion.costates, motion.end_multipliers
+        a, b, later = self.transition, self.input, lam[1:]
+        states = matvec(self.state_cost, x).at[:-1].add(matvec(transpose(a), later)).at[1:].add(-later)
+        controls = matvec(self.control_cost, u) + matvec(transpose(b), later)
+        if self.cross_cost is not None:
+            states = states.at[:-1].add(matvec(transpose(self.cross_cost), u))
+            controls = controls + matvec(self.cross_cost, x[:-1])
+        dynamics = matvec(a, x[:-1]) + matvec(b, u) - x[1:]
+        if self.regularisation is not None:
+            dynamics = dynamics - self.regularisation * later
+        if self.start == "free":
+            start = lam[0]
+        else:
+            states = states.at[0].add(-lam[0])
+            start = -x[0]
+        if self.start == "periodic":
+            states = states.at[-1].add(lam[0])
+            start = start + x[-1]
+        if self.end_rows is None:
+            end = nu
+        else:
+            states = states.at[-1].add(matvec(transpose(self.end_rows), nu))
+            end = matvec(self.end_rows, x[-1])
+        return Extremal(states, controls, jnp.concatenate([start[None], dynamics]), end)
+
+    def _check(self) -> None:
+        if self.input.ndim != 3 or self.input.shape[0] < 1:
+            raise ValueError(
+                f"input must have shape (T, n, m) with one stage or more, got {self.input.shape}. Problems are for one "
+                "system; batch them with jax.vmap."
+            )
+        stages, n, m, k = self.sizes
+        expected = {
+            "transition": (stages, n, n),
+            "state_cost": (stages + 1, n, n),
+            "control_cost": (stages, m, m),
+            "cross_cost": (stages, m, n),
+            "end_rows": (k, n),
+            "regularisation": (),
+        }
+        for name, shape in expected.items():
+            value = getattr(self, name)
+            if value is not None and value.shape != shape:
+                raise ValueError(
+                    f"{name} must have shape {shape} to go with an input of shape {self.input.shape}, got "
+                    f"{value.shape}."
+                )
+        if self.start not in ("given", "free", "periodic"):
+            raise ValueError(f'start must be "given", "free" or "periodic", got {self.start!r}.')
+
+
+class FactoredLinearQuadratic(eqx.Module):
+    """A `LinearQuadratic` problem, factorised once for linear terms that come one after the other.
+
+    What is unknown at the ends follows from a small dense system, because the motion responds linearly to it: x_0 if it
+    is not given, the multiplier of the equation that closes a periodic motion, and those of `end_rows`.
+
+    **Fields:** `problem`; `factors` of its stages; `responses`: the motion for each unknown at the ends, in this order,
+    and `at_ends`: what it does to the equations there; `None` if nothing is unknown.
+    """
+
+    problem: LinearQuadratic
+    factors: AbstractStageFactors
+    responses: Extremal | None
+    at_ends: Float[Array, "e e"] | None
+
+    def __init__(self, problem: LinearQuadratic, solver: AbstractStageSolver):
+        self.problem = problem
+        # Derivatives come from the problem (see `solve`), never from the course of the factorisation.
+        constant = lax.stop_gradient(problem)
+        self.factors = solver.factor(constant.stages())
+        self.responses, self.at_ends = _responses(constant, self.factors)
+
+    def solve(self, terms: LinearTerms) -> Extremal:
+        """The optimal motion; NaN where there is none, or more than one (unless rounding hides that).
+
+        One step of iterative refinement is taken where it makes the residual smaller. The derivatives, in both modes
+        and of any order, are further solutions with the same factors.
+        """
+        rhs = terms.right_hand_side()
+        if self.problem.start == "free":
+            rhs = eqx.tree_at(lambda z: z.costates, rhs, rhs.costates.at[0].set(0))
+        return linear_solution(self.problem.mv, rhs, _refined, self)
+
+    def once(self, rhs: Extremal) -> Extremal:
+        """The solution of the optimality conditions, without refinement."""
+        problem, known = self.problem, rhs
+        if problem.start != "given":
+            known = eqx.tree_at(lambda z: z.costates, known, known.costates.at[0].set(0))
+        found = _solve_stages(problem, self.factors, known)
+        if self.responses is None:
+            return found
+        missing = _required_at_ends(problem, rhs) - _at_ends(problem, found, jnp.zeros_like(rhs.states[0]))
+        unknowns = jnp.linalg.solve(self.at_ends, missing)
+        found = eqx.tree_at(lambda z: z.end_multipliers, found, jnp.zeros_like(found.end_multipliers))
+        return jax.tree.map(lambda x, y: x + jnp.tensordot(unknowns, y, 1, precision="highest"), found, self.responses)
+
+
+def _refined(factored: FactoredLinearQuadratic, rhs: Extremal) -> Extremal:
+    """A solution with one step of refinement, by the residual of single stages, unless that makes it worse."""
+
+    def rest(x: Extremal) -> Extremal:
+        return jax.tree.map(jnp.subtract, rhs, factored.problem.mv(x))
+
+    def size(rest: Extremal, x: Extremal) -> Float[Array, ""]:
+        # Gradients are compared with costates and states with states, whose sizes may differ by many orders.
+        gradients = _squares(rest.states) + _squares(rest.controls)
+        return gradients / _largest(x.costates) ** 2 + _squares(rest.costates) / _largest(x.states) ** 2
+
+    found = factored.once(rhs)
+    missing = rest(found)
+    better = jax.tree.map(jnp.add, found, factored.once(missing))
+    accepted = size(rest(better), better) <= size(missing, found)
+    return jax.tree.map(lambda x, y: jnp.where(accepted, y, x), found, better)
+
+
+def _squares(x: Array) -> Float[Array, ""]:
+    return jnp.sum(x * x)
+
+
+def _largest(x: Array) -> Float[Array, ""]:
+    return jnp.max(jnp.abs(x))
+
+
+def _solve_stages(problem: LinearQuadratic, factors: AbstractStageFactors, rhs: Extremal) -> Extremal:
+    """A solution with the factors of `problem.stages()`, which may have more controls."""
+    _, n, m, _ = problem.sizes
+    if problem.regularisation is None:
+        return factors.solve(rhs)
+    found = factors.solve(eqx.tree_at(lambda z: z.controls, rhs, jnp.pad(rhs.controls, ((0, 0), (0, n)))))
+    return eqx.tree_at(lambda z: z.controls, found, found.controls[:, :m])
+
+
+def _responses(
+    problem: LinearQuadratic, factors: AbstractStageFactors
+) -> tuple[Extremal | None, Float[Array, "e e"] | None]:
+    """The motion for each unknown at the ends alone, and the matrix of the equations that determine these."""
+    _, n, _, k = problem.sizes
+    dtype = problem.input.dtype
+    sizes = [0 if problem.start == "given" else n, n if problem.start == "periodic" else 0, k]
+    if not sum(sizes):
+        return None, None
+    nothing = problem.terms().right_hand_side()
+
+    def response(unknown: Float[Array, "e"]) -> tuple[Extremal, Float[Array, "e"]]:
+        start, closing, nu = jnp.split(unknown, [sizes[0], sizes[0] + sizes[1]])
+        start, closing = (x if x.size else jnp.zeros(n, dtype) for x in (start, closing))
+        push = closing if problem.end_rows is None else closing + matvec(transpose(problem.end_rows), nu)
+        rhs = Extremal(
+            nothing.states.at[-1].set(-push),
+            nothing.controls,
+            nothing.costates.at[0].set(-start),
+            nothing.end_multipliers,
+        )
+        found = eqx.tree_at(lambda z: z.end_multipliers, _solve_stages(problem, factors, rhs), nu)
+        return found, _at_ends(problem, found, closing)
+
+    responses, columns = jax.vmap(response)(jnp.eye(sum(sizes), dtype=dtype))
+    return responses, columns.T
+
+
+def _at_ends(problem: LinearQuadratic, motion: Extremal, closing: Float[Array, "n"]) -> Float[Array, "e"]:
+    """The left-hand sides of the equations at the ends."""
+    x, lam = motion.states, motion.costates
+    rows = {"given": [], "free": [lam[0]], "periodic": [x[-1] - x[0], lam[0] - closing]}[problem.start]
+    return jnp.concatenate([*rows, *([] if problem.end_rows is None else [matvec(problem.end_rows, x[-1])])])
+
+
+def _required_at_ends(problem: LinearQuadratic, rhs: Extremal) -> Float[Array, "e"]:
+    """The right-hand sides of the equations at the ends."""
+    start = rhs.costates[0]
+    rows = {"given": [], "free": [start], "periodic": [start, jnp.zeros_like(start)]}[problem.start]
+    return jnp.concatenate([*rows, *([] if problem.end_rows is None else [rhs.end_multipliers])])

@@ -1,0 +1,131 @@
+"""Linear-quadratic problems by Riccati's recursion, one stage after the other or as a scan of two-ports."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from .._small import symmetrise, transpose
+from ._affine_scan import run
+from ._products import matmul, matvec
+from ._scan import SEQUENTIAL, AbstractSchedule, Sequential
+from ._small_spd import LDL, ldl_factor, ldl_solve
+from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
+from ._two_port import TwoPort, star_product_by_roots
+
+
+class Riccati(AbstractStageSolver):
+    """The cost to go, `x'J_t x/2 - eta_t'x`, from the end to the start, then the states from the start to the end.
+
+    With `Sequential()` one stage after the other. Other schedules find the matrices J by a scan over two-ports, whose
+    depth is the logarithm of the number of stages (Sarkka & Garcia-Fernandez, Temporal parallelization of dynamic
+    programming and linear quadratic control, 2023), and the vectors by two affine scans.
+
+    Controls must count: `R + B'JB` positive definite, with other schedules already `R + B'QB` (and with a `cross_cost`
+    R itself), because these look at pieces of time on their own.
+    """
+
+    schedule: AbstractSchedule = SEQUENTIAL
+
+    def factor(self, stages: Stages) -> "RiccatiFactors":
+        sequential = isinstance(self.schedule, Sequential)
+        stiffness = _one_by_one(stages) if sequential else _by_two_ports(stages, self.schedule)
+        pivot, gains = jax.vmap(_gains)(stages.inner(), stiffness[1:])
+        closed = stages.transition + matmul(stages.input, gains)
+        return RiccatiFactors(stages.input, pivot, gains, closed, stiffness, self.schedule)
+
+
+RICCATI = Riccati()
+
+
+class RiccatiFactors(AbstractStageFactors):
+    """**Fields:** the `input` matrices B, the factorised `pivot` `R + B'JB`, the `gains` K (T, m, n) of the optimal
+    feedback `u = K x + k`, the `closed` loop `A + B K`, and the `stiffness` J (T + 1, n, n), the Hessians of the cost
+    to go.
+    """
+
+    input: Float[Array, "T n m"]
+    pivot: LDL
+    gains: Float[Array, "T m n"]
+    closed: Float[Array, "T n n"]
+    stiffness: Float[Array, "T+1 n n"]
+    schedule: AbstractSchedule
+
+    def solve(self, rhs: Extremal) -> Extremal:
+        q, r, c, start = -rhs.states, -rhs.controls, -rhs.costates[1:], -rhs.costates[0]
+        carried = matvec(self.stiffness[1:], c)
+        own = -matvec(transpose(self.closed), carried) - q[:-1] - matvec(transpose(self.gains), r)
+        eta = self._scan(transpose(self.closed), own, -q[-1], reverse=True)
+        feedforward = -ldl_solve(self.pivot, matvec(transpose(self.input), carried - eta[1:]) + r)
+        x = self._scan(self.closed, c + matvec(self.input, feedforward), start, reverse=False)
+        u = matvec(self.gains, x[:-1]) + feedforward
+        return Extremal(x, u, matvec(self.stiffness, x) - eta, rhs.end_multipliers)
+
+    def _scan(self, a: Float[Array, "T n n"], b: Float[Array, "T n"], start: Array, reverse: bool) -> Array:
+        """An affine recurrence with what precedes it."""
+        first = -1 if reverse else 0
+        rest = run(a, b.at[first].add(matvec(a[first], start))[..., None], self.schedule, reverse)[..., 0]
+        return jnp.concatenate([rest, start[None]] if reverse else [start[None], rest])
+
+
+def _gains(stage: Stages, later: Float[Array, "n n"]) -> tuple[LDL, Float[Array, "m n"]]:
+    """`R + B'JB`, factorised, and the gains of the optimal feedback."""
+    felt = matmul(transpose(stage.input), later)
+    pivot = ldl_factor(stage.control_cost + symmetrise(matmul(felt, stage.input)))
+    pushed = matmul(felt, stage.transition)
+    return pivot, -ldl_solve(pivot, pushed if stage.cross_cost is None else pushed + stage.cross_cost)
+
+
+def _cost_of_policy(stage: Stages, later: Float[Array, "n n"], gains: Float[Array, "m n"]) -> Float[Array, "n n"]:
+    """The Hessian of the cost to go under the feedback `u = K x`: a sum of semidefinite matrices (Joseph's form)."""
+    closed = stage.transition + matmul(stage.input, gains)
+    total = matmul(transpose(closed), matmul(later, closed)) + stage.state_cost
+    total = total + matmul(transpose(gains), matmul(stage.control_cost, gains))
+    if stage.cross_cost is not None:
+        crossed = matmul(transpose(stage.cross_cost), gains)
+        total = total + crossed + transpose(crossed)
+    return symmetrise(total)
+
+
+def _one_by_one(stages: Stages) -> Float[Array, "T+1 n n"]:
+    def step(later, stage):
+        before = _cost_of_policy(stage, later, _gains(stage, later)[1])
+        return before, before
+
+    end = stages.state_cost[-1]
+    _, before = lax.scan(step, end, stages.inner(), reverse=True)
+    return jnp.concatenate([before, end[None]])
+
+
+def _by_two_ports(stages: Stages, schedule: AbstractSchedule) -> Float[Array, "T+1 n n"]:
+    """Pieces of time in series: state and costate at their ends are acceleration and wrench of a body with its joint.
+
+    A piece is the dynamics of a stage, then the cost of the state reached, so that R may be zero.
+    """
+    stages = _without_cross_cost(stages)
+    own = stages.state_cost
+    ports = jax.vmap(_two_port)(stages.inner(), own[1:])
+    series = schedule.scan(lambda later, earlier: star_product_by_roots(earlier, later), ports, reverse=True)
+    return jnp.concatenate([own[:-1] + series.stiffness, own[-1:]])
+
+
+def _two_port(stage: Stages, reached: Float[Array, "n n"]) -> TwoPort:
+    pivot, gains = _gains(stage, reached)
+    b = stage.input
+    free = eqx.tree_at(lambda s: s.state_cost, stage, jnp.zeros_like(stage.state_cost))
+    return TwoPort(
+        stage.transition + matmul(b, gains),
+        symmetrise(matmul(b, ldl_solve(pivot, transpose(b)))),
+        _cost_of_policy(free, reached, gains),
+    )
+
+
+def _without_cross_cost(stages: Stages) -> Stages:
+    """The same problem for the controls `u + R^-1 S x`."""
+    s = stages.cross_cost
+    if s is None:
+        return stages
+    shift = ldl_solve(ldl_factor(stages.control_cost), s)
+    rest = stages.state_cost.at[:-1].add(-matmul(transpose(s), shift))
+    return Stages(stages.transition - matmul(stages.input, shift), stages.input, rest, stages.control_cost, None)

@@ -1,0 +1,193 @@
+"""Linear-quadratic problems against a dense solution of their optimality conditions."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+from helpers import assert_close
+from jaxcfa.structured import (
+    Chunked,
+    Doubling,
+    Extremal,
+    LinearQuadratic,
+    OddEvenElimination,
+    Riccati,
+    StageMultipliers,
+    TwoPort,
+    star_product_by_roots,
+)
+
+SOLVERS = {
+    "one by one": Riccati(),
+    "doubling": Riccati(Doubling()),
+    "chunks": Riccati(Chunked(4)),
+    "multipliers": StageMultipliers(OddEvenElimination()),
+}
+KINDS = ("regular", "singular transitions", "one input", "only the end counts", "no control cost")
+
+
+def problem(kind="regular", stages=7, n=4, m=2, seed=0, dtype=np.float64, **ends):
+    """A random problem; the end counts by a matrix of rank two where nothing else does."""
+    random = np.random.default_rng([seed, stages])
+    a = np.eye(n) + 0.4 * random.standard_normal((stages, n, n)) / np.sqrt(n)
+    b = 0.5 * random.standard_normal((stages, n, m))
+    root = random.standard_normal((stages, n + m, n + m)) / np.sqrt(n + m)
+    hessian = root @ np.swapaxes(root, 1, 2) + np.diag([0.0] * n + [0.1] * m)
+    q, s, r = hessian[:, :n, :n], hessian[:, n:, :n], hessian[:, n:, n:]
+    end = random.standard_normal((n, n))
+    end = end @ end.T
+    if kind == "singular transitions":
+        a = random.standard_normal((stages, n, 1)) * random.standard_normal((stages, 1, n)) / n
+        a[stages // 2] = 0
+    if kind == "one input":
+        b[:, :, 1:], b[::3] = 0, 0
+    if kind == "only the end counts":
+        half = random.standard_normal((n, 2))
+        q, s, end = 0 * q, None, half @ half.T
+    if kind == "no control cost":
+        q, r, s = q + 0.1 * np.eye(n), 0 * r, None
+    k = 0 if ends.get("end_rows") is None else len(ends["end_rows"])
+    arrays = [None if x is None else jnp.asarray(x, dtype) for x in (a, b, np.concatenate([q, end[None]]), r, s)]
+    lq = LinearQuadratic(*arrays, **ends)
+    shapes = {"offsets": (stages, n), "state_gradients": (stages + 1, n), "control_gradients": (stages, m)}
+    given = {name: random.standard_normal(shape) for name, shape in {**shapes, "start": (n,), "end": (k,)}.items()}
+    return lq, lq.terms(**{name: jnp.asarray(x, dtype) for name, x in given.items()})
+
+
+def lagrangian(lq, terms, z: Extremal):
+    """Its gradient is zero at the solution."""
+    x, u, lam = z.states, z.controls, z.costates
+    total = jnp.einsum("ti,tij,tj", x, lq.state_cost, x) / 2 + jnp.einsum("ti,tij,tj", u, lq.control_cost, u) / 2
+    if lq.cross_cost is not None:
+        total += jnp.einsum("ti,tij,tj", u, lq.cross_cost, x[:-1])
+    total += jnp.vdot(terms.state_gradients, x) + jnp.vdot(terms.control_gradients, u)
+    reached = jnp.einsum("tij,tj->ti", lq.transition, x[:-1]) + jnp.einsum("tij,tj->ti", lq.input, u) + terms.offsets
+    total += jnp.vdot(lam[1:], reached - x[1:])
+    if lq.regularisation is not None:
+        total -= lq.regularisation * jnp.vdot(lam[1:], lam[1:]) / 2
+    if lq.start == "free":
+        total += lam[0] @ lam[0] / 2
+    else:
+        total += lam[0] @ (terms.start - x[0] + (x[-1] if lq.start == "periodic" else 0.0))
+    if lq.end_rows is not None:
+        total += z.end_multipliers @ (lq.end_rows @ x[-1] - terms.end)
+    return total
+
+
+@jax.jit
+def dense(lq, terms) -> Extremal:
+    """The stationary point of the Lagrangian, by one dense solution."""
+    zero, restore = ravel_pytree(jax.tree.map(jnp.zeros_like, terms.right_hand_side()))
+    gradient = jax.grad(lambda z: lagrangian(lq, terms, restore(z)))
+    return restore(jnp.linalg.solve(jax.jacfwd(gradient)(zero), -gradient(zero)))
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def solved(lq, terms, solvers):
+    return [lq.solve(terms, SOLVERS[name]) for name in solvers]
+
+
+def check(lq, terms, solvers=tuple(SOLVERS)):
+    expected = dense(lq, terms)
+    for name, found in zip(solvers, solved(lq, terms, solvers), strict=True):
+        assert_close(found, expected, rtol=1e-10, what=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_solutions_are_those_of_the_dense_system(kind):
+    check(*problem(kind), tuple(SOLVERS) if kind in KINDS[:3] else ("one by one", "doubling"))
+
+
+def test_one_stage():
+    check(*problem(stages=1), ("one by one", "chunks", "multipliers"))
+
+
+@pytest.mark.parametrize("start", ["given", "free", "periodic"])
+def test_ends(start):
+    """All kinds of starts with conditions for the end, and without; dynamics that yield."""
+    rows = np.random.default_rng(5).standard_normal((2, 4))
+    check(*problem(start=start, end_rows=rows, regularisation=0.3), ("one by one",))
+    if start != "given":
+        check(*problem(start=start), ("one by one",))
+    else:
+        check(*problem(end_rows=rows, regularisation=0.3), ("doubling", "multipliers"))
+
+
+@pytest.mark.parametrize("stages", [300, 1000])
+def test_long_problems_agree_and_have_no_residual(stages):
+    @jax.jit
+    def all_of(lq, terms):
+        solvers = (Riccati(), Riccati(Doubling()), StageMultipliers(OddEvenElimination()))
+        found = [lq.solve(terms, solver) for solver in solvers]
+        return found, jax.tree.map(jnp.subtract, terms.right_hand_side(), lq.mv(found[0]))
+
+    (first, *others), residual = all_of(*problem(stages=stages))
+    assert_close(residual, jax.tree.map(jnp.zeros_like, residual), rtol=1e-11)
+    for other in others:
+        assert_close(other, first, rtol=1e-9)
+
+
+def test_single_precision():
+    """Where only the end counts, products of two-ports without roots lose all digits."""
+    lq, terms = problem("only the end counts", stages=128)
+    expected = jax.jit(lambda lq, terms: lq.solve(terms))(lq, terms)
+    single = jax.tree.map(lambda x: x.astype(jnp.float32), (lq, terms))
+    for solver in (Riccati(), Riccati(Doubling())):
+        found = jax.jit(lambda lq, terms, solver=solver: lq.solve(terms, solver))(*single)
+        for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            assert x.dtype == jnp.float32
+            assert x.size == 0 or np.linalg.norm(x - y) < 4e-5 * np.linalg.norm(y)
+
+
+def test_derivatives():
+    """Of the solution by everything at once, first and second, in both modes; and batches."""
+    lq, terms = problem(stages=3, n=2, m=1, end_rows=np.array([[1.0, 0.5]]))
+    matrices = lq.transition, lq.input, lq.state_cost, lq.control_cost, lq.cross_cost, lq.end_rows
+    flat, restore = ravel_pytree((matrices, terms))
+    directions = np.random.default_rng(1).standard_normal((2, len(flat)))
+    weights = np.random.default_rng(2).standard_normal(ravel_pytree(dense(lq, terms))[0].shape)
+
+    def through(solve):
+        def value(x):
+            matrices, terms = restore(x)
+            return jnp.vdot(weights, ravel_pytree(solve(LinearQuadratic(*matrices), terms))[0])
+
+        first = jax.grad(value)
+        along = jnp.asarray(directions)
+        return (
+            first(flat),
+            jax.jvp(value, (flat,), (along[0],))[1],
+            jax.jvp(first, (flat,), (along[1],))[1] @ along[0],
+            jax.grad(lambda x: first(x) @ along[0])(flat) @ along[1],
+            jax.vmap(value)(flat + 0.1 * along),
+        )
+
+    assert_close(jax.jit(lambda: through(LinearQuadratic.solve))(), jax.jit(lambda: through(dense))(), rtol=1e-9)
+
+
+def test_products_of_two_ports_lose_no_digits():
+    """Stiffness many orders larger than what is left of it in series with something soft."""
+    random = np.random.default_rng(0)
+    root = random.standard_normal((3, 3))
+    stiff = TwoPort(jnp.eye(3), jnp.zeros((3, 3)), 1e12 * root @ root.T)
+    soft = TwoPort(jnp.eye(3), jnp.eye(3), jnp.zeros((3, 3)))
+    series = star_product_by_roots(soft, stiff)
+    assert_close(series.stiffness, np.linalg.inv(np.eye(3) + np.linalg.inv(stiff.stiffness)), rtol=1e-12)
+
+
+def test_errors():
+    lq, terms = problem(stages=3)
+    with pytest.raises(ValueError, match=r"state_cost must have shape \(4, 4, 4\)"):
+        LinearQuadratic(lq.transition, lq.input, lq.state_cost[:-1], lq.control_cost)
+    with pytest.raises(ValueError, match="one stage or more"):
+        LinearQuadratic(lq.transition[:0], lq.input[:0], lq.state_cost[:1], lq.control_cost[:0])
+    with pytest.raises(ValueError, match="given"):
+        LinearQuadratic(lq.transition, lq.input, lq.state_cost, lq.control_cost, start="fixed")
+    with pytest.raises(ValueError, match="there is no offset"):
+        lq.terms(offset=terms.offsets)
+    with pytest.raises(ValueError, match=r"start must have shape \(4,\)"):
+        lq.terms(start=jnp.zeros(3))
