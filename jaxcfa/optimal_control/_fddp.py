@@ -1,0 +1,219 @@
+"""Differential dynamic programming whose guess need not be feasible."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from .._small import transpose
+from ..structured import Extremal, LinearQuadratic, LinearTerms, Riccati, RiccatiFactors
+from ..structured._products import matvec
+from ._local import LocalModel, Multipliers, Rows, evaluate, model_of
+from ._problem import Problem
+from ._progress import report
+from ._rollout import closed_loop
+from ._solution import History, Solution, SolveStatus
+from ._solver import AbstractSolver, Guess
+
+_RICCATI = Riccati()
+_ACCEPTED, _UPHILL = 0.1, 2.0
+_LEAST, _MOST = 1e-9, 1e9
+
+
+class FDDP(AbstractSolver):
+    """Feasibility-driven differential dynamic programming, with Gauss-Newton Hessians (Mastalli et al., Crocoddyl: An
+    efficient and versatile framework for multi-contact optimal control, 2020).
+
+    Each trial of a step length is a simulation under the feedback, one stage after the other, which keeps a part of the
+    gaps that the guess has. For problems without constraints but the dynamics, and where these are unstable.
+
+    **Fields:** `max_iterations`; `stationarity`: tolerance of the gradient, relative to the multipliers where these are
+    large, by default 1e-6 in float64 and 1e-3 in float32; `tolerance` of gaps, 1e-8 and 1e-4.
+    """
+
+    max_iterations: int = eqx.field(static=True, default=200)
+    tolerance: float | None = eqx.field(static=True, default=None)
+    stationarity: float | None = eqx.field(static=True, default=None)
+
+    def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
+        if problem.constraints or problem.end_constraints or problem.start != "given":
+            raise ValueError(
+                "FDDP solves problems without constraints and with a given start. Use MultipleShooting(), or costs in "
+                "the place of constraints."
+            )
+        double = jnp.finfo(x0.dtype).bits >= 64
+        tolerance = (1e-8 if double else 1e-4) if self.tolerance is None else self.tolerance
+        stationarity = (1e-6 if double else 1e-3) if self.stationarity is None else self.stationarity
+        values = evaluate(problem, x0, guess.states, guess.controls)
+        finite = jnp.isfinite(values.cost) & jnp.all(jnp.isfinite(values.gaps))
+        n, m = problem.dynamics.tangent_size, problem.dynamics.control_size
+        start = _State(
+            guess.states,
+            guess.controls,
+            jnp.zeros((problem.steps, m, n), x0.dtype),
+            jnp.zeros((problem.steps + 1, n), x0.dtype),
+            jnp.asarray(_LEAST, x0.dtype),
+            values.cost,
+            *(jnp.asarray(jnp.inf, x0.dtype),) * 2,
+            jnp.asarray(0, jnp.int32),
+            jnp.where(finite, SolveStatus.ITERATIONS, SolveStatus.NOT_FINITE).astype(jnp.int32),
+            ~finite,
+            History.empty(self.max_iterations, x0.dtype),
+        )
+
+        def body(state: _State) -> _State:
+            return _iterate(self, problem, x0, state, tolerance, stationarity, progress)
+
+        return _solution(problem, lax.while_loop(lambda state: ~state.done, body, start))
+
+
+class _State(NamedTuple):
+    states: Float[Array, "T+1 nx"]
+    controls: Float[Array, "T m"]
+    gains: Float[Array, "T m n"]
+    costates: Float[Array, "T+1 n"]
+    regularisation: Float[Array, ""]
+    cost: Float[Array, ""]
+    gap: Float[Array, ""]
+    stationarity: Float[Array, ""]
+    iteration: Int[Array, ""]
+    status: Int[Array, ""]
+    done: Bool[Array, ""]
+    history: History
+
+
+def _iterate(
+    solver: FDDP,
+    problem: Problem,
+    x0: Array,
+    state: _State,
+    tolerance: float,
+    stationarity: float,
+    progress: bool,
+) -> _State:
+    local = model_of(problem, x0, state.states, state.controls)
+    values = local.values
+    lq, terms = _linear_quadratic(local, state.regularisation)
+    factored = lq.factor(_RICCATI)
+    found = factored.solve(terms)
+    gains = factored.factors.gains
+    feedforward = found.controls - jnp.einsum("tmn,tn->tm", gains, found.states[:-1], precision="highest")
+    residual = _stationarity(local, factored.factors, found, terms)
+    gap = jnp.maximum(jnp.max(jnp.abs(values.gaps)), jnp.max(jnp.abs(values.start)))
+    solved = (residual <= stationarity) & (gap <= tolerance)
+
+    z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
+    slope = jnp.vdot(local.stages.gradient, z) + local.end.gradient @ found.states[-1]
+    curvature = jnp.einsum("ti,tij,tj", z, local.stages.hessian, z, precision="highest")
+    curvature = curvature + found.states[-1] @ local.end.hessian @ found.states[-1]
+
+    def trial(length: Array):
+        remains = 1 - length
+        start = problem.dynamics.plus(state.states[0], length * values.start)
+        states, controls = closed_loop(
+            problem, start, state.states, state.controls + length * feedforward, gains, -remains * values.gaps
+        )
+        cost = _cost(problem, x0, states, controls)
+        expected = -length * (slope + 0.5 * length * curvature)
+        decrease = values.cost - cost
+        rounding = 10 * jnp.finfo(x0.dtype).eps * jnp.abs(values.cost)
+        needed = jnp.where(expected >= 0, _ACCEPTED * expected - rounding, _UPHILL * expected)
+        return decrease >= needed, states, controls, cost
+
+    def attempt(carry):
+        k, _, *_ = carry
+        length = 0.5**k
+        return (k + 1, *trial(length), length)
+
+    nothing = jnp.asarray(0.0, x0.dtype), jnp.asarray(False), state.states, state.controls, values.cost
+    _, accepted, states, controls, cost, length = lax.while_loop(
+        lambda carry: ~carry[1] & (carry[0] < 10), attempt, (*nothing, jnp.asarray(1.0, x0.dtype))
+    )
+    taken = accepted & ~solved
+    harder = jnp.where(accepted & (length > 0.5), state.regularisation / 10, state.regularisation)
+    harder = jnp.where(~accepted | (length <= 0.01), state.regularisation * 10, harder)
+    stuck = ~accepted & (harder > _MOST)
+    harder = jnp.maximum(harder, _LEAST)
+    status = jnp.where(
+        stuck, jnp.where(gap <= tolerance, SolveStatus.STALLED, SolveStatus.INFEASIBLE), SolveStatus.ITERATIONS
+    )
+    history = state.history.with_entry(
+        state.iteration,
+        cost=values.cost,
+        violation=gap,
+        stationarity=residual,
+        step=jnp.where(taken, length, 0),
+        regularisation=state.regularisation,
+    )
+    if progress:
+        report(state.iteration, solver.max_iterations, values.cost, gap, residual)
+    return _State(
+        jnp.where(taken, states, state.states),
+        jnp.where(taken, controls, state.controls),
+        gains,
+        found.costates,
+        harder,
+        jnp.where(taken, cost, values.cost),
+        gap,
+        residual,
+        state.iteration + jnp.where(solved, 0, 1).astype(jnp.int32),
+        jnp.where(solved, SolveStatus.SOLVED, status).astype(jnp.int32),
+        solved | stuck | (state.iteration + 1 >= solver.max_iterations),
+        history,
+    )
+
+
+def _linear_quadratic(local: LocalModel, regularisation: Float[Array, ""]):
+    n, m = local.input.shape[1:]
+    hessians = local.stages.hessian
+    problem = LinearQuadratic(
+        local.transition,
+        local.input,
+        jnp.concatenate([hessians[:, :n, :n], local.end.hessian[None]]),
+        hessians[:, n:, n:] + regularisation * jnp.eye(m, dtype=hessians.dtype),
+        hessians[:, n:, :n],
+    )
+    gradients = local.stages.gradient
+    return problem, problem.terms(
+        offsets=local.values.gaps,
+        state_gradients=jnp.concatenate([gradients[:, :n], local.end.gradient[None]]),
+        control_gradients=gradients[:, n:],
+        start=local.values.start,
+    )
+
+
+def _stationarity(
+    local: LocalModel, factors: RiccatiFactors, found: Extremal, terms: LinearTerms
+) -> Float[Array, ""]:
+    """The gradient of the cost by the controls along the motion, relative to that of the cost to go where it is large."""
+    slopes = found.costates - matvec(factors.stiffness, found.states)
+    reached = slopes[1:] + matvec(factors.stiffness[1:], terms.offsets)
+    pushed = terms.control_gradients + matvec(transpose(local.input), reached)
+    return jnp.max(jnp.abs(pushed)) / jnp.maximum(1, jnp.max(jnp.abs(slopes)) / 100)
+
+
+def _cost(problem: Problem, x0: Array, states: Array, controls: Array) -> Float[Array, ""]:
+    return evaluate(problem, x0, states, controls).cost
+
+
+def _solution(problem: Problem, end: _State) -> Solution:
+    nothing = Rows(jnp.zeros((problem.steps, 0), end.states.dtype), jnp.zeros(0, end.states.dtype))
+    return Solution(
+        problem=problem,
+        states=end.states,
+        controls=end.controls,
+        gains=end.gains,
+        multipliers=Multipliers(end.costates, nothing, nothing),
+        slack=nothing,
+        cost=end.cost,
+        gap=end.gap,
+        violation=end.gap,
+        stationarity=end.stationarity,
+        barrier=jnp.zeros_like(end.cost),
+        iterations=end.iteration,
+        status=end.status,
+        history=end.history,
+    )

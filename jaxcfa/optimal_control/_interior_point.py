@@ -1,0 +1,213 @@
+"""Inequalities by a primal-dual interior point, equalities by proximal multipliers: linear-quadratic problems remain.
+
+For `g + s = 0`, `s > 0` with multipliers z, Newton's method on `s z = mu` leaves after elimination of s and z terms in the
+stages' own quadratic models (Nocedal & Wright, Numerical Optimization, 2006, chapter 19). Equalities `h = 0` get
+`h = rho (y_new - y)`, whose multipliers converge at once if rho is small, and which tolerates redundant rows.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._precise import product
+from .._small import transpose
+from ..structured import AbstractStageSolver, Extremal, LinearQuadratic, Riccati
+from ..structured._riccati import RiccatiFactors
+from ._local import LocalModel, Multipliers, Rows, StageModel, Values
+
+
+class Point(NamedTuple):
+    """States, controls, multipliers, and the `slack` s of the inequalities."""
+
+    states: Float[Array, "T+1 nx"]
+    controls: Float[Array, "T m"]
+    multipliers: Multipliers
+    slack: Rows
+
+
+class Step(NamedTuple):
+    """Displacements of all that is in a `Point`, the states' in tangent vectors, and the feedback `gains`."""
+
+    states: Float[Array, "T+1 n"]
+    controls: Float[Array, "T m"]
+    multipliers: Multipliers
+    slack: Rows
+    gains: Float[Array, "T m n"]
+
+
+class Optimality(NamedTuple):
+    """The largest violations of the optimality conditions.
+
+    **Fields:** `stationarity`, the gradient of the Lagrangian relative to the multipliers where these are large;
+    `violation` of gaps and constraints; `complementarity`, of slack and multipliers, against the barrier parameter.
+    """
+
+    stationarity: Float[Array, ""]
+    violation: Float[Array, ""]
+    complementarity: Float[Array, ""]
+
+
+def newton_step(
+    local: LocalModel,
+    point: Point,
+    barrier: Float[Array, ""],
+    proximity: Float[Array, ""],
+    regularisation: Float[Array, ""],
+    start: str,
+    solver: AbstractStageSolver,
+) -> Step:
+    """The solution of the linearised optimality conditions; `proximity` is rho, `regularisation` is added to Hessians."""
+    problem, terms = linear_quadratic(local, point, barrier, proximity, regularisation, start)
+    factored = problem.factor(solver)
+    found = factored.solve(terms)
+    gains = factored.factors.gains if isinstance(factored.factors, RiccatiFactors) else jnp.zeros_like(local.input.mT)
+    return recovered(local, point, found, barrier, proximity, gains)
+
+
+def linear_quadratic(
+    local: LocalModel,
+    point: Point,
+    barrier: Float[Array, ""],
+    proximity: Float[Array, ""],
+    regularisation: Float[Array, ""],
+    start: str,
+):
+    """The problem that is left for the displacements, and its linear terms."""
+    n = local.transition.shape[-1]
+    values = local.values
+    weights, pushes = _barrier_terms(values, point, barrier)
+
+    def condensed(model: StageModel, y, h, weight, push):
+        hessian, gradient = model.hessian, model.gradient
+        gradient = gradient + product(y + h / proximity, model.equalities) + product(push, model.inequalities)
+        hessian = hessian + product(transpose(model.equalities), model.equalities) / proximity
+        hessian = hessian + product(transpose(model.inequalities), weight[:, None] * model.inequalities)
+        return hessian + regularisation * jnp.eye(len(gradient), dtype=gradient.dtype), gradient
+
+    y, h = point.multipliers.equalities, values.equalities
+    hessians, gradients = jax.vmap(condensed)(local.stages, y.stages, h.stages, weights.stages, pushes.stages)
+    end_hessian, end_gradient = condensed(local.end, y.end, h.end, weights.end, pushes.end)
+    problem = LinearQuadratic(
+        local.transition,
+        local.input,
+        jnp.concatenate([hessians[:, :n, :n], end_hessian[None]]),
+        hessians[:, n:, n:],
+        hessians[:, n:, :n],
+        start=start,
+    )
+    terms = problem.terms(
+        offsets=values.gaps,
+        state_gradients=jnp.concatenate([gradients[:, :n], end_gradient[None]]),
+        control_gradients=gradients[:, n:],
+        start=values.start,
+    )
+    return problem, terms
+
+
+def recovered(
+    local: LocalModel,
+    point: Point,
+    found: Extremal,
+    barrier: Float[Array, ""],
+    proximity: Float[Array, ""],
+    gains: Float[Array, "T m n"],
+) -> Step:
+    """The displacements of slack and multipliers that belong to those of states and controls."""
+    values, multipliers = local.values, point.multipliers
+    z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
+
+    def along(model_rows: str) -> Rows:
+        return Rows(
+            jnp.einsum("tkz,tz->tk", getattr(local.stages, model_rows), z, precision="highest"),
+            product(getattr(local.end, model_rows), found.states[-1]),
+        )
+
+    equalities = _map(lambda h, dh: (h + dh) / proximity, values.equalities, along("equalities"))
+    slack = _map(lambda g, s, dg: -(g + s) - dg, values.inequalities, point.slack, along("inequalities"))
+    inequalities = _map(
+        lambda z, s, ds: barrier / s - z - z / s * ds, multipliers.inequalities, point.slack, slack
+    )
+    costates = found.costates - multipliers.costates
+    return Step(found.states, found.controls, Multipliers(costates, equalities, inequalities), slack, gains)
+
+
+def optimality(local: LocalModel, point: Point, barrier: Float[Array, ""], start: str) -> Optimality:
+    """How far a point is from satisfying the optimality conditions."""
+    values, (lam, y, z) = local.values, point.multipliers
+    n, later = local.transition.shape[-1], lam[1:]
+    stages = local.stages.gradient + _transposed(local.stages.equalities, y.stages)
+    stages = stages + _transposed(local.stages.inequalities, z.stages)
+    states = stages[:, :n] + _transposed(local.transition, later) - lam[:-1]
+    controls = stages[:, n:] + _transposed(local.input, later)
+    end = local.end.gradient + product(y.end, local.end.equalities) + product(z.end, local.end.inequalities) - lam[-1]
+    if start == "free":
+        states = states.at[0].add(lam[0])
+    if start == "periodic":
+        end = end + lam[0]
+    primal = _map(jnp.add, values.inequalities, point.slack)
+    products = _map(lambda s, z: s * z - barrier, point.slack, z)
+    dual = _largest(lam, *y, *z)
+    return Optimality(
+        _largest(states, controls, end) / jnp.maximum(1, dual / 100),
+        _largest(values.gaps, values.start, *values.equalities, *primal),
+        _largest(*products) / jnp.maximum(1, dual / 100),
+    )
+
+
+def fraction_to_boundary(x: Rows, dx: Rows, fraction: Float[Array, ""]) -> Float[Array, ""]:
+    """The longest step up to 1 that leaves `1 - fraction` of every positive number."""
+
+    def longest(x: Array, dx: Array) -> Array:
+        return jnp.min(jnp.where(dx < 0, -fraction * x / jnp.where(dx < 0, dx, 1), 1), initial=1.0)
+
+    return jnp.minimum(longest(x.stages, dx.stages), longest(x.end, dx.end))
+
+
+def infeasibility(values: Values, slack: Rows) -> Float[Array, ""]:
+    """The sum of all violations."""
+    primal = _map(jnp.add, values.inequalities, slack)
+    return _total(jnp.abs, values.gaps, values.start, *values.equalities, *primal)
+
+
+def remaining(step: Step, point: Point, proximity: Float[Array, ""]) -> Float[Array, ""]:
+    """What is left of `infeasibility` after a whole step of the linearised problem: the equalities yield a little."""
+    return proximity * _total(jnp.abs, *step.multipliers.equalities)
+
+
+def barrier_function(values: Values, slack: Rows, barrier: Float[Array, ""]) -> Float[Array, ""]:
+    """The cost with what keeps the slack positive."""
+    return values.cost - barrier * _total(jnp.log, *slack)
+
+
+def slope(local: LocalModel, point: Point, step: Step, barrier: Float[Array, ""]) -> Float[Array, ""]:
+    """The derivative of `barrier_function` along a step."""
+    z = jnp.concatenate([step.states[:-1], step.controls], axis=-1)
+    along = jnp.vdot(local.stages.gradient, z) + jnp.vdot(local.end.gradient, step.states[-1])
+    return along - barrier * _total(lambda x: x, *_map(jnp.divide, step.slack, point.slack))
+
+
+def _barrier_terms(values: Values, point: Point, barrier: Float[Array, ""]) -> tuple[Rows, Rows]:
+    """Weights `z / s` of the rows, and the multipliers that they push with."""
+    weights = _map(jnp.divide, point.multipliers.inequalities, point.slack)
+    pushes = _map(
+        lambda weight, s, g: barrier / s + weight * (g + s), weights, point.slack, values.inequalities
+    )
+    return weights, pushes
+
+
+def _map(function, *rows: Rows) -> Rows:
+    return Rows(function(*(x.stages for x in rows)), function(*(x.end for x in rows)))
+
+
+def _transposed(jacobians: Float[Array, "T k z"], x: Float[Array, "T k"]) -> Float[Array, "T z"]:
+    return jnp.einsum("tkz,tk->tz", jacobians, x, precision="highest")
+
+
+def _largest(*arrays: Array) -> Float[Array, ""]:
+    return jnp.max(jnp.concatenate([jnp.abs(x).reshape(-1) for x in arrays]), initial=0)
+
+
+def _total(function, *arrays: Array) -> Float[Array, ""]:
+    return jnp.sum(function(jnp.concatenate([x.reshape(-1) for x in arrays])))

@@ -1,0 +1,228 @@
+"""A problem near a motion: values, and the linear and quadratic model of every stage."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._precise import product
+from .._small import transpose
+from ._dynamics import AbstractDynamics
+from ._problem import Parts, Problem, end_parts, stage_parts
+from ._stage import Stage
+
+Hessian = Literal["gauss_newton", "exact"]
+
+
+class Rows(NamedTuple):
+    """Something for every row of the constraints: of all `stages` (T, k), and of the `end` (k,)."""
+
+    stages: Float[Array, "T k"]
+    end: Float[Array, "k_end"]
+
+
+class Values(NamedTuple):
+    """**Fields:** `cost`; `gaps` `f(x_t, u_t) - x_{t+1}` (T, n), in tangent vectors; `start` (n,): what is missing at
+    the start; rows of `equalities` and `inequalities`."""
+
+    cost: Float[Array, ""]
+    gaps: Float[Array, "T n"]
+    start: Float[Array, "n"]
+    equalities: Rows
+    inequalities: Rows
+
+
+class StageModel(NamedTuple):
+    """The derivatives at one stage by displacements of z = (x, u), or by those of x at the end."""
+
+    gradient: Float[Array, "z"]
+    hessian: Float[Array, "z z"]
+    equalities: Float[Array, "e z"]
+    inequalities: Float[Array, "i z"]
+
+
+class LocalModel(NamedTuple):
+    """**Fields:** `values`; `transition` A and `input` B of the dynamics; models of the `stages` (T) and the `end`."""
+
+    values: Values
+    transition: Float[Array, "T n n"]
+    input: Float[Array, "T n m"]
+    stages: StageModel
+    end: StageModel
+
+
+class Multipliers(NamedTuple):
+    """Of the dynamics (T + 1, n), of which the first belongs to the start, and of the rows of the constraints."""
+
+    costates: Float[Array, "T+1 n"]
+    equalities: Rows
+    inequalities: Rows
+
+
+def evaluate(
+    problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+1 nx"], controls: Float[Array, "T m"]
+) -> Values:
+    """Values of everything along a motion."""
+    parts = stage_parts(problem)
+
+    def at_stage(dynamics: AbstractDynamics, x, u, t, following):
+        gap = dynamics.minus(dynamics.step(x, u, t), following)
+        return gap, _values(parts, Stage(dynamics, x, u, t))
+
+    gaps, (costs, equalities, inequalities) = over_stages(problem, at_stage, states[:-1], controls, states[1:])
+    last = Stage(problem.dynamics, states[-1], None, jnp.asarray(problem.steps))
+    end_cost, end_equalities, end_inequalities = _values(end_parts(problem), last)
+    return Values(
+        jnp.sum(costs) + end_cost,
+        gaps,
+        start_gap(problem, x0, states),
+        Rows(equalities, end_equalities),
+        Rows(inequalities, end_inequalities),
+    )
+
+
+def model_of(
+    problem: Problem,
+    x0: Float[Array, "nx"],
+    states: Float[Array, "T+1 nx"],
+    controls: Float[Array, "T m"],
+    multipliers: Multipliers | None = None,
+) -> LocalModel:
+    """The quadratic model of a problem about a motion.
+
+    Its Hessians are those of the costs, of `Cost` by Gauss and Newton, of `SmoothCost` projected; with `multipliers`
+    they are those of the Lagrangian, exactly, and may be indefinite.
+    """
+    parts, last = stage_parts(problem), end_parts(problem)
+
+    def at_stage(dynamics: AbstractDynamics, x, u, t, following, own):
+        after, a, b = dynamics.linearized_step(x, u, t)
+        gap = dynamics.minus(after, following)
+
+        def moved(*dz: Array) -> Stage:
+            return Stage(dynamics, dynamics.plus(x, jnp.concatenate(dz[:-1])), u + dz[-1], t)
+
+        def lagrangian(dz: Array) -> Array:
+            costate, equalities, inequalities = own
+            dx, du = jnp.split(dz, [dynamics.tangent_size])
+            stage = moved(dx, du)
+            reached = dynamics.minus(dynamics.step(stage.x, stage.u, t), following)
+            constraints = jnp.vdot(equalities, parts.equalities(stage)) + jnp.vdot(
+                inequalities, parts.inequalities(stage)
+            )
+            return parts.cost(stage) + jnp.vdot(costate, reached) + constraints
+
+        sizes = (*dynamics.tangent_blocks, dynamics.control_size)
+        model, values = _model(parts, moved, sizes, x.dtype, None if own is None else lagrangian)
+        return (gap, values), a, b, model
+
+    own = end_rows = None
+    if multipliers is not None:
+        _, equality, inequality = multipliers
+        own, end_rows = (multipliers.costates[1:], equality.stages, inequality.stages), (equality.end, inequality.end)
+    (gaps, (costs, equalities, inequalities)), a, b, stages = over_stages(
+        problem, at_stage, states[:-1], controls, states[1:], own
+    )
+
+    x, dynamics, t = states[-1], problem.dynamics, jnp.asarray(problem.steps)
+
+    def at_end(*dx: Array) -> Stage:
+        return Stage(dynamics, dynamics.plus(x, jnp.concatenate(dx)), None, t)
+
+    def lagrangian_of_end(dx: Array) -> Array:
+        return _lagrangian(last, at_end(dx), *end_rows)
+
+    end, (end_cost, end_equalities, end_inequalities) = _model(
+        last, at_end, dynamics.tangent_blocks, x.dtype, None if end_rows is None else lagrangian_of_end
+    )
+    values = Values(
+        jnp.sum(costs) + end_cost,
+        gaps,
+        start_gap(problem, x0, states),
+        Rows(equalities, end_equalities),
+        Rows(inequalities, end_inequalities),
+    )
+    return LocalModel(values, a, b, stages, end)
+
+
+def start_gap(problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+1 nx"]) -> Float[Array, "n"]:
+    """The displacement of the first state that is missing to where it has to be."""
+    if problem.start == "free":
+        return jnp.zeros(problem.dynamics.tangent_size, states.dtype)
+    return problem.dynamics.minus(states[-1] if problem.start == "periodic" else x0, states[0])
+
+
+def over_stages(problem: Problem, function: Callable, *arrays):
+    """`function(dynamics, x, u, t, ...)` at all stages at once, phase by phase, and the results of all in one."""
+    found, first, arrays = [], 0, (*arrays[:2], jnp.arange(problem.steps), *arrays[2:])
+    for phase in problem.phases:
+        own = jax.tree.map(lambda x, first=first, phase=phase: x[first : first + phase.steps], arrays)
+        found.append(jax.vmap(partial(function, phase.dynamics))(*own))
+        first += phase.steps
+    return found[0] if len(found) == 1 else jax.tree.map(lambda *x: jnp.concatenate(x), *found)
+
+
+def projected(hessian: Float[Array, "z z"]) -> Float[Array, "z z"]:
+    """The nearest positive semidefinite matrix."""
+    values, vectors = jnp.linalg.eigh(hessian)
+    return product(vectors * jnp.maximum(values, 0), vectors.T)
+
+
+def _values(parts: Parts, stage: Stage) -> tuple[Array, Array, Array]:
+    return parts.cost(stage), parts.equalities(stage), parts.inequalities(stage)
+
+
+def _lagrangian(parts: Parts, stage: Stage, equalities: Array, inequalities: Array) -> Float[Array, ""]:
+    rows = jnp.vdot(equalities, parts.equalities(stage)) + jnp.vdot(inequalities, parts.inequalities(stage))
+    return parts.cost(stage) + rows
+
+
+def _model(
+    parts: Parts,
+    moved: Callable[..., Stage],
+    sizes: tuple[int, ...],
+    dtype: np.dtype,
+    lagrangian: Callable[[Array], Array] | None,
+) -> tuple[StageModel, tuple[Array, Array, Array]]:
+    """The model of one stage, and its values.
+
+    Rows are differentiated by one part of z after the other: what does not depend on a part is a zero known while
+    tracing, and costs nothing.
+    """
+    zeros = [jnp.zeros(size, dtype) for size in sizes]
+
+    def rows(*dz: Array):
+        stage = moved(*dz)
+        return parts.weighted(stage)[0], parts.equalities(stage), parts.inequalities(stage)
+
+    by_part = [jax.jacfwd(rows, i)(*zeros) for i in range(len(sizes))]
+    residual_jacobian, equalities, inequalities = (jnp.concatenate(x, axis=-1) for x in zip(*by_part, strict=True))
+    here = moved(*zeros)
+    residuals, weights = parts.weighted(here)
+    weighted = weights[:, None] * residual_jacobian
+    gradient = product(residuals, weighted)
+    hessian = product(transpose(residual_jacobian), weighted)
+    flat = jnp.concatenate(zeros)
+    splits = np.cumsum(sizes)[:-1].tolist()
+    if parts.has_smooth_costs:
+
+        def smooth(dz: Array) -> Array:
+            return parts.smooth(moved(*jnp.split(dz, splits)))
+
+        gradient = gradient + jax.grad(smooth)(flat)
+        if lagrangian is None:
+            hessian = hessian + projected(jax.hessian(smooth)(flat))
+    if lagrangian is not None:
+        hessian = jax.hessian(lagrangian)(flat)
+    return StageModel(gradient, hessian, equalities, inequalities), _values(parts, here)
+
+
+
+def projected_model(model: LocalModel) -> LocalModel:
+    """The same with positive semidefinite Hessians."""
+    stages = model.stages._replace(hessian=jax.vmap(projected)(model.stages.hessian))
+    return model._replace(stages=stages, end=model.end._replace(hessian=projected(model.end.hessian)))

@@ -1,0 +1,332 @@
+"""Problems of optimal control: dynamics, costs and constraints."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float
+
+from .._arguments import is_concrete
+from ._dynamics import AbstractDynamics
+from ._stage import Stage
+from ._terms import Term
+
+During = tuple[int, int | None] | None
+
+
+class _AbstractPart(eqx.Module):
+    """What costs and constraints have in common: `term`, and the stages `during` which they count."""
+
+    def is_active(self, stage: Stage) -> Bool[Array, ""] | None:
+        """Whether this counts at a stage; `None` if it always does."""
+        during = self.during  # type: ignore[attr-defined]
+        if during is None:
+            return None
+        first, end = during
+        return (stage.t >= first) if end is None else (stage.t >= first) & (stage.t < end)
+
+
+class Cost(_AbstractPart):
+    """`sum of weight * residual^2 / 2` over the stages.
+
+    **Fields:** `term`: a ready-made one or `function(stage) -> (k,)`; `weight`: one number or (k,), not negative;
+    `during`: `(first, end)`, the stages at which it counts, `end` not included and `None` for all that follow.
+    """
+
+    term: Term
+    weight: Float[Array, "*k"] = eqx.field(converter=jnp.asarray, default=1.0)
+    during: During = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        _check_part(self)
+        if is_concrete(self.weight) and not np.all(np.asarray(self.weight) >= 0):
+            raise ValueError(f"The weight of a cost must not be negative, got {self.weight}.")
+
+    def rows(self, stage: Stage) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
+        """Residuals and their weights."""
+        residual = _residual(self, stage)
+        weight = self.weight.astype(residual.dtype)
+        if weight.shape not in ((), residual.shape):
+            raise ValueError(
+                f"The weight of the cost of {self.term!r} must be a number or have the residual's shape "
+                f"{residual.shape}, got {weight.shape}."
+            )
+        weight = jnp.broadcast_to(weight, residual.shape)
+        active = self.is_active(stage)
+        return residual, weight if active is None else jnp.where(active, weight, 0)
+
+
+class SmoothCost(_AbstractPart):
+    """Any smooth function of a stage; its Hessian counts as far as it is positive semidefinite.
+
+    **Fields:** `term`: `function(stage) -> scalar`; `during` as in `Cost`.
+    """
+
+    term: Callable[[Stage], ArrayLike]
+    during: During = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        _check_part(self)
+
+    def value(self, stage: Stage) -> Float[Array, ""]:
+        value = jnp.asarray(self.term(stage))
+        if value.shape != ():
+            raise ValueError(f"A smooth cost must be one number, got shape {value.shape} from {self.term!r}.")
+        active = self.is_active(stage)
+        value = value.astype(stage.x.dtype)
+        return value if active is None else jnp.where(active, value, 0)
+
+
+class Equality(_AbstractPart):
+    """A residual that is zero.
+
+    **Fields:** `term` and `during` as in `Cost`.
+    """
+
+    term: Term
+    during: During = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        _check_part(self)
+
+    def rows(self, stage: Stage) -> Float[Array, "k"]:
+        residual, active = _residual(self, stage), self.is_active(stage)
+        return residual if active is None else jnp.where(active, residual, 0)
+
+
+class Bounds(_AbstractPart):
+    """`lower <= residual <= upper`, where the bounds are finite.
+
+    **Fields:** `term` and `during` as in `Cost`; `lower`, `upper`: one number or (k,), or `None`; `finite`: the rows of
+    each that are, as far as that was known when this was made.
+    """
+
+    term: Term
+    lower: Float[Array, "*k"] | None
+    upper: Float[Array, "*k"] | None
+    during: During = eqx.field(static=True)
+    finite: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        term: Term,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        during: During = None,
+    ):
+        self.term = term
+        self.lower = None if lower is None else jnp.asarray(lower)
+        self.upper = None if upper is None else jnp.asarray(upper)
+        self.during = during
+        # Looked at here, because later they may be traced: rows that are never observed are left out.
+        self.finite = _finite(self.lower), _finite(self.upper)
+
+    def __check_init__(self):
+        _check_part(self)
+        if self.lower is None and self.upper is None:
+            raise ValueError("Bounds must have a lower or an upper one.")
+        if self.lower is None or self.upper is None or not is_concrete(self.lower, self.upper):
+            return
+        lower, upper = np.broadcast_arrays(self.lower, self.upper)
+        if not np.all(lower < upper):
+            i = tuple(int(k) for k in np.argwhere(~(lower < upper))[0])
+            raise ValueError(
+                f"Bounds must leave something between them, got lower {lower[i]} and upper {upper[i]}"
+                f"{f' at index {i[0]}' if i else ''}. What has to have one value is an Equality."
+            )
+
+    def rows(self, stage: Stage) -> Float[Array, "k"]:
+        """g(x, u) <= 0; -1 where there is nothing to observe."""
+        residual, active = _residual(self, stage), self.is_active(stage)
+        sides = []
+        for bound, finite, sign in zip((self.lower, self.upper), self.finite, (-1.0, 1.0), strict=True):
+            if bound is None:
+                continue
+            if bound.shape not in ((), residual.shape):
+                raise ValueError(
+                    f"Bounds of {self.term!r} must be numbers or have the residual's shape {residual.shape}, got "
+                    f"{bound.shape}."
+                )
+            bound = jnp.broadcast_to(bound.astype(residual.dtype), residual.shape)
+            observed = jnp.isfinite(bound) if active is None else jnp.isfinite(bound) & active
+            side = jnp.where(observed, sign * (residual - jnp.where(observed, bound, 0)), -1)
+            sides.append(side if finite is None else side[np.asarray(finite, int)])
+        return jnp.concatenate(sides)
+
+
+class Phase(eqx.Module):
+    """Some stages of a problem under other dynamics: a foot that has landed, an object that has been taken.
+
+    **Fields:** `dynamics`, with states and controls of the same sizes in all phases; `steps`.
+    """
+
+    dynamics: AbstractDynamics
+    steps: int = eqx.field(static=True)
+
+
+class Problem(eqx.Module):
+    """Minimise `sum over stages of costs + costs of the end` subject to dynamics and constraints.
+
+    Every array in it can be traced, batched and differentiated.
+
+    **Fields:** `phases`; `costs` and `constraints` of the stages `0 ... T - 1`, which have a state and a control;
+    `end_costs` and `end_constraints` of the last state; `start`: `"given"`, `"free"`, or `"periodic"` (the last state
+    is the first).
+    """
+
+    phases: tuple[Phase, ...]
+    costs: tuple[Cost | SmoothCost, ...]
+    end_costs: tuple[Cost | SmoothCost, ...]
+    constraints: tuple[Equality | Bounds, ...]
+    end_constraints: tuple[Equality | Bounds, ...]
+    start: Literal["given", "free", "periodic"] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        dynamics: AbstractDynamics | Sequence[Phase],
+        steps: int | None = None,
+        costs: Sequence[Cost | SmoothCost] = (),
+        end_costs: Sequence[Cost | SmoothCost] = (),
+        constraints: Sequence[Equality | Bounds] = (),
+        end_constraints: Sequence[Equality | Bounds] = (),
+        start: Literal["given", "free", "periodic"] = "given",
+    ):
+        """
+        **Arguments:** `dynamics`: such as `RobotDynamics(model, dt)`, for that number of `steps`, or a list of `Phase`s
+        (then without `steps`). Costs are sums over the stages: multiply weights by dt for integrals.
+
+        **Raises:** `ValueError` for wrong types and numbers, and phases that do not fit together.
+        """
+        self.phases = _phases(dynamics, steps)
+        self.costs = _parts("costs", costs, (Cost, SmoothCost))
+        self.end_costs = _parts("end_costs", end_costs, (Cost, SmoothCost))
+        self.constraints = _parts("constraints", constraints, (Equality, Bounds))
+        self.end_constraints = _parts("end_constraints", end_constraints, (Equality, Bounds))
+        if start not in ("given", "free", "periodic"):
+            raise ValueError(f'start must be "given", "free" or "periodic", got {start!r}.')
+        self.start = start
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return sum(phase.steps for phase in self.phases)
+
+    @property
+    def dynamics(self) -> AbstractDynamics:
+        """The dynamics of the last phase, whose manifold of states is that of all."""
+        return self.phases[-1].dynamics
+
+
+class Parts(eqx.Module):
+    """The costs and constraints of a stage, or of the end: `costs`, `constraints` of a `Problem`."""
+
+    costs: tuple[Cost | SmoothCost, ...]
+    constraints: tuple[Equality | Bounds, ...]
+
+    def weighted(self, stage: Stage) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
+        """All residuals, and their weights."""
+        rows = [cost.rows(stage) for cost in self.costs if isinstance(cost, Cost)]
+        residuals, weights = zip(*rows, strict=True) if rows else ((), ())
+        return _joined(residuals, stage), _joined(weights, stage)
+
+    @property
+    def has_smooth_costs(self) -> bool:
+        return any(isinstance(cost, SmoothCost) for cost in self.costs)
+
+    def smooth(self, stage: Stage) -> Float[Array, ""]:
+        """The sum of the smooth costs."""
+        values = [cost.value(stage) for cost in self.costs if isinstance(cost, SmoothCost)]
+        return sum(values, jnp.zeros((), stage.x.dtype))
+
+    def cost(self, stage: Stage) -> Float[Array, ""]:
+        """The sum of all costs."""
+        residuals, weights = self.weighted(stage)
+        return 0.5 * jnp.sum(weights * residuals * residuals) + self.smooth(stage)
+
+    def equalities(self, stage: Stage) -> Float[Array, "e"]:
+        """h(x, u) = 0."""
+        return _joined([part.rows(stage) for part in self.constraints if isinstance(part, Equality)], stage)
+
+    def inequalities(self, stage: Stage) -> Float[Array, "i"]:
+        """g(x, u) <= 0."""
+        return _joined([part.rows(stage) for part in self.constraints if isinstance(part, Bounds)], stage)
+
+
+def stage_parts(problem: Problem) -> Parts:
+    return Parts(problem.costs, problem.constraints)
+
+
+def end_parts(problem: Problem) -> Parts:
+    return Parts(problem.end_costs, problem.end_constraints)
+
+
+def _joined(rows: Sequence[Array], stage: Stage) -> Float[Array, "k"]:
+    return jnp.concatenate([jnp.zeros(0, stage.x.dtype), *rows])
+
+
+def _residual(part: Any, stage: Stage) -> Float[Array, "k"]:
+    residual = jnp.atleast_1d(jnp.asarray(part.term(stage)))
+    if residual.ndim != 1:
+        raise ValueError(f"A residual must have shape (k,), got {residual.shape} from {part.term!r}.")
+    return residual.astype(stage.x.dtype)
+
+
+def _finite(bound: Float[Array, "*k"] | None) -> tuple[int, ...] | None:
+    """The rows of a bound that are finite; `None` for all of them, or if that is not known."""
+    if bound is None or bound.ndim != 1 or not is_concrete(bound):
+        return None
+    return tuple(np.flatnonzero(np.isfinite(np.asarray(bound))).tolist())
+
+
+def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:
+    if isinstance(dynamics, AbstractDynamics):
+        if not isinstance(steps, int) or steps < 1:
+            raise ValueError(f"steps must be the number of time steps, a positive integer, got {steps!r}.")
+        return (Phase(dynamics, steps),)
+    phases = tuple(dynamics) if isinstance(dynamics, Sequence) else ()
+    if not phases or not all(isinstance(phase, Phase) for phase in phases):
+        raise ValueError(
+            "dynamics must be such as RobotDynamics(model, dt) or FunctionDynamics(f, states, controls), or a list of "
+            f"Phase(dynamics, steps), got {dynamics!r}."
+        )
+    if steps is not None:
+        raise ValueError("Phases have their own steps: omit steps.")
+    for phase in phases:
+        if not isinstance(phase.steps, int) or phase.steps < 1:
+            raise ValueError(f"The steps of a phase must be a positive integer, got {phase.steps!r}.")
+    sizes = {(x.dynamics.state_size, x.dynamics.tangent_blocks, x.dynamics.control_size) for x in phases}
+    if len(sizes) > 1:
+        raise ValueError(
+            "All phases must have states and controls of the same sizes, got (nx, tangent vectors, controls) = "
+            f"{', '.join(map(str, sorted(sizes)))}."
+        )
+    return phases
+
+
+def _parts(name: str, parts: Any, kinds: tuple[type, ...]) -> tuple:
+    names = " or ".join(kind.__name__ for kind in kinds)
+    given = tuple(parts) if isinstance(parts, Sequence) else (parts,)
+    for part in given:
+        if not isinstance(part, kinds):
+            raise ValueError(
+                f"{name} must be a list of {names}, got {part!r} in it. Wrap it: {kinds[0].__name__}(...)."
+            )
+    return given
+
+
+def _check_part(part: Any) -> None:
+    if not callable(part.term):
+        raise ValueError(f"The term of a {type(part).__name__} must be a function of a stage, got {part.term!r}.")
+    during = part.during
+    if during is None:
+        return
+    if not (
+        isinstance(during, tuple)
+        and len(during) == 2
+        and isinstance(during[0], int)
+        and (during[1] is None or isinstance(during[1], int))
+    ):
+        raise ValueError(f"during must be (first, end), the numbers of stages, end may be None; got {during!r}.")

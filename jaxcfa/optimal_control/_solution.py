@@ -1,0 +1,123 @@
+"""What solvers return."""
+
+import dataclasses
+import enum
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from ._dynamics import RobotDynamics
+from ._local import Multipliers, Rows
+from ._problem import Problem
+from ._rollout import closed_loop
+
+
+class SolveStatus(enum.IntEnum):
+    """How a solve ended; `SolveStatus(int(solution.status))` shows it by name."""
+
+    SOLVED = 0
+    """The optimality conditions hold to the tolerance."""
+    STALLED = 1
+    """No step makes progress any more, but the constraints hold: often as good as solved; see `stationarity`."""
+    INFEASIBLE = 2
+    """No step makes progress any more, and constraints or gaps are violated."""
+    ITERATIONS = 3
+    """The iterations were used up."""
+    NOT_FINITE = 4
+    """A cost, a constraint or the dynamics gave infinities or NaN at the guess."""
+
+
+class History(eqx.Module):
+    """What happened in each iteration (n,), NaN after the last.
+
+    **Fields:** `cost`; `violation`: of gaps and constraints, the largest; `stationarity`; `step`: the part of the step
+    that was taken, zero if none was; `regularisation`.
+    """
+
+    cost: Float[Array, "n"]
+    violation: Float[Array, "n"]
+    stationarity: Float[Array, "n"]
+    step: Float[Array, "n"]
+    regularisation: Float[Array, "n"]
+
+    @staticmethod
+    def empty(length: int, dtype) -> "History":
+        return History(*jnp.full((5, length), jnp.nan, dtype))
+
+    def with_entry(self, i: Int[Array, ""], **entries: Array) -> "History":
+        return History(**{name: getattr(self, name).at[i].set(value) for name, value in entries.items()})
+
+
+class Solution(eqx.Module):
+    """An optimal motion, and the next guess.
+
+    **Fields:** `states` (T + 1, nx) and `controls` (T, m); feedback `gains` K (T, m, n): the optimal control near the
+    motion is `u_t + K_t dx`; `multipliers` of dynamics and constraints and the `slack` of inequalities; `cost`; `gap`,
+    the largest of `f(x_t, u_t) - x_{t+1}`; `violation`, the largest of all constraints (gaps too); `stationarity`, the
+    largest entry of the Lagrangian's gradient; `barrier`, what is left of the product of slack and multiplier;
+    `iterations`; `status` (`SolveStatus`); `history`.
+    """
+
+    problem: Problem
+    states: Float[Array, "T+1 nx"]
+    controls: Float[Array, "T m"]
+    gains: Float[Array, "T m n"]
+    multipliers: Multipliers
+    slack: Rows
+    cost: Float[Array, ""]
+    gap: Float[Array, ""]
+    violation: Float[Array, ""]
+    stationarity: Float[Array, ""]
+    barrier: Float[Array, ""]
+    iterations: Int[Array, ""]
+    status: Int[Array, ""]
+    history: History
+
+    @property
+    def q(self) -> Float[Array, "T+1 nq"]:
+        """Configurations of a robot."""
+        return self.states[:, : _robot(self.problem).model.nq]
+
+    @property
+    def v(self) -> Float[Array, "T+1 nv"]:
+        """Velocities of a robot."""
+        return self.states[:, _robot(self.problem).model.nq :]
+
+    def control(self, t: int | Int[Array, ""], x: Float[Array, "nx"]) -> Float[Array, "m"]:
+        """The control of stage t in a state x near the motion, by the feedback gains."""
+        dx = self.problem.dynamics.minus(x, self.states[t])
+        return self.controls[t] + self.gains[t] @ dx
+
+    def rollout(self, x0: Float[Array, "nx"] | None = None) -> "Solution":
+        """The motion that the dynamics make from a start under the feedback: no gaps are left in it."""
+        start = self.states[0] if x0 is None else x0
+        states, controls = closed_loop(self.problem, start, self.states, self.controls, self.gains)
+        return dataclasses.replace(self, states=states, controls=controls)
+
+    def shifted(self, steps: int = 1) -> "Solution":
+        """A guess for the same problem that many steps later: what is gone leaves, the end is repeated."""
+
+        def later(x: Array) -> Array:
+            return jnp.concatenate([x[steps:], jnp.broadcast_to(x[-1:], (steps, *x.shape[1:]))])
+
+        def rows(x: Rows) -> Rows:
+            return Rows(later(x.stages), x.end)
+
+        costates, equalities, inequalities = self.multipliers
+        return dataclasses.replace(
+            self,
+            states=later(self.states),
+            controls=later(self.controls),
+            gains=later(self.gains),
+            multipliers=Multipliers(later(costates), rows(equalities), rows(inequalities)),
+            slack=rows(self.slack),
+        )
+
+
+def _robot(problem: Problem) -> RobotDynamics:
+    dynamics: Any = problem.dynamics
+    if not isinstance(dynamics, RobotDynamics):
+        raise ValueError("Only solutions for RobotDynamics have q and v. States of other dynamics are solution.states.")
+    return dynamics

@@ -1,0 +1,29 @@
+"""The interface of solvers."""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from ._local import Multipliers, Rows
+from ._problem import Problem
+from ._solution import Solution
+
+
+class Guess(eqx.Module):
+    """Where a solver starts: `states` (T + 1, nx), `controls` (T, m), and of a `Solution` also its multipliers, slack and
+    barrier parameter."""
+
+    states: Float[Array, "T+1 nx"]
+    controls: Float[Array, "T m"]
+    multipliers: Multipliers | None = None
+    slack: Rows | None = None
+    barrier: Float[Array, ""] | None = None
+
+
+class AbstractSolver(eqx.Module):
+    """A way to solve problems of optimal control. A new one is a subclass with `run`."""
+
+    @abc.abstractmethod
+    def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
+        """The solution, or what has been reached; without derivatives, which `solve` supplies."""

@@ -1,0 +1,136 @@
+"""Residuals that costs and constraints are made of, for robots."""
+
+import abc
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._types import NameOrNumber
+from ..configuration import difference
+from ..dynamics import center_of_mass
+from ..kinematics import frame_pose
+from ..spatial import Transform, rotation_log
+from ..spatial._logarithm import transform_log
+from ._stage import Stage
+
+
+class AbstractTerm(eqx.Module):
+    """A vector-valued function of a `Stage`; any function of one serves as well, `lambda stage: stage.x[:2]`."""
+
+    @abc.abstractmethod
+    def __call__(self, stage: Stage) -> Float[Array, "k"]:
+        """The residual (k,), of which costs take half the square."""
+
+
+class FramePose(AbstractTerm):
+    """`log(target^-1 pose)` (6,) `[rotation; translation]` of a frame or body: the screw from the target to it."""
+
+    frame: NameOrNumber = eqx.field(static=True)
+    target: Transform
+
+    def __call__(self, stage: Stage) -> Float[Array, "6"]:
+        return transform_log(self.target.inverse() @ _pose(stage, self.frame))
+
+
+class FramePosition(AbstractTerm):
+    """Position (3,) of a frame or body minus `target`, in world axes [m]."""
+
+    frame: NameOrNumber = eqx.field(static=True)
+    target: Float[Array, "3"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.zeros(3))
+
+    def __call__(self, stage: Stage) -> Float[Array, "3"]:
+        return _pose(stage, self.frame).translation - self.target
+
+
+class FrameOrientation(AbstractTerm):
+    """The rotation vector (3,) from `target` (3, 3) to the orientation of a frame or body [rad]."""
+
+    frame: NameOrNumber = eqx.field(static=True)
+    target: Float[Array, "3 3"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.eye(3))
+
+    def __call__(self, stage: Stage) -> Float[Array, "3"]:
+        return rotation_log(jnp.swapaxes(self.target, -1, -2) @ _pose(stage, self.frame).rotation)
+
+
+class FrameDistance(AbstractTerm):
+    """Distance (1,) of two frames or bodies, or of one and a point of the world [m]; its derivative at zero is zero."""
+
+    frame: NameOrNumber = eqx.field(static=True)
+    other: NameOrNumber | None = eqx.field(static=True, default=None)
+    point: Float[Array, "3"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.zeros(3))
+
+    def __call__(self, stage: Stage) -> Float[Array, "1"]:
+        other = self.point if self.other is None else _pose(stage, self.other).translation
+        apart = _pose(stage, self.frame).translation - other
+        square = jnp.sum(apart * apart)
+        together = square == 0
+        return jnp.where(together, 0, jnp.sqrt(jnp.where(together, 1, square)))[None]
+
+
+class CenterOfMass(AbstractTerm):
+    """Centre of mass (3,) minus `target`, in world axes [m]."""
+
+    target: Float[Array, "3"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.zeros(3))
+
+    def __call__(self, stage: Stage) -> Float[Array, "3"]:
+        return center_of_mass(stage.model, stage.q, stage.placed) - self.target
+
+
+class Posture(AbstractTerm):
+    """`difference(model, target, q)` (nv,): the displacement from a configuration [rad, m]."""
+
+    target: Float[Array, "nq"] = eqx.field(converter=jnp.asarray)
+
+    def __call__(self, stage: Stage) -> Float[Array, "nv"]:
+        return difference(stage.model, self.target, stage.q)
+
+
+class Velocity(AbstractTerm):
+    """Velocity (nv,) minus `target` [rad/s, m/s]."""
+
+    target: Float[Array, "*nv"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.zeros(()))
+
+    def __call__(self, stage: Stage) -> Float[Array, "nv"]:
+        return stage.v - self.target
+
+
+class StateDifference(AbstractTerm):
+    """The displacement (n,) from a state to x; of robots, whose states are `[q; v]`, in tangent coordinates."""
+
+    target: Float[Array, "nx"] = eqx.field(converter=jnp.asarray)
+
+    def __call__(self, stage: Stage) -> Float[Array, "n"]:
+        return stage.dynamics.minus(stage.x, self.target.astype(stage.x.dtype))
+
+
+class Position(AbstractTerm):
+    """The configuration (nq,) itself, for limits [rad, m]."""
+
+    def __call__(self, stage: Stage) -> Float[Array, "nq"]:
+        return stage.q
+
+
+class Control(AbstractTerm):
+    """The control (m,) minus `target`."""
+
+    target: Float[Array, "*m"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.zeros(()))
+
+    def __call__(self, stage: Stage) -> Float[Array, "m"]:
+        return stage.u - self.target
+
+
+class JointTorques(AbstractTerm):
+    """Torques and forces (nv,) of the joints, which the control makes [N m, N]."""
+
+    def __call__(self, stage: Stage) -> Float[Array, "nv"]:
+        return stage.tau
+
+
+Term = AbstractTerm | Callable[[Stage], ArrayLike]
+
+
+def _pose(stage: Stage, frame: NameOrNumber) -> Transform:
+    return frame_pose(stage.model, stage.q, frame, motions=stage.placed)
