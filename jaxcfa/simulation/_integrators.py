@@ -116,9 +116,9 @@ class RungeKutta4(AbstractIntegrator):
 class ImplicitMidpoint(AbstractIntegrator):
     """The implicit midpoint rule on the manifold: `u = v + dt/2 qdd(integrate(q, u, dt/2), u)`, order two.
 
-    Then `q' = integrate(q, u, dt)` and `v' = 2 u - v`. A step back is its inverse, so that the energies of oscillating
-    and tumbling mechanisms do not drift (Hairer, Lubich & Wanner, V and XI); that of a single body that tumbles freely is
-    conserved exactly. Springs and damping are stable at every `dt`.
+    Then `q' = integrate(q, u, dt)` and `v' = 2 u - v`. A step back is the inverse of a step, so that the energies of
+    oscillating and tumbling mechanisms do not drift (Hairer, Lubich & Wanner, V and XI); that of a single body that
+    tumbles freely is conserved exactly. Springs and damping are stable at every `dt`.
 
     The equation for u is solved by Newton's method, with the derivatives of the dynamics: a step costs about as much as
     some ten evaluations. Where dry friction, stops or long steps make it so nonlinear that Newton's method needs more

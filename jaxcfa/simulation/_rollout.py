@@ -77,8 +77,8 @@ def rollout(
     there are. (Calls outside `jit` compile anew for every new function object; an `equinox.Module` with `__call__`,
     whose arrays may change, does not.) `dt`: length of one step [s]. `integrator`, `method`, `passive_forces`,
     `friction_velocity`, `constraints`, `stabilization`, `solver`, `limits`: as for `step`. `actuated`: `controls` are
-    not torques but those of `model.actuators`, (steps, nu), or a policy gives such (nu,). `f_ext`: external wrenches (nb, 6),
-    constant, or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by default
+    not torques but those of `model.actuators`, (steps, nu), or a policy gives such (nu,). `f_ext`: external wrenches
+    (nb, 6), constant, or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by default
     `ceil(sqrt(steps))`; `steps` stores everything.
 
     **Returns:** a `Trajectory`, whose first state is the given one. If constraints could not be held, its `status`

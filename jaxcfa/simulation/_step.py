@@ -52,13 +52,13 @@ def step(
     `model.limits` do so on request; otherwise joints move beyond their range, and torques of any size are taken.
 
     **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s]; `tau` (nv,) [N m, N], held during the step; `dt` [s], positive.
-    `integrator`: `SemiImplicitEuler()`, `RungeKutta4()`, `ImplicitMidpoint()`, `ExplicitEuler()`, or your own. `f_ext` (nb, 6): external wrench
-    `[moment; force]` on each body, world axes, at the body's origin [N m, N], held during the step. `method`: the
-    algorithm for forward dynamics, if there are no constraints. `passive_forces`: whether `jaxcfa.passive_forces` act;
-    `friction_velocity` [rad/s, m/s]: its argument. `constraints`: loops to be kept closed, as for
-    `constrained_forward_dynamics`, with the `solver` for their forces, and `stabilization`: `Baumgarte`, by default at
-    20 rad/s, which bounds the drift, or `Projection()`, which leaves none, in steps that take about twice as long
-    (`SemiImplicitEuler`: up to ten times). `actuated`: `tau` are not torques but the controls (nu,) of
+    `integrator`: `SemiImplicitEuler()`, `RungeKutta4()`, `ImplicitMidpoint()`, `ExplicitEuler()`, or your own. `f_ext`
+    (nb, 6): external wrench `[moment; force]` on each body, world axes, at the body's origin [N m, N], held during the
+    step. `method`: the algorithm for forward dynamics, if there are no constraints. `passive_forces`: whether
+    `jaxcfa.passive_forces` act; `friction_velocity` [rad/s, m/s]: its argument. `constraints`: loops to be kept closed,
+    as for `constrained_forward_dynamics`, with the `solver` for their forces, and `stabilization`: `Baumgarte`, by
+    default at 20 rad/s, which bounds the drift, or `Projection()`, which leaves none, in steps that take about twice as
+    long (`SemiImplicitEuler`: up to ten times). `actuated`: `tau` are not torques but the controls (nu,) of
     `model.actuators`, whose forces (`actuator_forces`) in the state at the start of the step are held during it.
     `limits`: whether torques, the actuators' too, are clipped to `model.limits.effort`, and positions kept within
     `model.limits.lower` and `upper` by springs and dampers, those of `Stops()` or others. Limits of velocities never

@@ -15,10 +15,11 @@ class Stops(eqx.Module):
     """Springs and dampers at the ends of the ranges, from `model.limits.lower` to `upper`, that keep joints inside.
 
     By x beyond the end a degree of freedom feels `-s(x) m (w^2 x + 2 damping w v)`. The inertia m is the diagonal
-    element of the mass matrix in the neutral configuration, so that a joint with nothing else moving obeys
-    `x'' + 2 damping w x' + w^2 x = 0`, whatever its size: a load that would accelerate it by a is held at `x = a / w^2`.
-    (MuJoCo's `solref` has the time constant `1 / (damping w)`, 0.02 s, for the same.) The factor s is zero at the end,
-    and one from `width` on, with a continuous slope, so that motions can be differentiated.
+    element of the mass matrix in the neutral configuration, so that a joint with no other moving obeys
+    `x'' + 2 damping w x' + w^2 x = 0`, whatever its size, and a load that would accelerate it by a is held at
+    `x = a / w^2`. (The default is that of MuJoCo, whose `solref` begins with `1 / (damping w)`, 0.02 s.) The factor s
+    is zero at the end of the range, and one from `width` on, with a continuous slope, so that motions can be
+    differentiated. As long as x is not zero the damper slows a joint that returns, too.
 
     **Fields:** `frequency` w [rad/s]; `damping` ratio, 1 for a stop that returns nothing; `width` [rad, m].
     """
@@ -41,7 +42,7 @@ class StopForces(eqx.Module):
     def at(
         self, model: Model, q: Float[Array, "nq"], ahead: Float[Array, ""] | float
     ) -> tuple[Velocity, Float[Array, "nv"]]:
-        """f and D >= 0, both (nv,), of the forces `f - D v` at q, or where v leads within the time `ahead` [s]."""
+        """The f and D >= 0, both (nv,), of the forces `f - D v` at q, or where v leads within the time `ahead` [s]."""
         limits = model.limits
         beyond = map_joints(model, _beyond, ("q", limits.lower), ("q", limits.upper), ("q", q), out="v")
         inside = 1 - jnp.minimum((beyond / self.width) ** 2, 1)

@@ -65,7 +65,7 @@ def test_controls_are_those_of_actuators():
 def pressed(model, torque, dt):
     """After a second in which a torque presses a pendulum on its stop, its last position; and the trajectory."""
     q, v = jnp.array([0.0]), jnp.array([3.0])
-    trajectory = rollout(model, q, v, jnp.broadcast_to(torque, (250, 1)), dt, limits=True)
+    trajectory = rollout(model, q, v, jnp.broadcast_to(torque, (250, 1)), dt, limits=True, checkpoint=250)
     return trajectory.q[-1, 0], trajectory
 
 

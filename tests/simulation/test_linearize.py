@@ -1,6 +1,6 @@
 """Linearised steps: those in closed form and those differentiated by JAX, against differences of steps."""
 
-import functools
+import dataclasses
 
 import equinox as eqx
 import jax
@@ -10,11 +10,10 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa.closed_chains import Projection
-from jaxcfa.joints import Revolute, Spherical
+from jaxcfa.closed_chains import Projection, connect
+from jaxcfa.joints import Spherical
 from jaxcfa.model import Actuators
 from jaxcfa.simulation import ExplicitEuler, ImplicitMidpoint, RungeKutta4, SemiImplicitEuler, linearize, step
-from loops import make
 from mechanisms import random_state
 
 DT = 0.02
@@ -22,25 +21,14 @@ DT = 0.02
 FRICTION_VELOCITY = 0.5
 
 
-@functools.cache
-def robot() -> jaxcfa.Model:
-    """A body on a ball joint with two hinges, one of them in a range; passive forces and actuators."""
-    builder = jaxcfa.ModelBuilder()
-    body = {"mass": 1.0, "com": (0.1, 0.05, 0.2), "inertia": (0.02, 0.03, 0.015), "armature": 0.01}
-    hinge = {"lower": -0.5, "upper": 0.3, "effort_limit": 0.3}
-    builder.add_body("trunk", joint=Spherical(), **body)
-    builder.add_body("lower", "trunk", Revolute((0, 1, 0)), (0.0, 0.2, 0.3), **(body | hinge))
-    builder.add_body("other", "trunk", Revolute((1, 0, 0)), (0.0, 0.3, 0.0), **body)
-    model = builder.build()
+def with_all_forces(model: jaxcfa.Model) -> jaxcfa.Model:
+    """Passive forces, two actuators, and for the last degree of freedom a range and an effort limit."""
     random = np.random.default_rng(0)
-    passive = tuple(random.uniform(0.1, 0.5, (3, model.nv)))
-    model = eqx.tree_at(lambda m: (m.damping, m.friction_loss, m.stiffness), model, passive)
     unlimited = np.full(2, np.inf)
-    driven = [np.r_[of("lower_joint"), of("other_joint")] for of in (model.v_slice, model.q_slice)]
     moment, gradient = np.zeros((2, model.nv)), np.zeros((2, model.nq))
-    moment[:, driven[0]], gradient[:, driven[1]] = random.normal(size=(2, 2, 2))
+    moment[:, -2:], gradient[:, -2:] = random.normal(size=(2, 2, 2))
     actuators = Actuators(
-        names=("both", "hinge"),
+        names=("one", "two"),
         moment=moment,
         length_gradient=gradient,
         length_offset=np.zeros(2),
@@ -51,7 +39,15 @@ def robot() -> jaxcfa.Model:
         force_lower=-unlimited,
         force_upper=unlimited,
     )
-    return eqx.tree_at(lambda m: m.actuators, model, jax.tree.map(jnp.asarray, actuators))
+    changes = {
+        "damping": random.uniform(0.1, 0.5, model.nv),
+        "friction_loss": random.uniform(0.1, 0.5, model.nv),
+        "stiffness": random.uniform(0.1, 0.5, model.nv),
+        "actuators": actuators,
+    }
+    model = dataclasses.replace(model, **jax.tree.map(jnp.asarray, changes))
+    limits = model.limits.upper.at[-1].set(0.3), model.limits.effort.at[-1].set(0.3)
+    return eqx.tree_at(lambda m: (m.limits.upper, m.limits.effort), model, limits)
 
 
 def check(model, q, v, inputs, integrator, **options):
@@ -75,13 +71,28 @@ def check(model, q, v, inputs, integrator, **options):
     assert_close(jnp.concatenate([a, b], axis=1), expected, rtol=2e-7)
 
 
-def test_steps_of_euler_with_all_forces():
+def of_all_types() -> tuple:
+    """A tree of all joint types with a hinge at its end, and a state."""
+    tree = jaxcfa.random_tree(8, jax.random.key(1), armature=0.05, floating_base=True)
+    model = jaxcfa.combine([tree, jaxcfa.chain(2)], ["", "chain "])
+    x = random_state(model)
+    return model, x.q, x.v
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        lambda: (jaxcfa.chain(2, length=0.5), jnp.array([0.3, 1.2]), jnp.array([2.0, -1.0])),
+        pytest.param(of_all_types, marks=pytest.mark.slow),
+    ],
+    ids=["double pendulum", "joints of all types"],
+)
+def test_steps_of_euler_with_all_forces(mechanism):
     """In closed form: passive forces, actuators, one of which is at a limit, and a stop."""
-    model, v = robot(), jnp.array(np.random.default_rng(1).normal(size=5))
-    q = jnp.array([0.5, -0.5, 0.1, 0.7, 0.4, 0.4])  # one hinge is beyond its range, the other has none
+    model, q, v = mechanism()
+    model, q = with_all_forces(model), q.at[-1].set(0.32)  # beyond the range
     controls = jnp.array([0.1, 5.0])
-    clipped = jnp.abs(jaxcfa.actuator_forces(model, q, v, controls)) == model.limits.effort
-    assert clipped[model.v_slice("lower_joint")].all()
+    assert jnp.abs(jaxcfa.actuator_forces(model, q, v, controls))[-1] == 0.3
     options = {"actuated": True, "limits": True, "friction_velocity": FRICTION_VELOCITY}
     check(model, q, v, controls, SemiImplicitEuler(), **options)
 
@@ -102,8 +113,8 @@ def test_other_steps(integrator):
 
 @pytest.mark.parametrize("stabilization", [None, pytest.param(Projection(), marks=pytest.mark.slow)], ids=str)
 def test_steps_with_loops(stabilization):
-    """With redundant constraints, in a state that is off them: steps are defined there, too."""
-    loop = make("four-bar by points")
-    q, v, tau = jnp.asarray(loop.guess), jnp.array([1.0, -2.0, 0.5]), jnp.array([1.0, 2.0, 3.0])
-    options = {"constraints": loop.constraints, "stabilization": stabilization}
-    check(loop.model, q, v, tau, SemiImplicitEuler(), **options)
+    """A planar loop, so that one row is redundant, in a state that is off it: steps are defined there, too."""
+    model = jaxcfa.chain(3, length=0.5)
+    q, v, tau = jnp.array([[0.3, 1.9, 2.3], [1.0, -2.0, 0.5], [1.0, 2.0, 3.0]])
+    options = {"constraints": connect(model, 0, 2), "stabilization": stabilization}
+    check(model, q, v, tau, SemiImplicitEuler(), **options)

@@ -20,7 +20,6 @@ from jaxcfa.simulation import (
     ImplicitMidpoint,
     RungeKutta4,
     SemiImplicitEuler,
-    linearize,
     rollout,
     step,
 )
@@ -115,6 +114,16 @@ def test_runge_kutta_has_order_four_with_quaternions_and_conserves_momentum():
     np.testing.assert_allclose(orders[-2:], 4, atol=0.2)
     assert jnp.abs(momentum(model, q, v)).max() > 1
     assert finest.max() < 1e-10
+
+
+@pytest.mark.slow
+def test_a_step_of_the_midpoint_rule_is_undone_by_a_step_back():
+    """With quaternions; so does its solution of the equation converge."""
+    model = flying_tree()
+    q, v = start(model, speed=4.0)
+    (q_next, v_next), _ = march(MIDPOINT, momentum, model, q, v, 0.01, 50)
+    (q_back, v_back), _ = march(MIDPOINT, momentum, model, q_next, -v_next, 0.01, 50)
+    assert_close((q_back, v_back), (q, -v), 1e-12)
 
 
 @functools.cache
