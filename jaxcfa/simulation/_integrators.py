@@ -1,7 +1,6 @@
 """Integrators on the configuration manifold: one step in time each."""
 
 import abc
-from functools import partial
 
 import equinox as eqx
 import jax
@@ -13,6 +12,7 @@ from .._perturbed import jvp_of_perturbed
 from .._types import Configuration, Velocity
 from ..configuration import displacement, integrate
 from ..model import Model
+from ._derivatives import jacobian
 from ._equation_of_motion import EquationOfMotion
 
 # The classical Runge-Kutta method: each stage goes this part of the step along the slope before, and counts this much.
@@ -159,8 +159,8 @@ def _middle_velocity(
     """The velocity in the middle of a step, by Newton's method from that at its beginning."""
 
     def newton(_, u: Array) -> Array:
-        residual, jacobian = _residual_and_jacobian(u, equation, q, v, tau, f_ext, dt)
-        return u - jnp.linalg.solve(jacobian, residual)
+        residual, slope = jacobian(lambda u: _residual(u, equation, q, v, tau, f_ext, dt), u)
+        return u - jnp.linalg.solve(slope, residual)
 
     return jax.lax.fori_loop(0, integrator.iterations, newton, v)
 
@@ -169,8 +169,8 @@ def _middle_velocity_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]
     """Differentiates the equation that has been solved: `J du = -(its derivative at fixed u)`."""
     u = _middle_velocity(*primals)
     _, residual_dot = jvp_of_perturbed(lambda *x: _residual(u, *x), primals[1:], tangents[1:])
-    _, jacobian = _residual_and_jacobian(u, *primals[1:])
-    return u, -jnp.linalg.solve(jacobian, residual_dot)
+    _, slope = jacobian(lambda u: _residual(u, *primals[1:]), u)
+    return u, -jnp.linalg.solve(slope, residual_dot)
 
 
 _middle_velocity.defjvp(_middle_velocity_jvp, symbolic_zeros=True)
@@ -179,13 +179,6 @@ _middle_velocity.defjvp(_middle_velocity_jvp, symbolic_zeros=True)
 def _residual(u: Array, equation: EquationOfMotion, q: Array, v: Array, tau: Array, f_ext: Array, dt: Array) -> Array:
     middle = integrate(equation.model, q, u, dt / 2)
     return u - v - dt / 2 * equation.acceleration(middle, u, tau, f_ext)
-
-
-def _residual_and_jacobian(u: Float[Array, "nv"], *arguments) -> tuple[Float[Array, "nv"], Float[Array, "nv nv"]]:
-    """The residual, and its derivative by u."""
-    units = jnp.eye(u.shape[0], dtype=u.dtype)
-    along = partial(jax.jvp, lambda u: _residual(u, *arguments), (u,))
-    return jax.vmap(lambda unit: along((unit,)), out_axes=(None, 1))(units)
 
 
 def _coordinate_rate(

@@ -1,13 +1,12 @@
 """The derivative of one step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
 from .._precise import product
@@ -16,9 +15,9 @@ from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics
-from ..dynamics._forward_derivatives import accelerations_and_derivatives
 from ..model import AbstractConstraint, Model
 from ._checks import check_integrator, checked_dt
+from ._derivatives import acceleration_by_state, columns, jacobian
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
 from ._integrators import AbstractIntegrator, ExplicitEuler, SemiImplicitEuler
 from ._step import SEMI_IMPLICIT_EULER, advance
@@ -106,7 +105,7 @@ def linearized_step(
     def torques(dq: Array, dv: Array, du: Array) -> Array:
         return equation.torques(integrate(equation.model, q, dq), v + dv, inputs + du)
 
-    _, of_inputs = _jacobian(torques, jnp.zeros_like(v), jnp.zeros_like(v), jnp.zeros_like(inputs))
+    _, of_inputs = jacobian(torques, jnp.zeros_like(v), jnp.zeros_like(v), jnp.zeros_like(inputs))
     both = product(b, of_inputs)
     return q_next, v_next, a + both[:, : 2 * v.shape[0]], both[:, 2 * v.shape[0] :]
 
@@ -120,44 +119,24 @@ def _in_closed_form(
     f_ext: Float[Array, "nb 6"],
     dt: Float[Array, ""],
 ) -> tuple[Configuration, Velocity, Float[Array, "n n"], Float[Array, "n nv"]]:
-    """Of a step `v' = v + dt qdd` and `q' = integrate(q, v or v', dt)`.
-
-    `qdd = (M + armature)^-1 (forces - bias)`, where forces and armature depend on the state joint by joint:
-    `(M + armature) dqdd = dforces - darmature qdd - dID`.
-    """
+    """Of a step `v' = v + dt qdd` and `q' = integrate(q, v or v', dt)`."""
     model, nv, still = equation.model, v.shape[0], jnp.zeros_like(v)
     semi_implicit = isinstance(integrator, SemiImplicitEuler)
-
-    def loads(dq: Array, dv: Array) -> tuple[Array, Array | None]:
-        state = integrate(model, q, dq), v + dv
-        return equation.forces_of_step(*state, tau, dt) if semi_implicit else (equation.forces(*state, tau), None)
-
-    forces, armature = loads(still, still)
-    qdd, found = accelerations_and_derivatives(equation.heavier(armature), q, v, forces, f_ext, equation.method)
-    by_state = jnp.concatenate([found.dq, found.dv], axis=1)
-    if equation.has_passive_forces or equation.stops is not None:
-
-        def load(dq: Array, dv: Array) -> Array:
-            forces, armature = loads(dq, dv)
-            return forces if armature is None else forces - armature * qdd
-
-        by_state = by_state + product(found.dtau, _jacobian(load, still, still)[1])
-
+    qdd, by_state, by_tau = acceleration_by_state(equation, q, v, tau, f_ext, dt if semi_implicit else None)
     v_next = v + dt * qdd
-    a_v = jnp.eye(nv, 2 * nv, nv, dtype=v.dtype) + dt * by_state
-    b_v = dt * found.dtau
+    # Rows of A and B side by side, whose columns are displacements, velocities and torques before the step.
+    displaced, faster = (jnp.eye(nv, 3 * nv, k, dtype=v.dtype) for k in (0, nv))
+    ab_v = faster + dt * jnp.concatenate([by_state, by_tau], axis=1)
+
     velocity = v_next if semi_implicit else v
     q_next = integrate(model, q, velocity, dt)
 
     def moved(dq: Array, dv: Array) -> Array:
         return displacement(model, q_next, integrate(model, integrate(model, q, dq), velocity + dv, dt))
 
-    # Before the step all is displaced by dq = 1 0 0 and dv = 0 1 0 (the last of which for torques).
-    displaced = jnp.eye(nv, 3 * nv, dtype=v.dtype)
-    changed = jnp.concatenate([a_v, b_v], axis=1) if semi_implicit else jnp.eye(nv, 3 * nv, nv, dtype=v.dtype)
-    ab_q = _columns(moved, (still, still), (displaced, changed))[1]
-    a, b_q = jnp.concatenate([ab_q[:, : 2 * nv], a_v]), ab_q[:, 2 * nv :]
-    return q_next, v_next, a, jnp.concatenate([b_q, b_v])
+    _, ab_q = columns(moved, (still, still), (displaced, ab_v if semi_implicit else faster))
+    both = jnp.concatenate([ab_q, ab_v])
+    return q_next, v_next, both[:, : 2 * nv], both[:, 2 * nv :]
 
 
 def _by_differentiation(
@@ -176,24 +155,7 @@ def _by_differentiation(
         state = integrate(model, q, dq), v + dv
         return advance(integrator, equation, *state, equation.torques(*state, inputs + du), f_ext, dt)
 
-    (q_next, v_next), (ab_q, ab_v) = _jacobian(displaced, still, still, jnp.zeros_like(inputs))
-    _, ab_q = _columns(lambda q: displacement(model, q_next, q), (q_next,), (ab_q,))
+    (q_next, v_next), (ab_q, ab_v) = jacobian(displaced, still, still, jnp.zeros_like(inputs))
+    _, ab_q = columns(lambda q: displacement(model, q_next, q), (q_next,), (ab_q,))
     both = jnp.concatenate([ab_q, ab_v])
     return q_next, v_next, both[:, : 2 * v.shape[0]], both[:, 2 * v.shape[0] :]
-
-
-def _jacobian(function: Callable[..., PyTree[Array]], *point: Float[Array, "_"]) -> tuple[PyTree[Array], PyTree[Array]]:
-    """The value and the derivative by all arguments, which are vectors, side by side."""
-    directions = jnp.split(jnp.eye(sum(x.size for x in point), dtype=point[0].dtype), _ends(point))
-    return _columns(function, point, tuple(directions))
-
-
-def _ends(point: tuple[Array, ...]) -> list[int]:
-    return [sum(x.size for x in point[: i + 1]) for i in range(len(point) - 1)]
-
-
-def _columns(
-    function: Callable[..., PyTree[Array]], point: tuple[Array, ...], directions: tuple[Array, ...]
-) -> tuple[PyTree[Array], PyTree[Array]]:
-    """The value, and the derivative along each column of the directions."""
-    return jax.vmap(lambda *x: jax.jvp(function, point, x), in_axes=1, out_axes=(None, 1))(*directions)

@@ -284,6 +284,14 @@ def test_euler_takes_damping_and_friction_at_the_new_velocity():
     assert_close(v_next, v + dt * jaxcfa.forward_dynamics(model, q, v, tau))
 
 
+def test_the_explicit_method_of_euler_by_hand():
+    model, dt = pendulum(), 0.01
+    (q, v), tau = start(model), jnp.array([0.3, -0.2])
+    q_next, v_next = step(model, q, v, tau, dt, EXPLICIT)
+    assert_close(q_next, q + dt * v)
+    assert_close(jaxcfa.inverse_dynamics(model, q, v, (v_next - v) / dt), tau + jaxcfa.passive_forces(model, q, v))
+
+
 def test_euler_stays_stable_under_strong_damping_and_friction():
     model = eqx.tree_at(
         lambda m: (m.damping, m.friction_loss), pendulum(), (jnp.array([0.0, 1e4]), jnp.array([20.0, 0.0]))
