@@ -60,9 +60,9 @@ def step(
     default at 20 rad/s, which bounds the drift, or `Projection()`, which leaves none, in steps that take about twice as
     long (`SemiImplicitEuler`: up to ten times). `actuated`: `tau` are not torques but the controls (nu,) of
     `model.actuators`, whose forces (`actuator_forces`) in the state at the start of the step are held during it.
-    `limits`: whether torques, the actuators' too, are clipped to `model.limits.effort`, and positions kept within
-    `model.limits.lower` and `upper` by springs and dampers, those of `Stops()` or others. Limits of velocities never
-    act.
+    `limits`: whether torques are clipped to `model.limits.effort`, as those of actuators always are, and positions kept
+    within `model.limits.lower` and `upper` by springs and dampers, those of `Stops()` or others. Limits of velocities
+    never act.
 
     **Returns:** a `State`: the pair `q`, `v`. It is NaN where the mass matrix is singular. Whether constraints could
     be held is in the `status` of `rollout` (also of one step, `rollout(model, q, v, tau[None], dt, ...)`), and in that
