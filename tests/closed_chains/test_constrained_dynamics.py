@@ -341,12 +341,15 @@ def test_derivatives():
         return jnp.concatenate([found.qdd, found.multipliers, found.wrenches.reshape(-1), found.joint_forces])
 
     @jax.jit
-    @jax.vmap
-    def with_slopes(x):
+    def with_slopes(points):
         """One program for values and derivatives, all at the same points, since it is compiling that takes time."""
-        y, forward = jax.linearize(value, x)
-        reverse = jax.linear_transpose(forward, x)(jnp.linspace(-1.0, 2.0, len(y)))[0]
-        return y, jax.vmap(forward)(jnp.eye(5)), reverse
+
+        def at(x):
+            y, forward = jax.linearize(value, x)
+            reverse = jax.linear_transpose(forward, x)(jnp.linspace(-1.0, 2.0, len(y)))[0]
+            return y, jax.lax.map(forward, jnp.eye(5)), reverse
+
+        return jax.lax.map(at, points)
 
     steps = 1e-5 * np.eye(5)
     y, forward, reverse = with_slopes(np.concatenate([np.zeros((1, 5)), steps, -steps]))

@@ -138,11 +138,15 @@ def test_derivatives_of_steps_with_projection():
         directions[number] = ravel_pytree(direction)[0]
 
     @jax.jit
-    @jax.vmap
-    def both_modes(flat):
+    def both_modes(points):
         """One program for values and derivatives, all at the same points, since it is compiling that takes time."""
-        value, forward = jax.linearize(lambda flat: final(unflatten(flat)), flat)
-        return value, jax.vmap(forward)(directions), jax.linear_transpose(forward, flat)(jnp.ones_like(value))[0]
+
+        def at(flat):
+            value, forward = jax.linearize(lambda flat: final(unflatten(flat)), flat)
+            gradient = jax.linear_transpose(forward, flat)(jnp.ones_like(value))[0]
+            return value, jax.lax.map(forward, directions), gradient
+
+        return jax.lax.map(at, points)
 
     h = 1e-6
     values, slopes, gradients = both_modes(np.concatenate([flat[None], flat - h * directions, flat + h * directions]))

@@ -233,7 +233,7 @@ def test_bending_of_a_long_planar_chain_is_lost_in_single_precision():
 
 def along(scale, method):
     """A weighted sum of accelerations and reactions, on a way through models, states and loads."""
-    model = mechanism("humanoid-like")
+    model = mechanism("ball joints")
     q, v, tau, f_ext = random_state(model)
     weights = random_state(model, 3)
     heavier = eqx.tree_at(lambda m: (m.mass, m.com, m.armature), model, replace_fn=lambda x: x * scale)
@@ -245,7 +245,7 @@ def along(scale, method):
 @pytest.mark.parametrize(("method", "mode"), [("CFA by odd-even elimination", "rev"), ("scanned ABA", "fwd")])
 def test_derivatives_and_batches_of_models(method, mode):
     """Of accelerations and reactions, with respect to everything, for a batch of models."""
-    mechanism("humanoid-like")  # models are not made while tracing
+    mechanism("ball joints")  # models are not made while tracing
 
     def value_and_slope(scale):
         if mode == "rev":
@@ -316,7 +316,7 @@ def test_schedules_of_inverse_dynamics_and_kinematics(name, schedule):
 
 def test_derivatives_of_scanned_inverse_dynamics():
     """In reverse mode, with respect to everything, against those of loops in forward mode in some directions."""
-    model = mechanism("forest")
+    model = mechanism("ball joints")
     arguments = model, *random_state(model)
     leaves, structure = jax.tree.flatten(arguments)
     rng = np.random.default_rng(0)
