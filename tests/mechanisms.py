@@ -55,7 +55,7 @@ _MAKERS = {
     "humanoid-like": _humanoid_like,
     # Joints of one kind make programs half as large: for what does not depend on the kinds, as rules of derivatives.
     "ball joints": lambda: random_tree(
-        5, jax.random.key(4), [Spherical], branching=0.8, roots=2, armature=0.05, gravity=(1.0, -2.0, 3.0)
+        7, jax.random.key(4), [Spherical], branching=0.6, roots=2, armature=0.05, gravity=(1.0, -2.0, 3.0)
     ),
     "free body": lambda: random_tree(1, jax.random.key(3), [Free]),
     "all together": _all_together,

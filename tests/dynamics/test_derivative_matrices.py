@@ -37,7 +37,7 @@ def by_differentiation(function, model, q, v, x, f_ext):
     return jax.jacfwd(moved, (0, 1, 2))(jnp.zeros_like(v), v, x)
 
 
-CASES = [("mixed tree", Sequential()), ("forest", Doubling()), ("straight chain", None)]
+CASES = [("mixed tree", Sequential()), ("ball joints", Doubling()), ("straight chain", None)]
 
 
 @pytest.mark.parametrize(("name", "schedule"), CASES, ids=str)

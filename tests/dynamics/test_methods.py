@@ -280,7 +280,7 @@ def test_number_of_steps_on_chains(method):
     assert steps[2] < 200
 
 
-SCHEDULES = [("mixed tree", schedule) for schedule in (Levels(), Doubling(), AncestorMask())]
+SCHEDULES = [("ball joints", schedule) for schedule in (Levels(), Doubling(), AncestorMask())]
 
 
 @functools.cache
