@@ -38,9 +38,12 @@ def expected(model, q, v, tau, f_ext):
     return qdd, wrenches, jaxcfa.body_accelerations(model, q, v, qdd)
 
 
-@pytest.mark.parametrize("schedule", [Sequential(), Doubling()], ids=str)
-def test_variants_are_the_articulated_body_algorithm(schedule):
-    model = mechanism("all together")
+CASES = [("all together", Sequential()), ("ball joints", Doubling())]
+
+
+@pytest.mark.parametrize(("name", "schedule"), CASES, ids=str)
+def test_variants_are_the_articulated_body_algorithm(name, schedule):
+    model = mechanism(name)
     state = random_state(model)
     reference = expected(model, *state)
     for qdd, wrenches in all_variants(schedule)(model, *state):

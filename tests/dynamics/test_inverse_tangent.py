@@ -73,7 +73,7 @@ def test_tangents(name, schedule, key):
 
 
 def test_single_precision(key):
-    model = mechanism("forest", "float32")
+    model = mechanism("ball joints", "float32")
     arguments = tuple(random_state(model))
     found, expected = tangents(model, arguments, directions(arguments, key), Sequential())
     assert_close(found, expected)

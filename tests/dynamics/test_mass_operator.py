@@ -14,7 +14,7 @@ from jaxcfa.structured import Doubling, Sequential
 from mechanisms import mechanism, random_state
 from program_size import equations, loop_trips
 
-CASES = [("all together", Sequential()), ("all together", Doubling()), ("humanoid-like", None)]
+CASES = [("all together", Sequential()), ("ball joints", Doubling()), ("humanoid-like", None)]
 
 
 @functools.cache
@@ -88,7 +88,7 @@ def test_single_vectors_quadratic_forms_and_types():
 
 def test_derivatives_of_solutions():
     """With respect to configuration, model and right-hand side, without differentiating the factors."""
-    model = mechanism("mixed tree")
+    model = mechanism("ball joints")
     q, b, w, _ = random_state(model)
 
     def value(t):
