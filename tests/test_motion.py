@@ -83,6 +83,7 @@ def test_derivatives_go_through_the_state():
         assert_close(gradient, jax.tree.map(np.asarray, expected), 1e-12)
 
 
+@pytest.mark.slow
 def test_number_of_sweeps():
     """Kinematics is swept once, whatever is computed and differentiated."""
     model, x = jaxcfa.chain(7), jnp.zeros(7)

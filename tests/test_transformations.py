@@ -90,6 +90,7 @@ def second_derivatives_of(name: str, place: int) -> list[tuple[str, str]]:
 CASES = {name: second_derivatives_of(name, place) for place, name in enumerate(FUNCTIONS)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_second_derivatives_by_one_argument_can_be_traced(name):
     """What stays fixed has tangents that JAX knows to be zero, which not all of its rules accept."""
@@ -166,6 +167,7 @@ def everything(model, x) -> list:
     return [floating(FUNCTIONS[name].evaluate(model, x)) for name in TOGETHER]
 
 
+@pytest.mark.slow
 def test_batches_of_models_and_states():
     """One batch of both in one program gives what single calls give."""
     model = forest()

@@ -150,7 +150,9 @@ def test_other_functions():
     model, parts, state = all_loops()
     together, found, _ = solved()
     before = np.linspace(-1.0, 1.0, model.nv)
-    proximal, torques, impact = others(model, model.constraints, *state, wrenches_on(model), np.asarray(found.qdd), before)
+    proximal, torques, impact = others(
+        model, model.constraints, *state, wrenches_on(model), np.asarray(found.qdd), before
+    )
     for part in parts:
         name, v, rows = part.name, part.v, part.rows
         matrix, bias, jacobian, _ = own(part, together)
@@ -387,6 +389,7 @@ def test_derivatives_by_one_argument_at_a_time():
     assert_close(*slopes(tau, v), 1e-10)
 
 
+@pytest.mark.slow
 def test_precisions_may_be_mixed():
     """Everything is done in the widest type."""
     (model, constraints, *_), (q, v, tau) = loop("four-bar")

@@ -38,7 +38,7 @@ def expected(model, q, v, tau, f_ext):
     return qdd, wrenches, jaxcfa.body_accelerations(model, q, v, qdd)
 
 
-CASES = [("all together", Sequential()), ("ball joints", Doubling())]
+CASES = [pytest.param("all together", Sequential(), marks=pytest.mark.slow), ("ball joints", Doubling())]
 
 
 @pytest.mark.parametrize(("name", "schedule"), CASES, ids=str)
@@ -63,6 +63,7 @@ def test_accelerations_of_bodies(variant):
     assert_close(found, (qdd, bodies), 1e-11)
 
 
+@pytest.mark.slow
 def test_derivatives_batches_and_single_precision():
     """All through `forward_dynamics`, whose rule for derivatives serves every method."""
     model = mechanism("straight chain")
@@ -125,6 +126,7 @@ def test_inertia_at_frames_of_a_tree(schedule):
     check_operational_space(model, q, ("hand", "limb3_1", "trunk", -1, "hand"), schedule)
 
 
+@pytest.mark.slow
 def test_inertia_at_feet_and_hands_of_a_humanoid():
     model = jaxcfa.load_model(urdf_path("talos_full_v2.urdf"), floating_base=True, dtype="float64")
     q = jaxcfa.random_configuration(model, jax.random.key(3))

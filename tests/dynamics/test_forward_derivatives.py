@@ -41,6 +41,7 @@ def test_derivatives_equal_those_through_the_algorithm():
     assert_close(inertia, jnp.swapaxes(inertia, 1, 2), 1e-12)
 
 
+@pytest.mark.slow
 def test_second_derivatives():
     model = mechanism("straight chain")
     q, v, tau, f_ext = random_state(model)
@@ -159,6 +160,7 @@ def test_methods_and_solvers_may_have_integers(kind):
         assert_close(jaxcfa.forward_dynamics_derivatives(model, *state, method).dtau, inverse)
 
 
+@pytest.mark.slow
 def test_derivatives_are_differences():
     """Forward and reverse mode agree with differences, also at zero angles, unit quaternions and straight chains."""
     model = mechanism("all together")

@@ -52,10 +52,10 @@ def forest():
 
 
 CASES = [
-    ("forest", Sequential()),
-    ("forest", Doubling()),
+    pytest.param("forest", Sequential(), marks=pytest.mark.slow),
+    pytest.param("forest", Doubling(), marks=pytest.mark.slow),
     ("all together", AncestorMask()),
-    ("humanoid-like", Sequential()),
+    pytest.param("humanoid-like", Sequential(), marks=pytest.mark.slow),
 ]
 
 
@@ -80,6 +80,7 @@ def test_single_precision(key):
     assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(found))
 
 
+@pytest.mark.slow
 def test_each_argument_alone():
     """Reverse mode with respect to one argument, the others being constants, against forward mode."""
     model = mechanism("ball joints")
@@ -99,6 +100,7 @@ def test_each_argument_alone():
         assert_close(found, expected, 1e-12, name)
 
 
+@pytest.mark.slow
 def test_models_and_states_together():
     """With respect to some leaves of the model besides the state, and batched over models."""
     model = mechanism("ball joints")
@@ -119,6 +121,7 @@ def test_models_and_states_together():
     assert_close(*gradients(masses, arguments[0]), 1e-12)
 
 
+@pytest.mark.slow
 def test_second_derivatives():
     model = mechanism("ball joints")
     q, v, qdd, f_ext = random_state(model)

@@ -285,6 +285,7 @@ def test_linearization_equals_finite_differences_of_steps(integrator):
     assert_close(jnp.concatenate([a, b], axis=1), (plus - minus).T / 2e-5, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_joints_of_all_types_without_springs():
     """Steps and their derivatives are finite."""
     model = jaxcfa.random_tree(30, jax.random.key(0), floating_base=True)
