@@ -150,9 +150,8 @@ def test_other_functions():
     model, parts, state = all_loops()
     together, found, _ = solved()
     before = np.linspace(-1.0, 1.0, model.nv)
-    proximal, torques, impact = others(
-        model, model.constraints, *state, wrenches_on(model), np.asarray(found.qdd), before
-    )
+    f_ext, qdd = wrenches_on(model), np.asarray(found.qdd)  # the types of another test, so that it is traced once
+    proximal, torques, impact = others(model, model.constraints, *state, f_ext, qdd, before)
     for part in parts:
         name, v, rows = part.name, part.v, part.rows
         matrix, bias, jacobian, _ = own(part, together)
