@@ -77,6 +77,8 @@ from .model import (
 )
 from .motion import BodyMotions as BodyMotions, body_motions as body_motions
 from .simulation import (
+    ExplicitEuler as ExplicitEuler,
+    ImplicitMidpoint as ImplicitMidpoint,
     RungeKutta4 as RungeKutta4,
     SemiImplicitEuler as SemiImplicitEuler,
     linearize as linearize,

@@ -13,14 +13,15 @@ from .model import Model
 _CONFIGURATIONS = ("q", "q0", "q1")
 _WRENCHES = ("f_ext", "wrenches")
 _INERTIAS = ("pi", "theta")
+_CONTROLS = ("control", "actuated controls(t, q, v)")
 
 
 def as_arrays(model: Model, **arguments) -> list[Array]:
     """The arguments as arrays of the shapes that the model demands, of one floating-point type.
 
     Names say what is expected: `q`, `q0`, `q1` (nq,); `f_ext` (zero where `None`) and `wrenches` (nb, 6); `pi` and
-    `theta` (nb, 10); any other (nv,). The type is what JAX promotes the model's and the arguments' to; integers count
-    as the model's.
+    `theta` (nb, 10); `control` (nu,); any other (nv,). The type is what JAX promotes the model's and the arguments' to;
+    integers count as the model's.
 
     **Raises:** `ValueError` naming the argument, its shape, the expected one and, for a batch, the remedy; and for zero
     quaternions in a configuration that is not traced.
@@ -59,6 +60,8 @@ def _expected(model: Model, name: str) -> tuple[tuple[int, ...], str]:
         return (model.nb, 6), "(nb, 6)"
     if name in _INERTIAS:
         return (model.nb, 10), "(nb, 10)"
+    if name in _CONTROLS:
+        return (len(model.actuators.names),), "(nu,)"
     return (model.nv,), "(nv,)"
 
 

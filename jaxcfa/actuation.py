@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ._arguments import as_arrays
@@ -10,7 +11,7 @@ from ._types import ConfigurationLike, Velocity, VelocityLike
 from .model import Model
 
 
-def actuator_forces(model: Model, q: ConfigurationLike, v: VelocityLike, control) -> Velocity:
+def actuator_forces(model: Model, q: ConfigurationLike, v: VelocityLike, control: ArrayLike) -> Velocity:
     """Joint torques of the actuators, to be used as `tau` or part of it.
 
     Actuator by actuator, with length `l` and its rate `l' = moment v`,
@@ -21,15 +22,7 @@ def actuator_forces(model: Model, q: ConfigurationLike, v: VelocityLike, control
 
     **Returns:** (nv,) [N m, N]. **Raises:** `ValueError` for a wrong shape.
     """
-    q, v = as_arrays(model, q=q, v=v)
-    control = jnp.asarray(control)
-    count = len(model.actuators.names)
-    if control.shape != (count,):
-        raise ValueError(
-            f"control must have shape (nu,) = ({count},), got {control.shape}. It has one number for each of "
-            "model.actuators.names; batch with jax.vmap."
-        )
-    return _actuator_forces(model, q, v, control.astype(jnp.result_type(control, q)))
+    return _actuator_forces(model, *as_arrays(model, q=q, v=v, control=control))
 
 
 @jax.jit

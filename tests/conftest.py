@@ -1,5 +1,6 @@
 """Settings and fixtures of all tests."""
 
+import gc
 import os
 
 # Nearly all time of the tests is XLA's, so programs compile quickly (in a third of the time) and run slowly. XLA reads
@@ -21,6 +22,10 @@ import pytest  # noqa: E402
 
 # Laws are tested in double precision; tests of single precision convert their data with the `dtype` fixture.
 jax.config.update("jax_enable_x64", True)
+
+# Tracing makes millions of objects that live on. Looking through them for garbage takes a tenth of all time at Python's
+# own thresholds.
+gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="module")

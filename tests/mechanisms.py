@@ -53,6 +53,10 @@ _MAKERS = {
         7, jax.random.key(2), [Revolute, Spherical, Free], branching=0.8, roots=3, gravity=(1.0, -2.0, 3.0)
     ),
     "humanoid-like": _humanoid_like,
+    # Joints of one kind make programs half as large: for what does not depend on the kinds, as rules of derivatives.
+    "ball joints": lambda: random_tree(
+        7, jax.random.key(4), [Spherical], branching=0.6, roots=2, armature=0.05, gravity=(1.0, -2.0, 3.0)
+    ),
     "free body": lambda: random_tree(1, jax.random.key(3), [Free]),
     "all together": _all_together,
 }

@@ -7,7 +7,20 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 import jaxcfa
-from jaxcfa import ABA, CFA, JSI, FactoredFD, LogCholesky, Model, RungeKutta4, Transform, body_motions, closed_chains
+from jaxcfa import (
+    ABA,
+    CFA,
+    JSI,
+    ExplicitEuler,
+    FactoredFD,
+    ImplicitMidpoint,
+    LogCholesky,
+    Model,
+    RungeKutta4,
+    Transform,
+    body_motions,
+    closed_chains,
+)
 from jaxcfa.closed_chains import RCCFD1, RCCFD2, RCCFD3, Baumgarte, Direct, Grasp, Projection, Proximal, RigidObject
 from jaxcfa.structured import CyclicReduction, Doubling, LeafToRoot
 from mechanisms import State
@@ -174,12 +187,18 @@ FUNCTIONS = {
     "combine": Function(combined, ALL),
     "step": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext), ALL),
     "step by Runge and Kutta": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, RungeKutta4(), x.f_ext), ALL),
+    "step, explicit": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, ExplicitEuler(), x.f_ext), ALL),
+    "step by the midpoint rule": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, ImplicitMidpoint(1), x.f_ext), ALL),
+    "step within limits": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext, limits=True), ALL),
     "step of loops": Function(
         lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext, constraints=closure(m), stabilization=Baumgarte(0.1)),
         ALL,
     ),
     "rollout": Function(lambda m, x: jaxcfa.rollout(m, x.q, x.v, jnp.stack([x.qdd] * 3), DT, f_ext=x.f_ext), ALL),
     "rollout of a policy": Function(lambda m, x: jaxcfa.rollout(m, x.q, x.v, lambda t, q, v: -v, DT, steps=3), QV),
+    "rollout of actuators": Function(
+        lambda m, x: jaxcfa.rollout(m, x.q, x.v, jnp.zeros((2, len(m.actuators.names))), DT, actuated=True), QV
+    ),
     "rollout of loops": Function(
         lambda m, x: jaxcfa.rollout(
             m, x.q, x.v, jnp.stack([x.qdd] * 2), DT, constraints=closure(m), stabilization=Projection()

@@ -9,6 +9,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 TRACE = """
 import jaxtyping
 
@@ -21,6 +23,7 @@ traced_surface.trace()
 """
 
 
+@pytest.mark.slow
 def test_annotations_are_true():
     here = Path(__file__).parent
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here.parent), str(here)]), "JAX_ENABLE_X64": "1"}

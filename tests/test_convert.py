@@ -96,6 +96,7 @@ def setting() -> Setting:
     return Setting(model, pin_model, jaxcfa.convert.Pinocchio(model, pin_model), q, v, qdd)
 
 
+@pytest.mark.slow
 def test_same_as_pinocchio():
     s = setting()
     both, state = Robots([s.model], [s.pin_model]), (s.q, s.v, s.qdd)

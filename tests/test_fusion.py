@@ -29,6 +29,7 @@ def has_matrix_products(text: str) -> bool:
     return " dot(" in text or "__ynn_fusion" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_batches_need_no_matrix_products(name):
     """Products of tiny matrices stay plain loops, fused with their neighbours."""

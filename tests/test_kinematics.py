@@ -206,6 +206,7 @@ def test_traced_zeros_give_nan():
     assert np.all(np.isnan(jax.jit(lambda q: jaxcfa.forward_kinematics(model, q).rotation)(np.zeros(7))))
 
 
+@pytest.mark.slow
 def test_far_from_the_worlds_origin_no_digits_are_lost():
     """Nor from other robots: 100 km away positions in single precision are right to some millimetres only."""
     types = [Revolute, Spherical]

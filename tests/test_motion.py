@@ -52,7 +52,7 @@ def results(model, state, motions=None):
 
 @pytest.mark.slow
 def test_results_are_the_same_with_motions_made_before():
-    model = mechanism("mixed tree")
+    model = mechanism("ball joints")
     state = random_state(model)
 
     @jax.jit
@@ -65,7 +65,7 @@ def test_results_are_the_same_with_motions_made_before():
 
 def test_derivatives_go_through_the_state():
     """Also where the motions are made outside of the function that uses them."""
-    model = mechanism("humanoid-like")
+    model = mechanism("ball joints")
     q, v, tau, f_ext = random_state(model)
 
     @jax.jit
@@ -83,6 +83,7 @@ def test_derivatives_go_through_the_state():
         assert_close(gradient, jax.tree.map(np.asarray, expected), 1e-12)
 
 
+@pytest.mark.slow
 def test_number_of_sweeps():
     """Kinematics is swept once, whatever is computed and differentiated."""
     model, x = jaxcfa.chain(7), jnp.zeros(7)

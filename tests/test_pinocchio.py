@@ -35,6 +35,7 @@ def errors(ours: dict, theirs: dict, qdd, massless: bool) -> dict[str, float]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floating_base", [False, True])
 def test_every_robot(floating_base):
     """All as one forest, and so one program."""

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
 from .._precise import product
-from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
+from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
 from ..motion import BodyMotions, body_motions, schedule_for
 from ..structured import AbstractSchedule
@@ -48,12 +48,26 @@ def forward_dynamics_derivatives(
 
     **Raises:** as `forward_dynamics`.
     """
+    return accelerations_and_derivatives(model, q, v, tau, f_ext, method, schedule, motions)[1]
+
+
+def accelerations_and_derivatives(
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    tau: VelocityLike,
+    f_ext: BodyForcesLike | None = None,
+    method: AbstractForwardDynamics | None = None,
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
+) -> tuple[Velocity, ForwardDerivatives]:
+    """The accelerations too, which are found on the way."""
     method = default_method(model) if method is None else method
     schedule = schedule_for(model, schedule, motions)
     motions = body_motions(model, q, v, schedule) if motions is None else motions
     qdd, solver = solve_and_factor(method, model, q, v, tau, f_ext, motions)
     arguments = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    return _forward_derivatives(model, solver, *arguments, schedule, motions)
+    return qdd, _forward_derivatives(model, solver, *arguments, schedule, motions)
 
 
 @jax.jit

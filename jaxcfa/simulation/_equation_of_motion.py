@@ -5,10 +5,12 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._arguments import is_concrete
 from .._types import Configuration, Velocity
+from ..actuation import actuator_forces
 from ..closed_chains import (
     AbstractConstraintSolver,
     AbstractStabilization,
@@ -21,6 +23,7 @@ from ..closed_chains._forward import status_in_motion
 from ..closed_chains._stabilization import check_stabilization
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
 from ..model import AbstractConstraint, Model
+from ._stops import StopForces, Stops, stop_forces
 
 _FREQUENCY = 20.0  # rad/s: loops that drift open close again within a few tenths of a second
 _DRIFT = 0.01  # relative: loops that are open by more do not drift, but are not held
@@ -31,7 +34,8 @@ class EquationOfMotion(eqx.Module):
 
     **Fields:** `model`; `method`: the algorithm for forward dynamics; `has_passive_forces`: whether springs, damping
     and dry friction act; `friction_velocity` [rad/s, m/s]: see `passive_forces`; `constraints` that close loops, their
-    `stabilization`, and the `solver` for their forces (which takes the place of `method`).
+    `stabilization`, and the `solver` for their forces (which takes the place of `method`); `actuated`: whether inputs
+    are the actuators' controls instead of torques; `stops`, if positions and efforts are limited.
     """
 
     model: Model
@@ -41,12 +45,25 @@ class EquationOfMotion(eqx.Module):
     constraints: tuple[AbstractConstraint, ...] = ()
     stabilization: AbstractStabilization | None = None
     solver: AbstractConstraintSolver = LEAST_NORM
+    actuated: bool = eqx.field(static=True, default=False)
+    stops: StopForces | None = None
+
+    def torques(self, q: Float[Array, "nq"], v: Float[Array, "nv"], inputs: Float[Array, "nu"]) -> Velocity:
+        """Joint torques (nv,) of a step from the state `q`, `v`, during which they are held.
+
+        `inputs` are torques (nv,), or the actuators' controls (nu,).
+        """
+        tau = actuator_forces(self.model, q, v, inputs) if self.actuated else inputs
+        if self.stops is None:
+            return tau
+        effort = self.model.limits.effort.astype(tau.dtype)
+        return jnp.clip(tau, -effort, effort)
 
     def acceleration(
         self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
     ) -> Velocity:
         """Joint accelerations (nv,) in the state `q`, `v`."""
-        return self._solve(self.model, q, v, tau, f_ext)
+        return self._solve(self.model, q, v, self.forces(q, v, tau), f_ext)
 
     def acceleration_of_step(
         self,
@@ -56,14 +73,32 @@ class EquationOfMotion(eqx.Module):
         f_ext: Float[Array, "nb 6"],
         dt: Float[Array, ""],
     ) -> Velocity:
-        """`qdd` for which damping and dry friction are those at the velocity `v + dt qdd`.
+        """`qdd` for which damping and dry friction are those at the velocity `v + dt qdd`, and stops, too.
 
         They are `-D v`, so that `(M + dt D) qdd = forces at v`: D acts like armature.
         """
-        if not self.has_passive_forces:
-            return self.acceleration(q, v, tau, f_ext)
-        heavier = eqx.tree_at(lambda m: m.armature, self.model, self.model.armature + dt * self._damping(v))
-        return self._solve(heavier, q, v, tau, f_ext)
+        forces, armature = self.forces_of_step(q, v, tau, dt)
+        return self._solve(self.heavier(armature), q, v, forces, f_ext)
+
+    def forces(self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Velocity:
+        """Torques (nv,), those of springs, damping, friction and stops included."""
+        return self._forces_and_damping(q, v, tau, 0.0)[0]
+
+    def forces_of_step(
+        self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"], dt: Float[Array, ""]
+    ) -> tuple[Velocity, Velocity | None]:
+        """Torques (nv,) and armature (nv,), if any, of which the accelerations are those of `acceleration_of_step`.
+
+        Stops are where v leads: `-k (x + dt v')`, with `v' = v + dt qdd`, is `-k x - (dt k) v'`.
+        """
+        forces, damping = self._forces_and_damping(q, v, tau, dt)
+        return forces, None if damping is None else dt * damping
+
+    def heavier(self, armature: Float[Array, "nv"] | None) -> Model:
+        """The model with more armature."""
+        if armature is None:
+            return self.model
+        return eqx.tree_at(lambda m: m.armature, self.model, self.model.armature + armature)
 
     def after_step(
         self, start: Float[Array, "nq"], q: Float[Array, "nq"], v: Float[Array, "nv"], dt: Float[Array, ""]
@@ -81,7 +116,7 @@ class EquationOfMotion(eqx.Module):
         Loops count as open, or as moving, from a hundredth on of what they are compared with: integrators leave more
         than the tolerance of `constrained_forward_dynamics`.
         """
-        forces = self._forces(q, v, tau)
+        forces = self.forces(q, v, tau)
         return status_in_motion(
             self.model, self.constraints, q, v, forces, f_ext, self.solver, self._feedback, drift=_DRIFT
         )
@@ -90,16 +125,24 @@ class EquationOfMotion(eqx.Module):
     def _feedback(self) -> Baumgarte | None:
         return None if self.stabilization is None else self.stabilization.feedback
 
-    def _solve(self, model: Model, q: Array, v: Array, tau: Array, f_ext: Array) -> Velocity:
-        forces = self._forces(q, v, tau)
+    def _solve(self, model: Model, q: Array, v: Array, forces: Array, f_ext: Array) -> Velocity:
         if not self.constraints:
             return forward_dynamics(model, q, v, forces, f_ext, self.method)
         return constrained_forward_dynamics(
             model, self.constraints, q, v, forces, f_ext, self.solver, self._feedback
         ).qdd
 
-    def _forces(self, q: Array, v: Array, tau: Array) -> Array:
-        return tau + passive_forces(self.model, q, v, self.friction_velocity) if self.has_passive_forces else tau
+    def _forces_and_damping(
+        self, q: Array, v: Array, tau: Array, ahead: Array | float
+    ) -> tuple[Velocity, Velocity | None]:
+        """All torques at v, and the damping in them, where there is any."""
+        damping = None
+        if self.has_passive_forces:
+            tau, damping = tau + passive_forces(self.model, q, v, self.friction_velocity), self._damping(v)
+        if self.stops is not None:
+            force, of_stops = self.stops.at(self.model, q, ahead)
+            tau, damping = tau + force - of_stops * v, of_stops if damping is None else damping + of_stops
+        return tau, damping
 
     def _damping(self, v: Array) -> Array:
         """D >= 0 (nv,): damping and friction are `-D(v) v`."""
@@ -118,8 +161,12 @@ def equation_of_motion(
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
     stabilization: Any = None,
     solver: Any = LEAST_NORM,
+    actuated: bool = False,
+    limits: Any = False,
 ) -> EquationOfMotion:
     """The equation with checked options; `method` may be `None`, and must be so with constraints.
+
+    `limits` are `Stops`, or whether there are those by default.
 
     The algorithm is chosen and checked here, where the model's values can still be looked at: inside `jit` they
     cannot.
@@ -143,5 +190,21 @@ def equation_of_motion(
     elif loops:
         stabilization = Baumgarte(jnp.asarray(_FREQUENCY))
     return EquationOfMotion(
-        model, method, bool(has_passive_forces), float(friction_velocity), loops, stabilization, solver
+        model,
+        method,
+        bool(has_passive_forces),
+        float(friction_velocity),
+        loops,
+        stabilization,
+        solver,
+        bool(actuated),
+        _stops(model, limits),
     )
+
+
+def _stops(model: Model, limits: Any) -> StopForces | None:
+    if isinstance(limits, (bool, np.bool_)):
+        return stop_forces(model, Stops()) if limits else None
+    if not isinstance(limits, Stops):
+        raise ValueError(f"limits must be True, False or Stops(...), got {limits!r}.")
+    return stop_forces(model, limits)

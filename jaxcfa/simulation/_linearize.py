@@ -1,36 +1,46 @@
 """The derivative of one step."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
-from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
+from .._precise import product
+from .._types import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
+from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
+from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics
-from ..model import Model
+from ..model import AbstractConstraint, Model
 from ._checks import check_integrator, checked_dt
+from ._derivatives import acceleration_by_state, columns, jacobian
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
-from ._integrators import AbstractIntegrator
-from ._step import SEMI_IMPLICIT_EULER
+from ._integrators import AbstractIntegrator, ExplicitEuler, SemiImplicitEuler
+from ._step import SEMI_IMPLICIT_EULER, advance
+from ._stops import Stops
+
+_CLOSED_FORM = (SemiImplicitEuler, ExplicitEuler)
 
 
 class Linearization(NamedTuple):
-    """Matrices of `dx' = A dx + B dtau`: `A` (2 nv, 2 nv), `B` (2 nv, nv), with `dx = [displacement; dv]`."""
+    """Matrices of `dx' = A dx + B du`, with `dx = [displacement; dv]`: `A` (2 nv, 2 nv), `B` (2 nv, nv).
+
+    With controls of actuators for u instead of torques B is (2 nv, nu).
+    """
 
     A: Float[Array, "2*nv 2*nv"]
-    B: Float[Array, "2*nv nv"]
+    B: Float[Array, "2*nv nu"]
 
 
 def linearize(
     model: Model,
     q: ConfigurationLike,
     v: VelocityLike,
-    tau: VelocityLike,
+    tau: ArrayLike,
     dt: ArrayLike,
     integrator: AbstractIntegrator = SEMI_IMPLICIT_EULER,
     f_ext: BodyForcesLike | None = None,
@@ -38,27 +48,69 @@ def linearize(
     *,
     passive_forces: bool = True,
     friction_velocity: float = 1e-3,
+    constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+    stabilization: AbstractStabilization | None = None,
+    solver: AbstractConstraintSolver = LEAST_NORM,
+    actuated: bool = False,
+    limits: bool | Stops = False,
 ) -> Linearization:
     """How the state after `step` depends on the state before it and on the torques, in tangent coordinates.
 
     Configurations are `integrate(model, q, dq)` before the step and `integrate(model, q', dq')` after it, where q' is
     the configuration that `step` gives: quaternions count three times, and A is square. With `dx = [dq; dv]`:
-    `dx' = A dx + B dtau`.
+    `dx' = A dx + B dtau`. With constraints that holds for displacements that open them, too, as far as these keep the
+    rank of their equations.
+
+    The steps of both Euler methods are differentiated in closed form if there are no constraints, all others by JAX.
 
     **Arguments:** as for `step`.
 
-    **Returns:** the pair `A` (2 nv, 2 nv), `B` (2 nv, nv).
+    **Returns:** the pair `A` (2 nv, 2 nv), `B` (2 nv, nv), or (2 nv, nu) if `actuated`.
 
     **Raises:** `ValueError` as `step` does.
     """
     check_integrator(integrator)
-    q, v, tau, f_ext = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
-    equation = equation_of_motion(model, method, passive_forces, friction_velocity)
-    return Linearization(*_linearize(integrator, equation, q, v, tau, f_ext, checked_dt(dt, q.dtype)))
+    q, v, f_ext, inputs = as_arrays(model, q=q, v=v, f_ext=f_ext, **{"control" if actuated else "tau": tau})
+    equation = equation_of_motion(
+        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, actuated, limits
+    )
+    return Linearization(*_matrices(integrator, equation, q, v, inputs, f_ext, checked_dt(dt, q.dtype)))
 
 
 @eqx.filter_jit
-def _linearize(
+def _matrices(integrator: AbstractIntegrator, equation: EquationOfMotion, *arguments: Array) -> tuple[Array, Array]:
+    return linearized_step(integrator, equation, *arguments)[2:]
+
+
+def linearized_step(
+    integrator: AbstractIntegrator,
+    equation: EquationOfMotion,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    inputs: Float[Array, "nu"],
+    f_ext: Float[Array, "nb 6"],
+    dt: Float[Array, ""],
+) -> tuple[Configuration, Velocity, Float[Array, "n n"], Float[Array, "n nu"]]:
+    """The state after a step, and the matrices A and B of `linearize`.
+
+    `inputs` are torques (nv,), or controls (nu,) if the equation says so.
+    """
+    if equation.constraints or not isinstance(integrator, _CLOSED_FORM):
+        return _by_differentiation(integrator, equation, q, v, inputs, f_ext, dt)
+    tau = equation.torques(q, v, inputs)
+    q_next, v_next, a, b = _in_closed_form(integrator, equation, q, v, tau, f_ext, dt)
+    if not equation.actuated and equation.stops is None:
+        return q_next, v_next, a, b
+
+    def torques(dq: Array, dv: Array, du: Array) -> Array:
+        return equation.torques(integrate(equation.model, q, dq), v + dv, inputs + du)
+
+    _, of_inputs = jacobian(torques, jnp.zeros_like(v), jnp.zeros_like(v), jnp.zeros_like(inputs))
+    both = product(b, of_inputs)
+    return q_next, v_next, a + both[:, : 2 * v.shape[0]], both[:, 2 * v.shape[0] :]
+
+
+def _in_closed_form(
     integrator: AbstractIntegrator,
     equation: EquationOfMotion,
     q: Float[Array, "nq"],
@@ -66,14 +118,44 @@ def _linearize(
     tau: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
     dt: Float[Array, ""],
-) -> tuple[Float[Array, "n n"], Float[Array, "n nv"]]:
-    model = equation.model
-    q_next, _ = integrator.step(equation, q, v, tau, f_ext, dt)
+) -> tuple[Configuration, Velocity, Float[Array, "n n"], Float[Array, "n nv"]]:
+    """Of a step `v' = v + dt qdd` and `q' = integrate(q, v or v', dt)`."""
+    model, nv, still = equation.model, v.shape[0], jnp.zeros_like(v)
+    semi_implicit = isinstance(integrator, SemiImplicitEuler)
+    qdd, by_state, by_tau = acceleration_by_state(equation, q, v, tau, f_ext, dt if semi_implicit else None)
+    v_next = v + dt * qdd
+    # Rows of A and B side by side, whose columns are displacements, velocities and torques before the step.
+    displaced, faster = (jnp.eye(nv, 3 * nv, k, dtype=v.dtype) for k in (0, nv))
+    ab_v = faster + dt * jnp.concatenate([by_state, by_tau], axis=1)
 
-    def displaced(x: Float[Array, "k"]) -> Float[Array, "n"]:
-        dq, dv, dtau = jnp.split(x, 3)
-        q_new, v_new = integrator.step(equation, integrate(model, q, dq), v + dv, tau + dtau, f_ext, dt)
-        return jnp.concatenate([displacement(model, q_next, q_new), v_new])
+    velocity = v_next if semi_implicit else v
+    q_next = integrate(model, q, velocity, dt)
 
-    jacobian = jax.jacfwd(displaced)(jnp.zeros(3 * model.nv, v.dtype))
-    return jacobian[:, : 2 * model.nv], jacobian[:, 2 * model.nv :]
+    def moved(dq: Array, dv: Array) -> Array:
+        return displacement(model, q_next, integrate(model, integrate(model, q, dq), velocity + dv, dt))
+
+    _, ab_q = columns(moved, (still, still), (displaced, ab_v if semi_implicit else faster))
+    both = jnp.concatenate([ab_q, ab_v])
+    return q_next, v_next, both[:, : 2 * nv], both[:, 2 * nv :]
+
+
+def _by_differentiation(
+    integrator: AbstractIntegrator,
+    equation: EquationOfMotion,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    inputs: Float[Array, "nu"],
+    f_ext: Float[Array, "nb 6"],
+    dt: Float[Array, ""],
+) -> tuple[Configuration, Velocity, Float[Array, "n n"], Float[Array, "n nu"]]:
+    """Of any step, by as many directions in forward mode as A and B have columns."""
+    model, still = equation.model, jnp.zeros_like(v)
+
+    def displaced(dq: Array, dv: Array, du: Array) -> tuple[Array, Array]:
+        state = integrate(model, q, dq), v + dv
+        return advance(integrator, equation, *state, equation.torques(*state, inputs + du), f_ext, dt)
+
+    (q_next, v_next), (ab_q, ab_v) = jacobian(displaced, still, still, jnp.zeros_like(inputs))
+    _, ab_q = columns(lambda q: displacement(model, q_next, q), (q_next,), (ab_q,))
+    both = jnp.concatenate([ab_q, ab_v])
+    return q_next, v_next, both[:, : 2 * v.shape[0]], both[:, 2 * v.shape[0] :]

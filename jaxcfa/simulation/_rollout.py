@@ -22,6 +22,7 @@ from ._checks import check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
 from ._integrators import AbstractIntegrator
 from ._step import SEMI_IMPLICIT_EULER, advance
+from ._stops import Stops
 
 Policy = Callable[[Float[Array, ""], Float[Array, "nq"], Float[Array, "nv"]], ArrayLike]
 
@@ -30,7 +31,8 @@ class Trajectory(NamedTuple):
     """States at `steps + 1` instants, and the torques of the `steps` between.
 
     **Fields:** `t` (steps + 1,) [s], from zero; `q` (steps + 1, nq); `v` (steps + 1, nv) [rad/s, m/s];
-    `tau` (steps, nv) [N m, N]; `status`: flags of `closed_chains.ConstraintStatus`, all that are set in some state,
+    `tau` (steps, nv) [N m, N], those of the actuators if controls are theirs, and within the effort limits if these
+    act; `status`: flags of `closed_chains.ConstraintStatus`, all that are set in some state,
     0 if all is well. Loops are said to be open, or to move, from a hundredth on of what they are compared with (a
     length of the mechanism; its speeds), which is more than integrators should leave. Without constraints only
     `NOT_FINITE` can be set.
@@ -59,11 +61,13 @@ def rollout(
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
     stabilization: AbstractStabilization | None = None,
     solver: AbstractConstraintSolver = LEAST_NORM,
+    actuated: bool = False,
+    limits: bool | Stops = False,
     checkpoint: int | None = None,
 ) -> Trajectory:
-    """The trajectory from a state under given torques, or under those of a policy.
+    """The trajectory from a state under given torques or controls of actuators, or under those of a policy.
 
-    Springs, damping and dry friction of the joints act too, but the limits in `model.limits` do not, as in `step`.
+    Springs, damping and dry friction of the joints act too, and the limits in `model.limits` on request, as in `step`.
     Reverse-mode derivatives need memory for some `2 sqrt(steps)` steps, not for all of them: the trajectory is cut into
     segments, and only the states at their beginnings are kept; each segment is computed once more when it is
     differentiated.
@@ -72,8 +76,9 @@ def rollout(
     one step, or a policy: `controls(t, q, v)` gives the torques (nv,) for the step from t on, and `steps` says how many
     there are. (Calls outside `jit` compile anew for every new function object; an `equinox.Module` with `__call__`,
     whose arrays may change, does not.) `dt`: length of one step [s]. `integrator`, `method`, `passive_forces`,
-    `friction_velocity`, `constraints`, `stabilization`, `solver`: as for `step`. `f_ext`: external wrenches (nb, 6),
-    constant, or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by default
+    `friction_velocity`, `constraints`, `stabilization`, `solver`, `limits`: as for `step`. `actuated`: `controls` are
+    not torques but those of `model.actuators`, (steps, nu), or a policy gives such (nu,). `f_ext`: external wrenches
+    (nb, 6), constant, or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by default
     `ceil(sqrt(steps))`; `steps` stores everything.
 
     **Returns:** a `Trajectory`, whose first state is the given one. If constraints could not be held, its `status`
@@ -84,15 +89,18 @@ def rollout(
     and a model whose mass matrix is singular everywhere (if these can be looked at: not while they are traced).
     """
     check_integrator(integrator)
-    torques = None if callable(controls) else _per_step(model, "controls", controls, (model.nv,), "nv")
-    steps = _number_of_steps(torques, steps)
+    count, letters = (len(model.actuators.names), "nu") if actuated else (model.nv, "nv")
+    inputs = None if callable(controls) else _per_step(model, "controls", controls, (count,), letters)
+    steps = _number_of_steps(inputs, steps)
     length = math.isqrt(steps - 1) + 1 if checkpoint is None else _positive_integer("checkpoint", checkpoint)
     q0, v0 = as_arrays(model, q0=q0, v0=v0)
     wrenches = _wrenches(model, f_ext, steps)
-    dtype = jnp.result_type(q0, wrenches, q0 if torques is None else torques)
+    dtype = jnp.result_type(q0, wrenches, q0 if inputs is None else inputs)
     q0, v0, wrenches = q0.astype(dtype), v0.astype(dtype), wrenches.astype(dtype)
-    equation = equation_of_motion(model, method, passive_forces, friction_velocity, constraints, stabilization, solver)
-    source = controls if torques is None else torques.astype(dtype)
+    equation = equation_of_motion(
+        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, actuated, limits
+    )
+    source = controls if inputs is None else inputs.astype(dtype)
     found = _rollout(integrator, equation, q0, v0, source, wrenches, checked_dt(dt, dtype), steps, length)
     if equation.constraints and is_concrete(found) and found.status:
         _warn(ConstraintStatus(int(found.status)))
@@ -112,12 +120,14 @@ def _rollout(
     length: int,
 ) -> Trajectory:
     model, dtype = equation.model, q0.dtype
+    policy = "actuated controls(t, q, v)" if equation.actuated else "controls(t, q, v)"
     t = dt * jnp.arange(steps + 1, dtype=dtype)
 
     def body(state: tuple[Array, Array], x: tuple[Array, Array | None, Array | None]):
-        (q, v), (now, tau, wrenches) = state, x
-        if tau is None:
-            (tau,) = (x.astype(dtype) for x in as_arrays(model, **{"controls(t, q, v)": controls(now, q, v)}))
+        (q, v), (now, inputs, wrenches) = state, x
+        if inputs is None:
+            (inputs,) = (x.astype(dtype) for x in as_arrays(model, **{policy: controls(now, q, v)}))
+        tau = equation.torques(q, v, inputs)
         state = advance(integrator, equation, q, v, tau, f_ext if wrenches is None else wrenches, dt)
         return state, (q, v, tau)
 
@@ -164,14 +174,14 @@ def _warn(status: ConstraintStatus) -> None:
     warnings.warn(f"The constraints could not be held at some time of the trajectory: {found}.", stacklevel=3)
 
 
-def _number_of_steps(torques: Array | None, steps: int | None) -> int:
-    if torques is None:
+def _number_of_steps(inputs: Array | None, steps: int | None) -> int:
+    if inputs is None:
         if steps is None:
             raise ValueError("A policy needs the number of steps: rollout(..., steps=1000).")
         return _positive_integer("steps", steps)
-    if steps is not None and steps != torques.shape[0]:
-        raise ValueError(f"controls has {torques.shape[0]} rows, one for each step, but steps is {steps}. Omit steps.")
-    return _positive_integer("steps", torques.shape[0])
+    if steps is not None and steps != inputs.shape[0]:
+        raise ValueError(f"controls has {inputs.shape[0]} rows, one for each step, but steps is {steps}. Omit steps.")
+    return _positive_integer("steps", inputs.shape[0])
 
 
 def _positive_integer(name: str, value: Any) -> int:

@@ -16,6 +16,7 @@ from ..model import AbstractConstraint, Model
 from ._checks import check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
 from ._integrators import AbstractIntegrator, SemiImplicitEuler
+from ._stops import Stops
 
 SEMI_IMPLICIT_EULER = SemiImplicitEuler()
 
@@ -31,7 +32,7 @@ def step(
     model: Model,
     q: ConfigurationLike,
     v: VelocityLike,
-    tau: VelocityLike,
+    tau: ArrayLike,
     dt: ArrayLike,
     integrator: AbstractIntegrator = SEMI_IMPLICIT_EULER,
     f_ext: BodyForcesLike | None = None,
@@ -42,21 +43,26 @@ def step(
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
     stabilization: AbstractStabilization | None = None,
     solver: AbstractConstraintSolver = LEAST_NORM,
+    actuated: bool = False,
+    limits: bool | Stops = False,
 ) -> State:
     """The state after one step in time, under constant torques.
 
     Unlike in `forward_dynamics`, the springs, damping and dry friction of the joints act too. The limits in
-    `model.limits` do not: joints move beyond their range, and torques of any size are taken (`actuator_forces` clips
-    them to the effort limits).
+    `model.limits` do so on request; otherwise joints move beyond their range, and torques of any size are taken.
 
     **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s]; `tau` (nv,) [N m, N], held during the step; `dt` [s], positive.
-    `integrator`: `SemiImplicitEuler()` or `RungeKutta4()`, or your own. `f_ext` (nb, 6): external wrench
-    `[moment; force]` on each body, world axes, at the body's origin [N m, N], held during the step. `method`: the
-    algorithm for forward dynamics, if there are no constraints. `passive_forces`: whether `jaxcfa.passive_forces` act;
-    `friction_velocity` [rad/s, m/s]: its argument. `constraints`: loops to be kept closed, as for
-    `constrained_forward_dynamics`, with the `solver` for their forces, and `stabilization`: `Baumgarte`, by default at
-    20 rad/s, which bounds the drift, or `Projection()`, which leaves none, in steps that take about twice as long
-    (`SemiImplicitEuler`: up to ten times).
+    `integrator`: `SemiImplicitEuler()`, `RungeKutta4()`, `ImplicitMidpoint()`, `ExplicitEuler()`, or your own. `f_ext`
+    (nb, 6): external wrench `[moment; force]` on each body, world axes, at the body's origin [N m, N], held during the
+    step. `method`: the algorithm for forward dynamics, if there are no constraints. `passive_forces`: whether
+    `jaxcfa.passive_forces` act; `friction_velocity` [rad/s, m/s]: its argument. `constraints`: loops to be kept closed,
+    as for `constrained_forward_dynamics`, with the `solver` for their forces, and `stabilization`: `Baumgarte`, by
+    default at 20 rad/s, which bounds the drift, or `Projection()`, which leaves none, in steps that take about twice as
+    long (`SemiImplicitEuler`: up to ten times). `actuated`: `tau` are not torques but the controls (nu,) of
+    `model.actuators`, whose forces (`actuator_forces`) in the state at the start of the step are held during it.
+    `limits`: whether torques are clipped to `model.limits.effort`, as those of actuators always are, and positions kept
+    within `model.limits.lower` and `upper` by springs and dampers, those of `Stops()` or others. Limits of velocities
+    never act.
 
     **Returns:** a `State`: the pair `q`, `v`. It is NaN where the mass matrix is singular. Whether constraints could
     be held is in the `status` of `rollout` (also of one step, `rollout(model, q, v, tau[None], dt, ...)`), and in that
@@ -67,9 +73,11 @@ def step(
     looked at: not while they are traced).
     """
     check_integrator(integrator)
-    q, v, tau, f_ext = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
-    equation = equation_of_motion(model, method, passive_forces, friction_velocity, constraints, stabilization, solver)
-    return State(*_step(integrator, equation, q, v, tau, f_ext, checked_dt(dt, q.dtype)))
+    q, v, f_ext, inputs = as_arrays(model, q=q, v=v, f_ext=f_ext, **{"control" if actuated else "tau": tau})
+    equation = equation_of_motion(
+        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, actuated, limits
+    )
+    return State(*_step(integrator, equation, q, v, inputs, f_ext, checked_dt(dt, q.dtype)))
 
 
 def advance(
@@ -85,4 +93,14 @@ def advance(
     return equation.after_step(q, *integrator.step(equation, q, v, tau, f_ext, dt), dt)
 
 
-_step = eqx.filter_jit(advance)
+@eqx.filter_jit
+def _step(
+    integrator: AbstractIntegrator,
+    equation: EquationOfMotion,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    inputs: Float[Array, "nu"],
+    f_ext: Float[Array, "nb 6"],
+    dt: Float[Array, ""],
+) -> tuple[Configuration, Velocity]:
+    return advance(integrator, equation, q, v, equation.torques(q, v, inputs), f_ext, dt)

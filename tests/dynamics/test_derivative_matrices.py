@@ -37,7 +37,11 @@ def by_differentiation(function, model, q, v, x, f_ext):
     return jax.jacfwd(moved, (0, 1, 2))(jnp.zeros_like(v), v, x)
 
 
-CASES = [("mixed tree", Sequential()), ("forest", Doubling()), ("straight chain", None)]
+CASES = [
+    pytest.param("mixed tree", Sequential(), marks=pytest.mark.slow),
+    ("ball joints", Doubling()),
+    ("straight chain", None),
+]
 
 
 @pytest.mark.parametrize(("name", "schedule"), CASES, ids=str)
@@ -73,6 +77,7 @@ def test_nothing_that_moves():
         assert all(matrix.shape == (0, 0) for matrix in found)
 
 
+@pytest.mark.slow
 def test_batches_and_single_precision():
     model = mechanism("straight chain", "float32")
     states = random_states(model, 2)
@@ -139,6 +144,7 @@ ROBOTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floating_base", ROBOTS)
 def test_robots_against_pinocchio(floating_base):
     names = ROBOTS[floating_base]

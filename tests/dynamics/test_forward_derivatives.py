@@ -18,32 +18,44 @@ def through_the_algorithm(model, q, v, tau, f_ext):
 
 
 def test_derivatives_equal_those_through_the_algorithm():
-    """With respect to the model and all arguments, in reverse mode."""
-    model = jaxcfa.combine([mechanism("humanoid-like"), mechanism("straight chain")])
-    q, v, tau, f_ext = random_state(model)
+    """With respect to the model and all arguments: in reverse mode, against forward mode in some directions."""
+    model = mechanism("ball joints")
+    arguments = model, *random_state(model)
+    leaves, structure = jax.tree.flatten(arguments)
+    rng = np.random.default_rng(0)
+    along = [rng.normal(size=(5, *leaf.shape)) for leaf in leaves]
     weights = jnp.arange(1.0, 1.0 + model.nv)
 
-    def implicit(*arguments):
-        return jaxcfa.forward_dynamics(*arguments) @ weights
+    @jax.jit
+    def slopes(arguments, along):
+        gradient = jax.grad(lambda *x: jaxcfa.forward_dynamics(*x) @ weights, argnums=range(5))(*arguments)
 
-    def through(*arguments):
-        return through_the_algorithm(*arguments) @ weights
+        def through(x):
+            return jax.jvp(through_the_algorithm, arguments, jax.tree.unflatten(structure, x))[1] @ weights
 
-    gradients = [jax.jit(jax.grad(f, argnums=(0, 1, 2, 3, 4)))(model, q, v, tau, f_ext) for f in (implicit, through)]
-    assert_close(*gradients, 1e-10)
-    inertia = gradients[0][0].inertia
+        by_gradient = jax.vmap(lambda x: sum(map(jnp.vdot, jax.tree.leaves(gradient), x)))(along)
+        return by_gradient, jax.vmap(through)(along), gradient[0].inertia
+
+    found, expected, inertia = slopes(arguments, along)
+    assert_close(found, expected, 1e-10)
     assert_close(inertia, jnp.swapaxes(inertia, 1, 2), 1e-12)
 
 
+@pytest.mark.slow
 def test_second_derivatives():
     model = mechanism("straight chain")
     q, v, tau, f_ext = random_state(model)
 
-    def hessian(function):
-        hessian = jax.hessian(lambda q: jnp.sum(jnp.sin(function(model, q, v, tau, f_ext))))
-        return jax.jit(hessian)(q)
+    @jax.jit
+    def hessians(q):
+        """Forward over reverse, and through the algorithm forward over forward."""
+        orders = (jax.grad, jaxcfa.forward_dynamics), (jax.jacfwd, through_the_algorithm)
+        return [
+            jax.jacfwd(first(lambda q, f=function: jnp.sum(jnp.sin(f(model, q, v, tau, f_ext)))))(q)
+            for first, function in orders
+        ]
 
-    assert_close(hessian(jaxcfa.forward_dynamics), hessian(through_the_algorithm), 1e-10)
+    assert_close(*hessians(q), 1e-10)
 
 
 def reactions(model, q, v, tau, f_ext):
@@ -148,6 +160,7 @@ def test_methods_and_solvers_may_have_integers(kind):
         assert_close(jaxcfa.forward_dynamics_derivatives(model, *state, method).dtau, inverse)
 
 
+@pytest.mark.slow
 def test_derivatives_are_differences():
     """Forward and reverse mode agree with differences, also at zero angles, unit quaternions and straight chains."""
     model = mechanism("all together")
@@ -160,15 +173,22 @@ def test_derivatives_are_differences():
         arguments = moved, v + t * direction.qdd, state.qdd + t, state.f_ext + t * direction.f_ext
         return jaxcfa.forward_dynamics(heavier, *arguments)
 
+    h = 1e-4
+    times = h * jnp.arange(-2.0, 3.0)
+
     @jax.jit
     def both_modes(q, v):
-        forward = jax.jvp(lambda t: along(t, q, v), (0.0,), (1.0,))[1]
-        return forward, jax.grad(lambda t: along(t, q, v) @ weights)(0.0)
+        """One program for values and derivatives, all at the same points, since it is compiling that takes time."""
 
-    value, h = jax.jit(along), 1e-4
+        def at(t):
+            value, forward = jax.linearize(lambda t: along(t, q, v), t)
+            return value, forward(1.0), jax.linear_transpose(forward, t)(weights)[0]
+
+        return jax.lax.map(at, times)
+
     for q, v in ((state.q, state.v), (jaxcfa.neutral(model), 0 * state.v)):
-        forward, reverse = both_modes(q, v)
+        values, forward, reverse = both_modes(q, v)
         # Fourth-order central differences.
-        near, far = (value(k * h, q, v) - value(-k * h, q, v) for k in (1, 2))
-        assert_close(forward, (8 * near - far) / (12 * h), 1e-7)
-        assert_close(reverse, forward @ weights, 1e-9)
+        near, far = values[3] - values[1], values[4] - values[0]
+        assert_close(forward[2], (8 * near - far) / (12 * h), 1e-7)
+        assert_close(reverse[2], forward[2] @ weights, 1e-9)

@@ -10,7 +10,7 @@ import jaxcfa
 from helpers import assert_close, optimised, tolerance
 from mechanisms import TOGETHER, mechanism, random_state, random_states, trees
 
-pytestmark = pytest.mark.parametrize("name", TOGETHER)
+pytestmark = pytest.mark.parametrize("name", [TOGETHER[0], pytest.param(TOGETHER[1], marks=pytest.mark.slow)])
 
 
 def test_forward_inverts_inverse_dynamics(name, dtype):

@@ -14,7 +14,11 @@ from jaxcfa.structured import Doubling, Sequential
 from mechanisms import mechanism, random_state
 from program_size import equations, loop_trips
 
-CASES = [("all together", Sequential()), ("all together", Doubling()), ("humanoid-like", None)]
+CASES = [
+    pytest.param("all together", Sequential(), marks=pytest.mark.slow),
+    ("ball joints", Doubling()),
+    ("humanoid-like", None),
+]
 
 
 @functools.cache
@@ -86,9 +90,10 @@ def test_single_vectors_quadratic_forms_and_types():
     assert_close(found[-1], x, 1e-4)
 
 
+@pytest.mark.slow
 def test_derivatives_of_solutions():
     """With respect to configuration, model and right-hand side, without differentiating the factors."""
-    model = mechanism("mixed tree")
+    model = mechanism("ball joints")
     q, b, w, _ = random_state(model)
 
     def value(t):

@@ -85,7 +85,9 @@ def forest():
 LARGE = "64 bodies: "
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", [name if name in PARALLEL else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
+)
 def test_methods_agree(method):
     model = forest()
     state = random_state(model)
@@ -97,6 +99,7 @@ def test_methods_agree(method):
         assert_close(found, (expected[0][tree.dofs], expected[1][tree.bodies]), rtol, tree.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["humanoid-like", "free body"])
 @pytest.mark.parametrize("method", ["CFA by odd-even elimination", "scanned ABA"])
 def test_methods_agree_on_mechanisms_alone(method, name):
@@ -119,6 +122,7 @@ def test_reactions_are_rates_of_momentum():
         assert_close(along[tree.dofs], torques[tree.dofs], what=tree.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["CFA by odd-even elimination", "scanned ABA"])
 def test_single_precision(method):
     model = mechanism("humanoid-like", "float32")
@@ -153,6 +157,7 @@ def tree_and_chain(dtype):
     return jaxcfa.combine([tree, jaxcfa.chain(7)], ["", "chain: "]).astype(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["CFA by odd-even elimination", "CFA from leaves to roots", "scanned ABA", "JSI"])
 def test_units_do_not_matter(method, dtype):
     """From watches to cranes: the same digits."""
@@ -167,6 +172,7 @@ def test_units_do_not_matter(method, dtype):
             assert_close(found[tree.dofs], expected[tree.dofs], 1e-11 if dtype == np.float64 else 1e-4, tree.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["CFA by odd-even elimination", "scanned ABA"])
 def test_armature_of_any_size(method, dtype):
     model = tree_and_chain(dtype)
@@ -233,7 +239,7 @@ def test_bending_of_a_long_planar_chain_is_lost_in_single_precision():
 
 def along(scale, method):
     """A weighted sum of accelerations and reactions, on a way through models, states and loads."""
-    model = mechanism("humanoid-like")
+    model = mechanism("ball joints")
     q, v, tau, f_ext = random_state(model)
     weights = random_state(model, 3)
     heavier = eqx.tree_at(lambda m: (m.mass, m.com, m.armature), model, replace_fn=lambda x: x * scale)
@@ -242,10 +248,11 @@ def along(scale, method):
     return jnp.vdot(qdd, weights.qdd) + jnp.vdot(wrenches, weights.f_ext)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "mode"), [("CFA by odd-even elimination", "rev"), ("scanned ABA", "fwd")])
 def test_derivatives_and_batches_of_models(method, mode):
     """Of accelerations and reactions, with respect to everything, for a batch of models."""
-    mechanism("humanoid-like")  # models are not made while tracing
+    mechanism("ball joints")  # models are not made while tracing
 
     def value_and_slope(scale):
         if mode == "rev":
@@ -280,7 +287,7 @@ def test_number_of_steps_on_chains(method):
     assert steps[2] < 200
 
 
-SCHEDULES = [("mixed tree", schedule) for schedule in (Levels(), Doubling(), AncestorMask())]
+SCHEDULES = [("ball joints", schedule) for schedule in (Levels(), Doubling(), AncestorMask())]
 
 
 @functools.cache
@@ -314,9 +321,10 @@ def test_schedules_of_inverse_dynamics_and_kinematics(name, schedule):
     assert_close(found["pose of the last"], jax.tree.map(lambda x: x[-1], expected["poses"]))
 
 
+@pytest.mark.slow
 def test_derivatives_of_scanned_inverse_dynamics():
     """In reverse mode, with respect to everything, against those of loops in forward mode in some directions."""
-    model = mechanism("forest")
+    model = mechanism("ball joints")
     arguments = model, *random_state(model)
     leaves, structure = jax.tree.flatten(arguments)
     rng = np.random.default_rng(0)
@@ -392,6 +400,7 @@ def test_options_are_checked():
         inspect.unwrap(choose_schedule)(model, "scan")
 
 
+@pytest.mark.slow
 def test_solvers_can_be_given_whole():
     model = mechanism("humanoid-like")
     q, v, tau, _ = random_state(model)

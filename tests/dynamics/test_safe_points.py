@@ -55,6 +55,7 @@ def derivatives(q, x, along):
     return value, gradient, product
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moves", [False, True], ids=["at rest", "moving"])
 @pytest.mark.parametrize("point", POINTS)
 def test_first_and_second_derivatives(point, moves):
@@ -70,6 +71,7 @@ def test_first_and_second_derivatives(point, moves):
     np.testing.assert_allclose(product, curvature, rtol=0, atol=1e-6 * scale)
 
 
+@pytest.mark.slow
 def test_both_covers_are_the_same():
     q, x = jaxcfa.neutral(robot()), jnp.cos(jnp.arange(2 * robot().nv))
     other = quaternions(q, [-1.0, 0.0, 0.0, 0.0])

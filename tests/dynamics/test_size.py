@@ -10,6 +10,7 @@ from mechanisms import random_state
 from program_size import equations
 
 
+@pytest.mark.slow
 def test_round_trip_on_large_trees_and_long_chains(dtype, key):
     """Trees of all joint types, and in double precision chains, side by side."""
     models = {

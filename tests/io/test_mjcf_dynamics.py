@@ -194,6 +194,7 @@ def floating_in_mujoco() -> mujoco.MjModel:
     return compiled(freed.split("<keyframe>")[0] + "</mujoco>")
 
 
+@pytest.mark.slow
 def test_models_move_as_in_mujoco():
     """All that are shipped, every feature at once in three states, and a base made floating."""
     pairs = {"floating base": Pair.of(load_mjcf(FLOATING, floating_base=True), floating_in_mujoco())}

@@ -67,6 +67,7 @@ def dynamics(model, state):
     }
 
 
+@pytest.mark.slow
 def test_dynamics_are_those_of_the_parts():
     part = mechanism("forest")
     parts = [arm(gravity=part.gravity), part, arm(gravity=part.gravity)]

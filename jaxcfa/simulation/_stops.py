@@ -1,0 +1,65 @@
+"""Stops at the ends of the joints' ranges."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._types import Velocity
+from ..configuration import neutral
+from ..dynamics import mass_matrix
+from ..joints import AbstractJoint
+from ..model import Model, map_joints
+
+
+class Stops(eqx.Module):
+    """Springs and dampers at the ends of the ranges, from `model.limits.lower` to `upper`, that keep joints inside.
+
+    By x beyond the end a degree of freedom feels `-s(x) m (w^2 x + 2 damping w v)`. The inertia m is the diagonal
+    element of the mass matrix in the neutral configuration, so that a joint with no other moving obeys
+    `x'' + 2 damping w x' + w^2 x = 0`, whatever its size, and a load that would accelerate it by a is held at
+    `x = a / w^2`. (The default is that of MuJoCo, whose `solref` begins with `1 / (damping w)`, 0.02 s.) The factor s
+    is zero at the end of the range, and one from `width` on, with a continuous slope, so that motions can be
+    differentiated. As long as x is not zero the damper slows a joint that returns, too.
+
+    **Fields:** `frequency` w [rad/s]; `damping` ratio, 1 for a stop that returns nothing; `width` [rad, m].
+    """
+
+    frequency: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=50.0)
+    damping: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1.0)
+    width: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1e-3)
+
+
+class StopForces(eqx.Module):
+    """The stops of a model.
+
+    **Fields:** `stiffness` (nv,) [N m/rad, N/m], `damping` (nv,) [N m s/rad, N s/m]; `width` [rad, m].
+    """
+
+    stiffness: Float[Array, "nv"]
+    damping: Float[Array, "nv"]
+    width: Float[Array, ""]
+
+    def at(
+        self, model: Model, q: Float[Array, "nq"], ahead: Float[Array, ""] | float
+    ) -> tuple[Velocity, Float[Array, "nv"]]:
+        """The f and D >= 0, both (nv,), of the forces `f - D v` at q, or where v leads within the time `ahead` [s]."""
+        limits = model.limits
+        beyond = map_joints(model, _beyond, ("q", limits.lower), ("q", limits.upper), ("q", q), out="v")
+        inside = 1 - jnp.minimum((beyond / self.width) ** 2, 1)
+        part = 1 - inside**2
+        stiffness = part * self.stiffness
+        return -stiffness * beyond, part * self.damping + ahead * stiffness
+
+
+def stop_forces(model: Model, stops: Stops) -> StopForces:
+    """The stops that a model's inertias make of the frequency and the damping ratio."""
+    inertia = jnp.diagonal(mass_matrix(model, neutral(model)))
+    frequency, damping, width = (x.astype(inertia.dtype) for x in (stops.frequency, stops.damping, stops.width))
+    return StopForces(inertia * frequency**2, 2 * damping * frequency * inertia, width)
+
+
+def _beyond(
+    joint: AbstractJoint, lower: Float[Array, "nq"], upper: Float[Array, "nq"], q: Float[Array, "nq"]
+) -> Float[Array, "nv"]:
+    """The displacement of a joint from its range, zero inside. (Quaternions have no limits.)"""
+    return joint.difference(jnp.clip(q, lower.astype(q.dtype), upper.astype(q.dtype)), q)

@@ -1,0 +1,98 @@
+"""Inputs of simulations through actuators, and the limits of positions and efforts."""
+
+import functools
+import inspect
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close
+from jaxcfa import simulation
+from jaxcfa.model import Actuators
+from jaxcfa.simulation import RungeKutta4, Stops, rollout, step
+
+UPPER = 0.5
+
+
+@functools.cache
+def pendulum() -> jaxcfa.Model:
+    """Of one link, that can turn up to UPPER, whose servo has a gain of 3, a damping of 0.5 and at most 2 N m."""
+    model = jaxcfa.chain(1, length=0.5)
+    servo = Actuators(
+        names=("servo",),
+        moment=np.array([[2.0]]),
+        length_gradient=np.array([[2.0]]),
+        length_offset=np.array([0.1]),
+        gain=np.array([3.0]),
+        bias=np.array([[0.2, -3.0, -0.5]]),
+        control_lower=np.array([-np.inf]),
+        control_upper=np.array([np.inf]),
+        force_lower=np.array([-np.inf]),
+        force_upper=np.array([np.inf]),
+    )
+    limits = tuple(np.array([x]) for x in (-0.1, UPPER, 2.0))
+    model = eqx.tree_at(lambda m: (m.limits.lower, m.limits.upper, m.limits.effort), model, limits)
+    return jax.tree.map(jnp.asarray, eqx.tree_at(lambda m: m.actuators, model, servo))
+
+
+def servo_torque(q, v, control):
+    return np.clip(2 * (3 * control + 0.2 - 3 * (2 * q + 0.1) - 0.5 * 2 * v), -2, 2)
+
+
+def test_controls_are_those_of_actuators():
+    """Their forces in the state at the start of each step are held during it; a policy may give controls, too."""
+    model, dt = pendulum(), 0.02
+    q, v = jnp.array([0.2]), jnp.array([0.5])
+    controls = jnp.linspace(-1, 1, 6)[:, None]
+    trajectory = rollout(model, q, v, controls, dt, RungeKutta4(), actuated=True)
+    assert_close(trajectory.tau, servo_torque(trajectory.q[:-1], trajectory.v[:-1], controls))
+    assert 0 < jnp.sum(jnp.abs(trajectory.tau) == 2) < 6
+    assert_close(trajectory, rollout(model, q, v, trajectory.tau, dt, RungeKutta4()))
+    assert_close(step(model, q, v, controls[0], dt, actuated=True), step(model, q, v, trajectory.tau[0], dt))
+
+    def policy(t, q, v):
+        return jnp.interp(t, jnp.linspace(0, 0.1, 6), controls[:, 0])[None]
+
+    by_policy = rollout(model, q, v, policy, dt, RungeKutta4(), actuated=True, steps=6)
+    assert_close(by_policy, trajectory)
+
+
+@jax.jit
+def pressed(model, torque, dt):
+    """After a second in which a torque presses a pendulum on its stop, its last position; and the trajectory."""
+    q, v = jnp.array([0.0]), jnp.array([3.0])
+    trajectory = rollout(model, q, v, jnp.broadcast_to(torque, (250, 1)), dt, limits=True, checkpoint=250)
+    return trajectory.q[-1, 0], trajectory
+
+
+def test_a_pendulum_comes_to_rest_on_its_stop():
+    """As far beyond as the stop's stiffness says, `m w^2`, whatever the time step."""
+    model = eqx.tree_at(lambda m: m.gravity, pendulum(), jnp.zeros(3))
+    inertia = float(jaxcfa.mass_matrix(model, jnp.zeros(1))[0, 0])
+    slope = jax.jit(jax.value_and_grad(pressed, argnums=1, has_aux=True))
+    for dt in (4e-3, 4e-2):
+        (_, trajectory), gradient = slope(model, jnp.array(1.5), dt)
+        assert jnp.max(trajectory.q) < UPPER + 0.05
+        assert_close(trajectory.q[-1], np.array([UPPER + 1.5 / (inertia * 50**2)]))
+        assert jnp.abs(trajectory.v[-1]) < 1e-9
+        assert_close(gradient, np.array(1 / (inertia * 50**2)))
+    (_, trajectory), gradient = slope(model, jnp.array(5.0), 4e-3)
+    assert jnp.all(trajectory.tau == 2)
+    assert gradient == 0
+
+
+def test_stops_act_on_request_only_and_as_strongly_as_asked():
+    model, q, v, dt = pendulum(), jnp.array([UPPER + 0.01]), jnp.array([0.3]), 0.01
+    inertia = jaxcfa.mass_matrix(model, q)[0]
+    free, stopped = (step(model, q, v, v, dt, limits=limits).v for limits in (False, Stops(20.0, damping=0.5)))
+    # Taken at the new velocity, and where that leads.
+    stop = -inertia * (20.0**2 * (0.01 + dt * stopped) + 20.0 * stopped)
+    assert_close(inertia * (stopped - free) / dt, stop)
+    with pytest.raises(ValueError, match="limits must be True, False or Stops"):
+        inspect.unwrap(simulation.step)(model, q, v, v, dt, limits="stops")
+    with pytest.raises(ValueError, match=r"control must have shape \(nu,\) = \(1,\), got \(2,\)"):
+        step(model, q, v, jnp.zeros(2), dt, actuated=True)
