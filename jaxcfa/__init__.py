@@ -13,6 +13,7 @@ from . import (
     convert as convert,
     io as io,
     joints as joints,
+    optimal_control as optimal_control,
     simulation as simulation,
     spatial as spatial,
     structured as structured,

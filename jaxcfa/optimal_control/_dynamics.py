@@ -13,15 +13,15 @@ from jaxtyping import Array, Float, Int
 
 from .._arguments import as_arrays
 from .._types import BodyForcesLike, NameOrNumber
-from ..actuation import actuator_forces
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
-from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler
+from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
 from ..simulation._checks import check_integrator, checked_dt
 from ..simulation._equation_of_motion import equation_of_motion
+from ..simulation._linearize import linearized_step
 from ..simulation._step import advance
 
 Time = Int[Array, ""]
@@ -149,6 +149,7 @@ class RobotDynamics(AbstractDynamics):
         constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
         stabilization: AbstractStabilization | None = None,
         solver: AbstractConstraintSolver = LEAST_NORM,
+        limits: bool | Stops = False,
     ):
         """
         **Arguments:** `dt` [s]; `integrator`, `SemiImplicitEuler()` by default. `actuated`: names or numbers of the
@@ -160,12 +161,13 @@ class RobotDynamics(AbstractDynamics):
         integrator = SemiImplicitEuler() if integrator is None else integrator
         check_integrator(integrator)
         self.integrator = integrator
+        self.actuated = _actuated(model, actuated)
+        by_actuators = self.actuated == "actuators"
         self.equation = equation_of_motion(
-            model, method, passive_forces, friction_velocity, constraints, stabilization, solver
+            model, method, passive_forces, friction_velocity, constraints, stabilization, solver, by_actuators, limits
         )
         self.dt = checked_dt(dt, model.dtype)
         (self.f_ext,) = as_arrays(model, f_ext=f_ext)
-        self.actuated = _actuated(model, actuated)
 
     @property
     def model(self) -> Model:
@@ -191,17 +193,27 @@ class RobotDynamics(AbstractDynamics):
 
     def torques(self, x: Float[Array, "nx"], u: Float[Array, "m"]) -> Float[Array, "nv"]:
         """Joint torques and forces (nv,) of a control [N m, N]."""
-        if self.actuated == "actuators":
-            return actuator_forces(self.model, *self.split(x), u)
-        if self.actuated is None:
+        return self.equation.torques(*self.split(x), self._inputs(u))
+
+    def _inputs(self, u: Float[Array, "m"]) -> Array:
+        """What the equation of motion takes: controls of actuators, or torques of all joints."""
+        if not isinstance(self.actuated, tuple):
             return u
         return jnp.zeros(self.model.nv, u.dtype).at[np.asarray(self.actuated)].set(u)
 
     def step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> Float[Array, "nx"]:
         q, v = self.split(x)
+        tau = self.equation.torques(q, v, self._inputs(u))
         f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
-        after = advance(self.integrator, self.equation, q, v, self.torques(x, u), f_ext, dt)
-        return jnp.concatenate(after)
+        return jnp.concatenate(advance(self.integrator, self.equation, q, v, tau, f_ext, dt))
+
+    def linearized_step(
+        self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time
+    ) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+        q, v = self.split(x)
+        f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
+        q, v, a, b = linearized_step(self.integrator, self.equation, q, v, self._inputs(u), f_ext, dt)
+        return jnp.concatenate([q, v]), a, b[:, np.asarray(self.actuated)] if isinstance(self.actuated, tuple) else b
 
     def plus(self, x: Float[Array, "nx"], dx: Float[Array, "n"]) -> Float[Array, "nx"]:
         (q, v), (dq, dv) = self.split(x), jnp.split(dx, 2)

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -31,7 +30,8 @@ class FDDP(AbstractSolver):
     gaps that the guess has. For problems without constraints but the dynamics, and where these are unstable.
 
     **Fields:** `max_iterations`; `stationarity`: tolerance of the gradient, relative to the multipliers where these are
-    large, by default 1e-6 in float64 and 1e-3 in float32; `tolerance` of gaps, 1e-8 and 1e-4.
+    large, by default 1e-6 in float64 and 1e-3 in float32; `tolerance` of gaps, and of what a further step would gain,
+    relative to the cost, 1e-8 and 1e-4.
     """
 
     max_iterations: int = eqx.field(static=True, default=200)
@@ -103,12 +103,12 @@ def _iterate(
     feedforward = found.controls - jnp.einsum("tmn,tn->tm", gains, found.states[:-1], precision="highest")
     residual = _stationarity(local, factored.factors, found, terms)
     gap = jnp.maximum(jnp.max(jnp.abs(values.gaps)), jnp.max(jnp.abs(values.start)))
-    solved = (residual <= stationarity) & (gap <= tolerance)
-
     z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
     slope = jnp.vdot(local.stages.gradient, z) + local.end.gradient @ found.states[-1]
     curvature = jnp.einsum("ti,tij,tj", z, local.stages.hessian, z, precision="highest")
     curvature = curvature + found.states[-1] @ local.end.hessian @ found.states[-1]
+
+    settled = jnp.abs(slope) <= tolerance * jnp.abs(values.cost)
 
     def trial(length: Array):
         remains = 1 - length
@@ -132,6 +132,7 @@ def _iterate(
     _, accepted, states, controls, cost, length = lax.while_loop(
         lambda carry: ~carry[1] & (carry[0] < 10), attempt, (*nothing, jnp.asarray(1.0, x0.dtype))
     )
+    solved = (residual <= stationarity) & (gap <= tolerance) & (settled | ~accepted)
     taken = accepted & ~solved
     harder = jnp.where(accepted & (length > 0.5), state.regularisation / 10, state.regularisation)
     harder = jnp.where(~accepted | (length <= 0.01), state.regularisation * 10, harder)
@@ -185,10 +186,8 @@ def _linear_quadratic(local: LocalModel, regularisation: Float[Array, ""]):
     )
 
 
-def _stationarity(
-    local: LocalModel, factors: RiccatiFactors, found: Extremal, terms: LinearTerms
-) -> Float[Array, ""]:
-    """The gradient of the cost by the controls along the motion, relative to that of the cost to go where it is large."""
+def _stationarity(local: LocalModel, factors: RiccatiFactors, found: Extremal, terms: LinearTerms) -> Float[Array, ""]:
+    """The gradient of the cost by the controls, relative to that of the cost to go by the states where it is large."""
     slopes = found.costates - matvec(factors.stiffness, found.states)
     reached = slopes[1:] + matvec(factors.stiffness[1:], terms.offsets)
     pushed = terms.control_gradients + matvec(transpose(local.input), reached)

@@ -1,7 +1,7 @@
 """Inequalities by a primal-dual interior point, equalities by proximal multipliers: linear-quadratic problems remain.
 
-For `g + s = 0`, `s > 0` with multipliers z, Newton's method on `s z = mu` leaves after elimination of s and z terms in the
-stages' own quadratic models (Nocedal & Wright, Numerical Optimization, 2006, chapter 19). Equalities `h = 0` get
+For `g + s = 0`, `s > 0` with multipliers z, Newton's method on `s z = mu` leaves after elimination of s and z terms in
+the stages' own quadratic models (Nocedal & Wright, Numerical Optimization, 2006, chapter 19). Equalities `h = 0` become
 `h = rho (y_new - y)`, whose multipliers converge at once if rho is small, and which tolerates redundant rows.
 """
 
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from .._precise import product
 from .._small import transpose
-from ..structured import AbstractStageSolver, Extremal, LinearQuadratic, Riccati
+from ..structured import AbstractStageSolver, Extremal, LinearQuadratic
 from ..structured._riccati import RiccatiFactors
 from ._local import LocalModel, Multipliers, Rows, StageModel, Values
 
@@ -58,7 +58,7 @@ def newton_step(
     start: str,
     solver: AbstractStageSolver,
 ) -> Step:
-    """The solution of the linearised optimality conditions; `proximity` is rho, `regularisation` is added to Hessians."""
+    """The solution of the linearised optimality conditions; `proximity` is rho; Hessians have `regularisation` added."""
     problem, terms = linear_quadratic(local, point, barrier, proximity, regularisation, start)
     factored = problem.factor(solver)
     found = factored.solve(terms)
@@ -126,9 +126,7 @@ def recovered(
 
     equalities = _map(lambda h, dh: (h + dh) / proximity, values.equalities, along("equalities"))
     slack = _map(lambda g, s, dg: -(g + s) - dg, values.inequalities, point.slack, along("inequalities"))
-    inequalities = _map(
-        lambda z, s, ds: barrier / s - z - z / s * ds, multipliers.inequalities, point.slack, slack
-    )
+    inequalities = _map(lambda z, s, ds: barrier / s - z - z / s * ds, multipliers.inequalities, point.slack, slack)
     costates = found.costates - multipliers.costates
     return Step(found.states, found.controls, Multipliers(costates, equalities, inequalities), slack, gains)
 
@@ -171,7 +169,7 @@ def infeasibility(values: Values, slack: Rows) -> Float[Array, ""]:
     return _total(jnp.abs, values.gaps, values.start, *values.equalities, *primal)
 
 
-def remaining(step: Step, point: Point, proximity: Float[Array, ""]) -> Float[Array, ""]:
+def remaining(step: Step, proximity: Float[Array, ""]) -> Float[Array, ""]:
     """What is left of `infeasibility` after a whole step of the linearised problem: the equalities yield a little."""
     return proximity * _total(jnp.abs, *step.multipliers.equalities)
 
@@ -191,9 +189,7 @@ def slope(local: LocalModel, point: Point, step: Step, barrier: Float[Array, ""]
 def _barrier_terms(values: Values, point: Point, barrier: Float[Array, ""]) -> tuple[Rows, Rows]:
     """Weights `z / s` of the rows, and the multipliers that they push with."""
     weights = _map(jnp.divide, point.multipliers.inequalities, point.slack)
-    pushes = _map(
-        lambda weight, s, g: barrier / s + weight * (g + s), weights, point.slack, values.inequalities
-    )
+    pushes = _map(lambda weight, s, g: barrier / s + weight * (g + s), weights, point.slack, values.inequalities)
     return weights, pushes
 
 

@@ -64,21 +64,25 @@ class Multipliers(NamedTuple):
 
 
 def evaluate(
-    problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+1 nx"], controls: Float[Array, "T m"]
+    problem: Problem,
+    x0: Float[Array, "nx"],
+    states: Float[Array, "T+1 nx"],
+    controls: Float[Array, "T m"],
+    gaps: Float[Array, "T n"] | None = None,
 ) -> Values:
-    """Values of everything along a motion."""
+    """Values of everything along a motion, whose `gaps` may be known."""
     parts = stage_parts(problem)
 
     def at_stage(dynamics: AbstractDynamics, x, u, t, following):
-        gap = dynamics.minus(dynamics.step(x, u, t), following)
+        gap = dynamics.minus(dynamics.step(x, u, t), following) if gaps is None else None
         return gap, _values(parts, Stage(dynamics, x, u, t))
 
-    gaps, (costs, equalities, inequalities) = over_stages(problem, at_stage, states[:-1], controls, states[1:])
+    found, (costs, equalities, inequalities) = over_stages(problem, at_stage, states[:-1], controls, states[1:])
     last = Stage(problem.dynamics, states[-1], None, jnp.asarray(problem.steps))
     end_cost, end_equalities, end_inequalities = _values(end_parts(problem), last)
     return Values(
         jnp.sum(costs) + end_cost,
-        gaps,
+        found if gaps is None else gaps,
         start_gap(problem, x0, states),
         Rows(equalities, end_equalities),
         Rows(inequalities, end_inequalities),
@@ -219,7 +223,6 @@ def _model(
     if lagrangian is not None:
         hessian = jax.hessian(lagrangian)(flat)
     return StageModel(gradient, hessian, equalities, inequalities), _values(parts, here)
-
 
 
 def projected_model(model: LocalModel) -> LocalModel:

@@ -11,6 +11,7 @@ def report(iteration: Array, total: int, cost: Array, violation: Array, stationa
 
     def show(i, cost, violation, stationarity) -> None:
         text = f"iteration {int(i) + 1:4d} of {total}: cost {float(cost):.6g}, violation {float(violation):.1e}"
-        print(f"\r{text}, stationarity {float(stationarity):.1e} ", end="", file=sys.stderr, flush=True)
+        sys.stderr.write(f"\r{text}, stationarity {float(stationarity):.1e} ")
+        sys.stderr.flush()
 
     jax.debug.callback(show, iteration, cost, violation, stationarity)

@@ -3,9 +3,7 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ._multiple_shooting import MultipleShooting
@@ -24,8 +22,7 @@ def solve(
     *,
     progress: bool = False,
 ) -> Solution:
-    """The motion that minimises a problem's cost.
-    """
+    """The motion that minimises a problem's cost."""
     x0 = as_state(problem, x0)
     return _solve(problem, x0, as_guess(problem, x0, guess), solver, progress)
 

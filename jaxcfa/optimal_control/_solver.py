@@ -11,8 +11,8 @@ from ._solution import Solution
 
 
 class Guess(eqx.Module):
-    """Where a solver starts: `states` (T + 1, nx), `controls` (T, m), and of a `Solution` also its multipliers, slack and
-    barrier parameter."""
+    """Where a solver starts: `states` (T + 1, nx), `controls` (T, m), and of a `Solution` also its multipliers, slack
+    and barrier parameter."""
 
     states: Float[Array, "T+1 nx"]
     controls: Float[Array, "T m"]
