@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from jax import lax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 Vector = TypeVar("Vector", bound=PyTree[Array])
@@ -24,7 +25,18 @@ def linear_solution(
     """
     # Here, not within the solvers: JAX fails on a solution if only what its solvers use is differentiated.
     found = lax.stop_gradient(prepared)
-    backward = None if transpose_solve is None else lambda _, rhs: transpose_solve(found, rhs)
-    return lax.custom_linear_solve(
-        matrix, b, lambda _, rhs: solve(found, rhs), backward, symmetric=transpose_solve is None
+    # One array, because JAX fails as well where only a part of b is differentiated.
+    flat, restore = ravel_pytree(b)
+
+    def raveled(function: Callable[[Vector], Vector]) -> Callable[[Array], Array]:
+        return lambda x: ravel_pytree(function(restore(x)))[0]
+
+    backward = None
+    if transpose_solve is not None:
+        solve_transposed = raveled(lambda rhs: transpose_solve(found, rhs))
+        backward = lambda _, rhs: solve_transposed(rhs)  # noqa: E731
+    forward = raveled(lambda rhs: solve(found, rhs))
+    x = lax.custom_linear_solve(
+        raveled(matrix), flat, lambda _, rhs: forward(rhs), backward, symmetric=transpose_solve is None
     )
+    return restore(x)

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
@@ -94,7 +95,7 @@ class FunctionDynamics(AbstractDynamics):
         for name, size in (("states", states), ("controls", controls)):
             if not isinstance(size, int) or size < 1:
                 raise ValueError(f"{name} must be how many there are, a positive integer, got {size!r}.")
-        self.function = function
+        self.function = function if isinstance(function, eqx.Module | Partial) else _Static(function)
         self.sizes = states, controls
 
     @property
@@ -120,6 +121,15 @@ class FunctionDynamics(AbstractDynamics):
 
     def minus(self, x: Float[Array, "nx"], origin: Float[Array, "nx"]) -> Float[Array, "n"]:
         return x - origin
+
+
+class _Static(eqx.Module):
+    """A function that holds no arrays of its own, as far as JAX is concerned."""
+
+    function: Callable = eqx.field(static=True)
+
+    def __call__(self, *arguments: Array) -> Array:
+        return self.function(*arguments)
 
 
 class RobotDynamics(AbstractDynamics):

@@ -14,7 +14,7 @@ from ._local import LocalModel, Multipliers, Rows, evaluate, model_of
 from ._problem import Problem
 from ._progress import report
 from ._rollout import closed_loop
-from ._solution import History, Solution, SolveStatus
+from ._solution import History, Solution, SolveStatus, coordinates
 from ._solver import AbstractSolver, Guess
 
 _RICCATI = Riccati()
@@ -201,7 +201,6 @@ def _cost(problem: Problem, x0: Array, states: Array, controls: Array) -> Float[
 def _solution(problem: Problem, end: _State) -> Solution:
     nothing = Rows(jnp.zeros((problem.steps, 0), end.states.dtype), jnp.zeros(0, end.states.dtype))
     return Solution(
-        problem=problem,
         states=end.states,
         controls=end.controls,
         gains=end.gains,
@@ -215,4 +214,5 @@ def _solution(problem: Problem, end: _State) -> Solution:
         iterations=end.iteration,
         status=end.status,
         history=end.history,
+        coordinates=coordinates(problem),
     )

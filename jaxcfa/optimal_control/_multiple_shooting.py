@@ -14,7 +14,7 @@ from ._line_search import Found, Steps, search
 from ._local import Hessian, LocalModel, Multipliers, Rows, evaluate, model_of, projected_model
 from ._problem import Problem
 from ._progress import report
-from ._solution import History, Solution, SolveStatus
+from ._solution import History, Solution, SolveStatus, coordinates
 from ._solver import AbstractSolver, Guess
 
 _CROWDED, _WIDER = 0.1, 100.0
@@ -251,7 +251,6 @@ def _barrier(
 def _solution(problem: Problem, end: _State) -> Solution:
     point = end.point
     return Solution(
-        problem=problem,
         states=point.states,
         controls=point.controls,
         gains=end.gains,
@@ -265,4 +264,5 @@ def _solution(problem: Problem, end: _State) -> Solution:
         iterations=end.iteration,
         status=end.status,
         history=end.history,
+        coordinates=coordinates(problem),
     )

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 from .._arguments import is_concrete
 from ._dynamics import AbstractDynamics
 from ._stage import Stage
-from ._terms import Term
+from ._terms import Term, as_term
 
 During = tuple[int, int | None] | None
 
@@ -36,7 +36,7 @@ class Cost(_AbstractPart):
     `during`: `(first, end)`, the stages at which it counts, `end` not included and `None` for all that follow.
     """
 
-    term: Term
+    term: Term = eqx.field(converter=as_term)
     weight: Float[Array, "*k"] = eqx.field(converter=jnp.asarray, default=1.0)
     during: During = eqx.field(static=True, default=None)
 
@@ -65,7 +65,7 @@ class SmoothCost(_AbstractPart):
     **Fields:** `term`: `function(stage) -> scalar`; `during` as in `Cost`.
     """
 
-    term: Callable[[Stage], ArrayLike]
+    term: Callable[[Stage], ArrayLike] = eqx.field(converter=as_term)
     during: During = eqx.field(static=True, default=None)
 
     def __check_init__(self):
@@ -86,7 +86,7 @@ class Equality(_AbstractPart):
     **Fields:** `term` and `during` as in `Cost`.
     """
 
-    term: Term
+    term: Term = eqx.field(converter=as_term)
     during: During = eqx.field(static=True, default=None)
 
     def __check_init__(self):
@@ -117,7 +117,7 @@ class Bounds(_AbstractPart):
         upper: ArrayLike | None = None,
         during: During = None,
     ):
-        self.term = term
+        self.term = as_term(term)
         self.lower = None if lower is None else jnp.asarray(lower)
         self.upper = None if upper is None else jnp.asarray(upper)
         self.during = during

@@ -2,12 +2,12 @@
 
 import dataclasses
 import enum
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from .._small import matvec
 from ._dynamics import RobotDynamics
 from ._local import Multipliers, Rows
 from ._problem import Problem
@@ -57,10 +57,9 @@ class Solution(eqx.Module):
     motion is `u_t + K_t dx`; `multipliers` of dynamics and constraints and the `slack` of inequalities; `cost`; `gap`,
     the largest of `f(x_t, u_t) - x_{t+1}`; `violation`, the largest of all constraints (gaps too); `stationarity`, the
     largest entry of the Lagrangian's gradient; `barrier`, what is left of the product of slack and multiplier;
-    `iterations`; `status` (`SolveStatus`); `history`.
+    `iterations`; `status` (`SolveStatus`); `history`; `coordinates`: nq if the states are `[q; v]`.
     """
 
-    problem: Problem
     states: Float[Array, "T+1 nx"]
     controls: Float[Array, "T m"]
     gains: Float[Array, "T m n"]
@@ -74,26 +73,35 @@ class Solution(eqx.Module):
     iterations: Int[Array, ""]
     status: Int[Array, ""]
     history: History
+    coordinates: int | None = eqx.field(static=True)
 
     @property
     def q(self) -> Float[Array, "T+1 nq"]:
         """Configurations of a robot."""
-        return self.states[:, : _robot(self.problem).model.nq]
+        return self.states[..., : self._nq]
 
     @property
     def v(self) -> Float[Array, "T+1 nv"]:
         """Velocities of a robot."""
-        return self.states[:, _robot(self.problem).model.nq :]
+        return self.states[..., self._nq :]
 
-    def control(self, t: int | Int[Array, ""], x: Float[Array, "nx"]) -> Float[Array, "m"]:
+    @property
+    def _nq(self) -> int:
+        if self.coordinates is None:
+            raise ValueError("Only solutions for RobotDynamics have q and v. Other states are solution.states.")
+        return self.coordinates
+
+    def control(self, problem: Problem, t: int | Int[Array, ""], x: Float[Array, "nx"]) -> Float[Array, "m"]:
         """The control of stage t in a state x near the motion, by the feedback gains."""
-        dx = self.problem.dynamics.minus(x, self.states[t])
-        return self.controls[t] + self.gains[t] @ dx
+        return self.controls[t] + matvec(self.gains[t], problem.dynamics.minus(x, self.states[t]))
 
-    def rollout(self, x0: Float[Array, "nx"] | None = None) -> "Solution":
-        """The motion that the dynamics make from a start under the feedback: no gaps are left in it."""
+    def rollout(self, problem: Problem, x0: Float[Array, "nx"] | None = None) -> "Solution":
+        """The motion that the dynamics make from a start under the feedback: no gaps are left in it.
+
+        Only `states` and `controls` are new; all else is still that of the solution.
+        """
         start = self.states[0] if x0 is None else x0
-        states, controls = closed_loop(self.problem, start, self.states, self.controls, self.gains)
+        states, controls = closed_loop(problem, start, self.states, self.controls, self.gains)
         return dataclasses.replace(self, states=states, controls=controls)
 
     def shifted(self, steps: int = 1) -> "Solution":
@@ -116,8 +124,6 @@ class Solution(eqx.Module):
         )
 
 
-def _robot(problem: Problem) -> RobotDynamics:
-    dynamics: Any = problem.dynamics
-    if not isinstance(dynamics, RobotDynamics):
-        raise ValueError("Only solutions for RobotDynamics have q and v. States of other dynamics are solution.states.")
-    return dynamics
+def coordinates(problem: Problem) -> int | None:
+    """Nq of a robot, `None` for other dynamics."""
+    return problem.dynamics.model.nq if isinstance(problem.dynamics, RobotDynamics) else None

@@ -1,14 +1,23 @@
 """Solving problems of optimal control."""
 
+import dataclasses
+import warnings
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._arguments import check_quaternions, is_concrete
+from ._closures import hoisted
+from ._dynamics import RobotDynamics
+from ._implicit import attached, moved
+from ._interior_point import Point
 from ._multiple_shooting import MultipleShooting
+from ._not_finite import first_that_is_not_finite
 from ._problem import Problem
-from ._solution import Solution
+from ._solution import Solution, SolveStatus
 from ._solver import AbstractSolver, Guess
 
 MULTIPLE_SHOOTING = MultipleShooting()
@@ -22,28 +31,107 @@ def solve(
     *,
     progress: bool = False,
 ) -> Solution:
-    """The motion that minimises a problem's cost."""
+    """The motion that minimises a problem's costs under its constraints: a local minimum, near the guess.
+
+    Works under `jit` and `vmap` (batches of starts, of weights, targets, models: of any array in the problem). The
+    derivatives of the solution with respect to x0 and to all arrays of the problem, also those that its functions close
+    over, follow from the optimality conditions, in both modes; they are those of a solution that was found
+    (`status` 0), and need a strict minimum.
+
+    **Arguments:** `x0`: the first state (nx,), of a robot also the pair (q, v); without effect on problems whose start
+    is not given, but for the guess. `guess`: a pair of states (T + 1, nx) and controls (T, m), or another `Solution`,
+    perhaps `shifted()`; by default x0 at all stages, with zero controls. `solver`: `MultipleShooting()`, `FDDP()`,
+    `Shooting()`, or your own. `progress`: whether every iteration is shown in the terminal.
+
+    **Returns:** a `Solution`. Look at its `status`, a `SolveStatus`; where it can be seen, a warning says what went wrong.
+
+    **Raises:** `ValueError` for wrong types and shapes, and for costs, constraints or dynamics that are not finite at the
+    guess (naming them and the stage, where that can be seen).
+    """
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem must be a Problem(dynamics, steps, ...), got {problem!r}.")
+    if not isinstance(solver, AbstractSolver):
+        raise ValueError(f"solver must be one such as MultipleShooting(), got {solver!r}.")
     x0 = as_state(problem, x0)
-    return _solve(problem, x0, as_guess(problem, x0, guess), solver, progress)
+    start = as_guess(problem, x0, guess)
+    problem = hoisted(problem)
+    found = _solve(problem, x0, start, solver, progress)
+    if progress and is_concrete(found.status):
+        jax.block_until_ready(found.status)
+    if is_concrete(problem, found):
+        _explain(problem, x0, start, found)
+    return found
 
 
 @eqx.filter_jit
-def _solve(problem, x0, guess, solver, progress):
-    return solver.run(problem, x0, guess, progress)
+def _solve(problem: Problem, x0: Array, guess: Guess, solver: AbstractSolver, progress: bool) -> Solution:
+    fixed = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, (problem, x0, guess))
+    found = jax.lax.stop_gradient(solver.run(*fixed, progress))
+    point = Point(found.states, found.controls, found.multipliers, found.slack)
+    change = attached(problem, x0, point)
+    point = moved(problem, point, change)
+    return dataclasses.replace(found, **point._asdict(), cost=found.cost + change.cost)
 
 
 def as_state(problem: Problem, x0: Any) -> Float[Array, "nx"]:
-    if isinstance(x0, tuple) and len(x0) == 2:
-        x0 = jnp.concatenate([jnp.asarray(x0[0]), jnp.asarray(x0[1])])
-    x0 = jnp.asarray(x0)
-    return x0
+    """The first state as an array, of the type that JAX promotes its own and the problem's to."""
+    dynamics = problem.dynamics
+    robot = isinstance(dynamics, RobotDynamics)
+    try:
+        if robot and isinstance(x0, tuple) and len(x0) == 2:
+            x0 = jnp.concatenate([jnp.asarray(part) for part in x0])
+        x0 = jnp.asarray(x0)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"x0 must be a state of shape (nx,) = ({dynamics.state_size},), got {x0!r}.") from error
+    if x0.shape != (dynamics.state_size,):
+        pair = f", or a pair q ({dynamics.model.nq},), v ({dynamics.model.nv},)" if robot else ""
+        remedy = " Solve is for one problem; batch it with jax.vmap." if x0.ndim > 1 else ""
+        raise ValueError(f"x0 must be a state of shape (nx,) = ({dynamics.state_size},){pair}, got {x0.shape}.{remedy}")
+    floating = [x.dtype for x in jax.tree.leaves(problem) if eqx.is_inexact_array(x)]
+    dtype = jnp.result_type(x0 if jnp.issubdtype(x0.dtype, jnp.floating) else jnp.float32, *floating)
+    if robot:
+        check_quaternions(dynamics.model, "x0", x0[: dynamics.model.nq])
+    return x0.astype(dtype)
 
 
 def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
+    """What a solver starts from."""
     if isinstance(guess, Solution):
-        return Guess(guess.states, guess.controls, guess.multipliers, guess.slack, guess.barrier)
-    if guess is None:
+        found = Guess(guess.states, guess.controls, guess.multipliers, guess.slack, guess.barrier)
+    elif guess is None:
         states = jnp.broadcast_to(x0, (problem.steps + 1, *x0.shape))
         return Guess(states, jnp.zeros((problem.steps, problem.dynamics.control_size), x0.dtype))
-    states, controls = guess
-    return Guess(jnp.asarray(states, x0.dtype), jnp.asarray(controls, x0.dtype))
+    elif isinstance(guess, tuple | list) and len(guess) == 2:
+        found = Guess(*(jnp.asarray(x) for x in guess))
+    else:
+        raise ValueError(f"guess must be a Solution or a pair of states and controls, got {guess!r}.")
+    expected = {
+        "states": (problem.steps + 1, problem.dynamics.state_size),
+        "controls": (problem.steps, problem.dynamics.control_size),
+    }
+    for name, shape in expected.items():
+        if getattr(found, name).shape != shape:
+            raise ValueError(f"The {name} of the guess must have shape {shape}, got {getattr(found, name).shape}.")
+    return jax.tree.map(lambda x: x.astype(x0.dtype), found)
+
+
+def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution) -> None:
+    """Says what went wrong, where it can be seen."""
+    status = SolveStatus(int(found.status))
+    if status == SolveStatus.SOLVED:
+        return
+    if status == SolveStatus.NOT_FINITE:
+        raise ValueError(first_that_is_not_finite(problem, x0, guess))
+    advice = {
+        SolveStatus.STALLED: "no step makes the cost smaller. Often this is as good as precision allows; if not, scale "
+        "costs and states to similar sizes, or use float64",
+        SolveStatus.INFEASIBLE: "the constraints could not be satisfied. Look whether they contradict one another, start "
+        "from a guess closer to satisfying them, or allow more steps",
+        SolveStatus.ITERATIONS: "the iterations were used up. Continue with this solution as the guess, raise "
+        "max_iterations, or try another guess",
+    }[status]
+    warnings.warn(
+        f"Not solved after {int(found.iterations)} iterations ({status.name}): {advice}. Cost {float(found.cost):.6g}, "
+        f"largest violation {float(found.violation):.1e}, stationarity {float(found.stationarity):.1e}.",
+        stacklevel=3,
+    )

@@ -38,6 +38,11 @@ class Stage:
         return self._u
 
     @property
+    def is_end(self) -> bool:
+        """Whether this is the end of the motion, where there is no control."""
+        return self._u is None
+
+    @property
     def q(self) -> Configuration:
         """The configuration (nq,) of a robot."""
         return self._robot.split(self.x)[0]

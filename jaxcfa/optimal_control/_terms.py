@@ -2,8 +2,10 @@
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
@@ -127,6 +129,23 @@ class JointTorques(AbstractTerm):
 
     def __call__(self, stage: Stage) -> Float[Array, "nv"]:
         return stage.tau
+
+
+class _Function(AbstractTerm):
+    """A function that holds no arrays of its own, as far as JAX is concerned."""
+
+    function: Callable = eqx.field(static=True)
+
+    def __call__(self, stage: Stage) -> Any:
+        return self.function(stage)
+
+    def __repr__(self) -> str:
+        return repr(self.function)
+
+
+def as_term(term: Any) -> Any:
+    """A pytree of arrays that is called as `term` is: functions become static."""
+    return _Function(term) if callable(term) and not isinstance(term, eqx.Module | jax.tree_util.Partial) else term
 
 
 Term = AbstractTerm | Callable[[Stage], ArrayLike]

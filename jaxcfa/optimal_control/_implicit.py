@@ -1,0 +1,138 @@
+"""Derivatives of solutions, by the implicit function theorem.
+
+The optimality conditions hold at the solution whatever the problem's parameters are. Their linearisation, with the exact
+Hessian of the Lagrangian, is one more linear-quadratic problem, of which the derivative is the solution; bounds enter as
+they do in the interior point at its last barrier parameter, which smooths what is not differentiable there.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._precise import product
+from .._small import transpose
+from ..structured import LinearQuadratic
+from ._interior_point import Point
+from ._local import Multipliers, Rows, StageModel, evaluate, model_of
+from ._problem import Problem
+
+
+class Change(NamedTuple):
+    """Displacements of a point, the states' in tangent vectors, and of the cost."""
+
+    states: Float[Array, "T+1 n"]
+    controls: Float[Array, "T m"]
+    multipliers: Multipliers
+    slack: Rows
+    cost: Float[Array, ""]
+
+
+class _Conditions(NamedTuple):
+    """The optimality conditions: gradients of the Lagrangian, and what the constraints leave."""
+
+    states: Float[Array, "T+1 n"]
+    controls: Float[Array, "T m"]
+    gaps: Float[Array, "T n"]
+    start: Float[Array, "n"]
+    equalities: Rows
+    inequalities: Rows
+    lagrangian: Float[Array, ""]
+
+
+def attached(problem: Problem, x0: Float[Array, "nx"], point: Point) -> Change:
+    """Zero, with the derivatives, of any order and in both modes, of a solution by all that is in `problem` and x0."""
+    arrays, static = eqx.partition((problem, x0), eqx.is_inexact_array)
+
+    @jax.custom_jvp
+    def zero(arrays: Any, point: Point) -> Change:
+        n = problem.dynamics.tangent_size
+        states = jnp.zeros((len(point.states), n), x0.dtype)
+        rest = jax.tree.map(jnp.zeros_like, (point.controls, point.multipliers, point.slack))
+        return Change(states, *rest, jnp.zeros((), x0.dtype))
+
+    @zero.defjvp
+    def rule(primals, tangents):
+        arrays, point = primals
+        here = zero(arrays, point)
+        # The solution again as a function of the arrays, so that the rule can be differentiated.
+        return here, _sensitivity(static, arrays, tangents[0], moved(eqx.combine(arrays, static)[0], point, here))
+
+    return zero(arrays, jax.lax.stop_gradient(point))
+
+
+def moved(problem: Problem, point: Point, change: Change) -> Point:
+    """A point displaced."""
+    rest = jax.tree.map(jnp.add, tuple(point[1:]), tuple(change[1:4]))
+    return Point(jax.vmap(problem.dynamics.plus)(point.states, change.states), *rest)
+
+
+def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Change:
+    """How a solution changes with the problem's arrays."""
+    conditions, rate = jax.jvp(lambda arrays: _conditions(*eqx.combine(arrays, static), point), (arrays,), (tangents,))
+    problem, x0 = eqx.combine(arrays, static)
+    local = model_of(problem, x0, point.states, point.controls, point.multipliers)
+    n = local.transition.shape[-1]
+    proximity = jnp.finfo(x0.dtype).eps ** 0.5
+    weights = Rows(*(z / s for z, s in zip(point.multipliers.inequalities, point.slack, strict=True)))
+
+    def condensed(model: StageModel, h: Array, g: Array, weight: Array) -> tuple[Array, Array]:
+        gradient = product(h / proximity, model.equalities) + product(weight * g, model.inequalities)
+        hessian = product(transpose(model.equalities), model.equalities) / proximity
+        return model.hessian + hessian + product(
+            transpose(model.inequalities), weight[:, None] * model.inequalities
+        ), gradient
+
+    h, g = rate.equalities, rate.inequalities
+    hessians, gradients = jax.vmap(condensed)(local.stages, h.stages, g.stages, weights.stages)
+    end_hessian, end_gradient = condensed(local.end, h.end, g.end, weights.end)
+    lq = LinearQuadratic(
+        local.transition,
+        local.input,
+        jnp.concatenate([hessians[:, :n, :n], end_hessian[None]]),
+        hessians[:, n:, n:],
+        hessians[:, n:, :n],
+        start=problem.start,
+    )
+    terms = lq.terms(
+        offsets=rate.gaps,
+        state_gradients=rate.states + jnp.concatenate([gradients[:, :n], end_gradient[None]]),
+        control_gradients=rate.controls + gradients[:, n:],
+        start=rate.start,
+    )
+    found = lq.solve(terms)
+    z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
+
+    def total(rows: Rows, name: str) -> Rows:
+        along = jnp.einsum("tkz,tz->tk", getattr(local.stages, name), z, precision="highest")
+        return Rows(rows.stages + along, rows.end + product(getattr(local.end, name), found.states[-1]))
+
+    equalities, inequalities = total(h, "equalities"), total(g, "inequalities")
+    multipliers = Multipliers(
+        found.costates,
+        Rows(*(x / proximity for x in equalities)),
+        Rows(*(weight * x for weight, x in zip(weights, inequalities, strict=True))),
+    )
+    return Change(found.states, found.controls, multipliers, Rows(*(-x for x in inequalities)), rate.lagrangian)
+
+
+def _conditions(problem: Problem, x0: Float[Array, "nx"], point: Point) -> _Conditions:
+    lam, y, z = point.multipliers
+
+    def lagrangian(dx: Array, du: Array):
+        states = jax.vmap(problem.dynamics.plus)(point.states, dx)
+        values = evaluate(problem, x0, states, point.controls + du)
+        pairs = [
+            (lam[1:], values.gaps),
+            *zip(y, values.equalities, strict=True),
+            *zip(z, values.inequalities, strict=True),
+        ]
+        if problem.start != "free":
+            pairs.append((lam[0], values.start))
+        return values.cost + sum(jnp.vdot(a, b) for a, b in pairs), values
+
+    zeros = jnp.zeros((len(point.states), problem.dynamics.tangent_size), x0.dtype), jnp.zeros_like(point.controls)
+    (value, values), (states, controls) = jax.value_and_grad(lagrangian, (0, 1), has_aux=True)(*zeros)
+    return _Conditions(states, controls, values.gaps, values.start, values.equalities, values.inequalities, value)
