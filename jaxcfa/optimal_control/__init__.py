@@ -1,4 +1,10 @@
-"""Optimal control."""
+"""Optimal control: motions that minimise a cost under dynamics and constraints, and the feedback that keeps to them.
+
+A `Problem` has dynamics (`RobotDynamics`, `FunctionDynamics`, or your own), costs (`Cost`, `SmoothCost`) and
+constraints (`Bounds`, `Equality`) made of terms: ready-made ones such as `FramePose`, or any function of a `Stage`.
+`solve` finds a `Solution` by `MultipleShooting`, `FDDP` or `Shooting`; `mpc_step` goes on from one; `lqr` is for
+equilibria.
+"""
 
 from ._dynamics import (
     AbstractDynamics as AbstractDynamics,
@@ -6,6 +12,8 @@ from ._dynamics import (
     RobotDynamics as RobotDynamics,
 )
 from ._fddp import FDDP as FDDP
+from ._lqr import Regulator as Regulator, lqr as lqr
+from ._mpc import mpc_step as mpc_step
 from ._multiple_shooting import MultipleShooting as MultipleShooting
 from ._problem import (
     Bounds as Bounds,
@@ -15,6 +23,7 @@ from ._problem import (
     Problem as Problem,
     SmoothCost as SmoothCost,
 )
+from ._shooting import Shooting as Shooting
 from ._solution import History as History, Solution as Solution, SolveStatus as SolveStatus
 from ._solve import solve as solve
 from ._solver import AbstractSolver as AbstractSolver

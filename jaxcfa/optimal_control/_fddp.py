@@ -15,7 +15,7 @@ from ._problem import Problem
 from ._progress import report
 from ._rollout import closed_loop
 from ._solution import History, Solution, SolveStatus, coordinates
-from ._solver import AbstractSolver, Guess
+from ._solver import AbstractSolver, Guess, check_unconstrained
 
 _RICCATI = Riccati()
 _ACCEPTED, _UPHILL = 0.1, 2.0
@@ -39,11 +39,7 @@ class FDDP(AbstractSolver):
     stationarity: float | None = eqx.field(static=True, default=None)
 
     def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
-        if problem.constraints or problem.end_constraints or problem.start != "given":
-            raise ValueError(
-                "FDDP solves problems without constraints and with a given start. Use MultipleShooting(), or costs in "
-                "the place of constraints."
-            )
+        check_unconstrained(type(self).__name__, problem)
         double = jnp.finfo(x0.dtype).bits >= 64
         tolerance = (1e-8 if double else 1e-4) if self.tolerance is None else self.tolerance
         stationarity = (1e-6 if double else 1e-3) if self.stationarity is None else self.stationarity
@@ -165,6 +161,14 @@ def _iterate(
         solved | stuck | (state.iteration + 1 >= solver.max_iterations),
         history,
     )
+
+
+def feedback(local: LocalModel) -> tuple[Float[Array, "T m n"], Float[Array, "T+1 n"]]:
+    """The gains of the optimal feedback near a motion, and the gradients of the cost to go along it."""
+    problem, terms = _linear_quadratic(local, jnp.asarray(_LEAST, local.input.dtype))
+    factored = problem.factor(_RICCATI)
+    found = factored.solve(terms)
+    return factored.factors.gains, found.costates - matvec(factored.factors.stiffness, found.states)
 
 
 def _linear_quadratic(local: LocalModel, regularisation: Float[Array, ""]):

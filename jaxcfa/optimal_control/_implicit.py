@@ -1,8 +1,8 @@
 """Derivatives of solutions, by the implicit function theorem.
 
-The optimality conditions hold at the solution whatever the problem's parameters are. Their linearisation, with the exact
-Hessian of the Lagrangian, is one more linear-quadratic problem, of which the derivative is the solution; bounds enter as
-they do in the interior point at its last barrier parameter, which smooths what is not differentiable there.
+The optimality conditions hold at the solution whatever the problem's parameters are. Their linearisation, with the
+exact Hessian of the Lagrangian, is one more linear-quadratic problem, of which the derivative is the solution; bounds
+enter as they do in the interior point at its last barrier parameter, which smooths what is not differentiable there.
 """
 
 from typing import Any, NamedTuple
@@ -50,8 +50,8 @@ def attached(problem: Problem, x0: Float[Array, "nx"], point: Point) -> Change:
     def zero(arrays: Any, point: Point) -> Change:
         n = problem.dynamics.tangent_size
         states = jnp.zeros((len(point.states), n), x0.dtype)
-        rest = jax.tree.map(jnp.zeros_like, (point.controls, point.multipliers, point.slack))
-        return Change(states, *rest, jnp.zeros((), x0.dtype))
+        _, controls, multipliers, slack = jax.tree.map(jnp.zeros_like, point)
+        return Change(states, controls, multipliers, slack, jnp.zeros((), x0.dtype))
 
     @zero.defjvp
     def rule(primals, tangents):
@@ -65,13 +65,18 @@ def attached(problem: Problem, x0: Float[Array, "nx"], point: Point) -> Change:
 
 def moved(problem: Problem, point: Point, change: Change) -> Point:
     """A point displaced."""
-    rest = jax.tree.map(jnp.add, tuple(point[1:]), tuple(change[1:4]))
+    rest = jax.tree.map(jnp.add, point[1:], change[1:4])
     return Point(jax.vmap(problem.dynamics.plus)(point.states, change.states), *rest)
 
 
 def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Change:
     """How a solution changes with the problem's arrays."""
-    conditions, rate = jax.jvp(lambda arrays: _conditions(*eqx.combine(arrays, static), point), (arrays,), (tangents,))
+
+    def conditions(arrays: Any) -> _Conditions:
+        problem, x0 = eqx.combine(arrays, static)
+        return _conditions(problem, x0, point)
+
+    _, rate = jax.jvp(conditions, (arrays,), (tangents,))
     problem, x0 = eqx.combine(arrays, static)
     local = model_of(problem, x0, point.states, point.controls, point.multipliers)
     n = local.transition.shape[-1]

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 
 from .._precise import product
 from .._small import transpose
-from ..structured import AbstractStageSolver, Extremal, LinearQuadratic
-from ..structured._riccati import RiccatiFactors
+from ..structured import AbstractStageSolver, Extremal, LinearQuadratic, LinearTerms, RiccatiFactors
+from ..structured._linear_quadratic import Start
 from ._local import LocalModel, Multipliers, Rows, StageModel, Values
 
 
@@ -55,10 +55,10 @@ def newton_step(
     barrier: Float[Array, ""],
     proximity: Float[Array, ""],
     regularisation: Float[Array, ""],
-    start: str,
+    start: Start,
     solver: AbstractStageSolver,
 ) -> Step:
-    """The solution of the linearised optimality conditions; `proximity` is rho; Hessians have `regularisation` added."""
+    """The solution of the linearised conditions; `proximity` is rho, and Hessians have the `regularisation` added."""
     problem, terms = linear_quadratic(local, point, barrier, proximity, regularisation, start)
     factored = problem.factor(solver)
     found = factored.solve(terms)
@@ -72,8 +72,8 @@ def linear_quadratic(
     barrier: Float[Array, ""],
     proximity: Float[Array, ""],
     regularisation: Float[Array, ""],
-    start: str,
-):
+    start: Start,
+) -> tuple[LinearQuadratic, LinearTerms]:
     """The problem that is left for the displacements, and its linear terms."""
     n = local.transition.shape[-1]
     values = local.values
@@ -131,7 +131,7 @@ def recovered(
     return Step(found.states, found.controls, Multipliers(costates, equalities, inequalities), slack, gains)
 
 
-def optimality(local: LocalModel, point: Point, barrier: Float[Array, ""], start: str) -> Optimality:
+def optimality(local: LocalModel, point: Point, barrier: Float[Array, ""], start: Start) -> Optimality:
     """How far a point is from satisfying the optimality conditions."""
     values, (lam, y, z) = local.values, point.multipliers
     n, later = local.transition.shape[-1], lam[1:]

@@ -138,6 +138,7 @@ def model_of(
         return Stage(dynamics, dynamics.plus(x, jnp.concatenate(dx)), None, t)
 
     def lagrangian_of_end(dx: Array) -> Array:
+        assert end_rows is not None
         return _lagrangian(last, at_end(dx), *end_rows)
 
     end, (end_cost, end_equalities, end_inequalities) = _model(

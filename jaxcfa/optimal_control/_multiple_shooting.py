@@ -24,8 +24,8 @@ class MultipleShooting(AbstractSolver):
     """Sequential quadratic programming with an interior point (Gauss-Newton or exact Hessians).
 
     Every iteration linearises all stages at once, solves one linear-quadratic problem, and tries step lengths on a
-    merit function: nothing is simulated in sequence, and with a parallel schedule of `Riccati` the depth of an iteration is
-    the logarithm of the number of stages. Gaps between the stages close with the constraints.
+    merit function. Gaps between the stages close with the constraints. With `"linear"` steps and a parallel schedule of
+    `Riccati` the depth of an iteration is the logarithm of the number of stages.
 
     **Fields:** `max_iterations`; `tolerance` of gaps, constraints and complementarity, and `stationarity` of the
     Lagrangian's gradient, both relative to the multipliers where these are large, by default 1e-8 and 1e-6 in float64,
@@ -33,8 +33,9 @@ class MultipleShooting(AbstractSolver):
     `"gauss_newton"`, or `"exact"`, with the curvature of dynamics and constraints, projected: more work in each
     iteration, often fewer of them. `schedule`: what solves the linear-quadratic problems. `steps`: `"linear"`, all
     states at once; `"nonlinear"`, simulated one after the other under the feedback, which finds its way where dynamics
-    are unstable; or the better of `"both"` (by default `"nonlinear"` if dynamics are the only constraints). `barrier`: where the interior point starts; `regularisation`: the least
-    that is added to Hessians; `together`: how many step lengths are tried at once.
+    are unstable; or the better of `"both"`; by default `"nonlinear"` if dynamics are the only constraints, else
+    `"both"`. `barrier`: where the interior point starts. `regularisation`: the least that is added to Hessians.
+    `together`: how many step lengths are tried at once.
     """
 
     max_iterations: int = eqx.field(static=True, default=200)

@@ -43,10 +43,11 @@ def solve(
     perhaps `shifted()`; by default x0 at all stages, with zero controls. `solver`: `MultipleShooting()`, `FDDP()`,
     `Shooting()`, or your own. `progress`: whether every iteration is shown in the terminal.
 
-    **Returns:** a `Solution`. Look at its `status`, a `SolveStatus`; where it can be seen, a warning says what went wrong.
+    **Returns:** a `Solution`. Look at its `status`, a `SolveStatus`; where that can be seen, a warning says what went
+    wrong.
 
-    **Raises:** `ValueError` for wrong types and shapes, and for costs, constraints or dynamics that are not finite at the
-    guess (naming them and the stage, where that can be seen).
+    **Raises:** `ValueError` for wrong types and shapes, and for costs, constraints or dynamics that are not finite at
+    the guess (naming them and the stage, where that can be seen).
     """
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be a Problem(dynamics, steps, ...), got {problem!r}.")
@@ -55,7 +56,7 @@ def solve(
     x0 = as_state(problem, x0)
     start = as_guess(problem, x0, guess)
     problem = hoisted(problem)
-    found = _solve(problem, x0, start, solver, progress)
+    found = run(problem, x0, start, solver, progress)
     if progress and is_concrete(found.status):
         jax.block_until_ready(found.status)
     if is_concrete(problem, found):
@@ -64,9 +65,9 @@ def solve(
 
 
 @eqx.filter_jit
-def _solve(problem: Problem, x0: Array, guess: Guess, solver: AbstractSolver, progress: bool) -> Solution:
-    fixed = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, (problem, x0, guess))
-    found = jax.lax.stop_gradient(solver.run(*fixed, progress))
+def run(problem: Problem, x0: Array, guess: Guess, solver: AbstractSolver, progress: bool) -> Solution:
+    """The solution with its derivatives, without checks and explanations."""
+    found = jax.lax.stop_gradient(solver.run(*jax.lax.stop_gradient((problem, x0, guess)), progress))
     point = Point(found.states, found.controls, found.multipliers, found.slack)
     change = attached(problem, x0, point)
     point = moved(problem, point, change)
@@ -76,21 +77,21 @@ def _solve(problem: Problem, x0: Array, guess: Guess, solver: AbstractSolver, pr
 def as_state(problem: Problem, x0: Any) -> Float[Array, "nx"]:
     """The first state as an array, of the type that JAX promotes its own and the problem's to."""
     dynamics = problem.dynamics
-    robot = isinstance(dynamics, RobotDynamics)
+    model = dynamics.model if isinstance(dynamics, RobotDynamics) else None
     try:
-        if robot and isinstance(x0, tuple) and len(x0) == 2:
+        if model is not None and isinstance(x0, tuple) and len(x0) == 2:
             x0 = jnp.concatenate([jnp.asarray(part) for part in x0])
         x0 = jnp.asarray(x0)
     except (TypeError, ValueError) as error:
         raise ValueError(f"x0 must be a state of shape (nx,) = ({dynamics.state_size},), got {x0!r}.") from error
     if x0.shape != (dynamics.state_size,):
-        pair = f", or a pair q ({dynamics.model.nq},), v ({dynamics.model.nv},)" if robot else ""
+        pair = "" if model is None else f", or a pair q ({model.nq},), v ({model.nv},)"
         remedy = " Solve is for one problem; batch it with jax.vmap." if x0.ndim > 1 else ""
         raise ValueError(f"x0 must be a state of shape (nx,) = ({dynamics.state_size},){pair}, got {x0.shape}.{remedy}")
-    floating = [x.dtype for x in jax.tree.leaves(problem) if eqx.is_inexact_array(x)]
-    dtype = jnp.result_type(x0 if jnp.issubdtype(x0.dtype, jnp.floating) else jnp.float32, *floating)
-    if robot:
-        check_quaternions(dynamics.model, "x0", x0[: dynamics.model.nq])
+    floating = [x for x in jax.tree.leaves(problem) if eqx.is_inexact_array(x)]
+    dtype = jnp.result_type(x0 if jnp.issubdtype(x0.dtype, jnp.floating) else 0.0, *floating)
+    if model is not None:
+        check_quaternions(model, "x0", x0[: model.nq])
     return x0.astype(dtype)
 
 
@@ -102,7 +103,7 @@ def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
         states = jnp.broadcast_to(x0, (problem.steps + 1, *x0.shape))
         return Guess(states, jnp.zeros((problem.steps, problem.dynamics.control_size), x0.dtype))
     elif isinstance(guess, tuple | list) and len(guess) == 2:
-        found = Guess(*(jnp.asarray(x) for x in guess))
+        found = Guess(jnp.asarray(guess[0]), jnp.asarray(guess[1]))
     else:
         raise ValueError(f"guess must be a Solution or a pair of states and controls, got {guess!r}.")
     expected = {
@@ -125,8 +126,8 @@ def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution) -> None
     advice = {
         SolveStatus.STALLED: "no step makes the cost smaller. Often this is as good as precision allows; if not, scale "
         "costs and states to similar sizes, or use float64",
-        SolveStatus.INFEASIBLE: "the constraints could not be satisfied. Look whether they contradict one another, start "
-        "from a guess closer to satisfying them, or allow more steps",
+        SolveStatus.INFEASIBLE: "the constraints could not be satisfied. Look whether they contradict one another, "
+        "start from a guess closer to satisfying them, or allow more steps",
         SolveStatus.ITERATIONS: "the iterations were used up. Continue with this solution as the guess, raise "
         "max_iterations, or try another guess",
     }[status]

@@ -25,5 +25,14 @@ class AbstractSolver(eqx.Module):
     """A way to solve problems of optimal control. A new one is a subclass with `run`."""
 
     @abc.abstractmethod
-    def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
+    def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool, /) -> Solution:
         """The solution, or what has been reached; without derivatives, which `solve` supplies."""
+
+
+def check_unconstrained(name: str, problem: Problem) -> None:
+    """Raises `ValueError` for what solvers by simulation cannot do."""
+    if problem.constraints or problem.end_constraints or problem.start != "given":
+        raise ValueError(
+            f"{name} solves problems without constraints and with a given start. Use MultipleShooting(), or costs in "
+            "the place of constraints."
+        )

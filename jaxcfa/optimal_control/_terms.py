@@ -41,7 +41,7 @@ class FramePosition(AbstractTerm):
     """Position (3,) of a frame or body minus `target`, in world axes [m]."""
 
     frame: NameOrNumber = eqx.field(static=True)
-    target: Float[Array, "3"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.zeros(3))
+    target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         return _pose(stage, self.frame).translation - self.target
@@ -51,7 +51,7 @@ class FrameOrientation(AbstractTerm):
     """The rotation vector (3,) from `target` (3, 3) to the orientation of a frame or body [rad]."""
 
     frame: NameOrNumber = eqx.field(static=True)
-    target: Float[Array, "3 3"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.eye(3))
+    target: Float[Array, "3 3"] = eqx.field(converter=jnp.asarray)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         return rotation_log(jnp.swapaxes(self.target, -1, -2) @ _pose(stage, self.frame).rotation)
@@ -62,7 +62,7 @@ class FrameDistance(AbstractTerm):
 
     frame: NameOrNumber = eqx.field(static=True)
     other: NameOrNumber | None = eqx.field(static=True, default=None)
-    point: Float[Array, "3"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.zeros(3))
+    point: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "1"]:
         other = self.point if self.other is None else _pose(stage, self.other).translation
@@ -75,7 +75,7 @@ class FrameDistance(AbstractTerm):
 class CenterOfMass(AbstractTerm):
     """Centre of mass (3,) minus `target`, in world axes [m]."""
 
-    target: Float[Array, "3"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.zeros(3))
+    target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         return center_of_mass(stage.model, stage.q, stage.placed) - self.target
@@ -93,7 +93,7 @@ class Posture(AbstractTerm):
 class Velocity(AbstractTerm):
     """Velocity (nv,) minus `target` [rad/s, m/s]."""
 
-    target: Float[Array, "*nv"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.zeros(()))
+    target: Float[Array, "*nv"] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "nv"]:
         return stage.v - self.target
@@ -118,7 +118,7 @@ class Position(AbstractTerm):
 class Control(AbstractTerm):
     """The control (m,) minus `target`."""
 
-    target: Float[Array, "*m"] = eqx.field(converter=jnp.asarray, default_factory=lambda: jnp.zeros(()))
+    target: Float[Array, "*m"] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "m"]:
         return stage.u - self.target

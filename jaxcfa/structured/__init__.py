@@ -8,7 +8,8 @@
   and `Refined` around any of these.
 - Systems on the edges of a tree: `EdgeSystem` with the solvers `ChainsAndNodes`, `LeafToRoot`, `Dense`.
 - Riccati recursions: `TwoPort` and their `star_product`, for any schedule.
-- Linear-quadratic problems of optimal control: `LinearQuadratic` with the solvers `Riccati` and `StageMultipliers`.
+- Linear-quadratic problems of optimal control: `LinearQuadratic` with the solvers `Riccati` and `StageMultipliers`;
+  `steady_riccati` for infinite horizons.
 - `change_of_basis`: what a constraint leaves free, and what it takes.
 - Small symmetric positive definite systems: `ldl_factor`, `ldl_solve`, `spd_solve`, `spd_inverse`.
 """
@@ -32,7 +33,11 @@ from ._linear_quadratic import (
 )
 from ._odd_even_elimination import OddEvenElimination as OddEvenElimination
 from ._refinement import Refined as Refined
-from ._riccati import Riccati as Riccati, RiccatiFactors as RiccatiFactors
+from ._riccati import (
+    Riccati as Riccati,
+    RiccatiFactors as RiccatiFactors,
+    steady_riccati as steady_riccati,
+)
 from ._scan import (
     AbstractSchedule as AbstractSchedule,
     Associative as Associative,

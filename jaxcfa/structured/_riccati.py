@@ -14,6 +14,8 @@ from ._small_spd import LDL, ldl_factor, ldl_solve
 from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
 from ._two_port import TwoPort, star_product_by_roots
 
+_DOUBLINGS = 40
+
 
 class Riccati(AbstractStageSolver):
     """The cost to go, `x'J_t x/2 - eta_t'x`, from the end to the start, then the states from the start to the end.
@@ -96,6 +98,29 @@ def _one_by_one(stages: Stages) -> Float[Array, "T+1 n n"]:
     end = stages.state_cost[-1]
     _, before = lax.scan(step, end, stages.inner(), reverse=True)
     return jnp.concatenate([before, end[None]])
+
+
+def steady_riccati(
+    transition: Float[Array, "n n"],
+    input: Float[Array, "n m"],
+    state_cost: Float[Array, "n n"],
+    control_cost: Float[Array, "m m"],
+    cross_cost: Float[Array, "m n"] | None = None,
+) -> tuple[Float[Array, "n n"], Float[Array, "m n"]]:
+    """The Hessian J of the cost to go over an infinite horizon, and the gain K of its feedback `u = K x`.
+
+    The solution of the discrete algebraic Riccati equation, by doubling the horizon forty times: pieces of time in
+    series (Chu, Fan, Lin & Wang, Structure-preserving algorithms for periodic discrete-time algebraic Riccati
+    equations, 2004). Not finite, or with a residual, if nothing stabilises the system. The notation is that of
+    `LinearQuadratic`.
+    """
+    cross = None if cross_cost is None else cross_cost[None]
+    stages = Stages(transition[None], input[None], jnp.stack([state_cost] * 2), control_cost[None], cross)
+    first = jax.tree.map(lambda x: x[0], _without_cross_cost(stages).inner())
+    port = _two_port(first, first.state_cost)
+    port = lax.fori_loop(0, _DOUBLINGS, lambda _, port: star_product_by_roots(port, port), port)
+    stiffness = first.state_cost + port.stiffness
+    return stiffness, _gains(jax.tree.map(lambda x: x[0], stages.inner()), stiffness)[1]
 
 
 def _by_two_ports(stages: Stages, schedule: AbstractSchedule) -> Float[Array, "T+1 n n"]:

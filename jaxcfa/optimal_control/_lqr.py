@@ -1,0 +1,69 @@
+"""Feedback that keeps a system at an equilibrium."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import is_concrete
+from .._small import transpose
+from ..structured import steady_riccati
+from ..structured._products import matmul
+from ._local import model_of
+from ._problem import Problem
+from ._solve import as_state
+
+
+class Regulator(eqx.Module):
+    """The feedback `u + K dx` for displacements dx from an equilibrium.
+
+    **Fields:** `gain` K (m, n); `stiffness` J (n, n), the Hessian of the cost to go; `residual` of Riccati's equation,
+    relative to J: small if the system could be stabilised.
+    """
+
+    gain: Float[Array, "m n"]
+    stiffness: Float[Array, "n n"]
+    residual: Float[Array, ""]
+
+
+def lqr(problem: Problem, x, u) -> Regulator:
+    """The linear-quadratic regulator of infinite horizon at an equilibrium, by the stage costs of a problem.
+
+    Costs and dynamics are those of the problem's first stage, its end and its constraints do not count. The Riccati
+    equation is solved by doubling the horizon (`structured.steady_riccati`). For finite horizons, and for motions, use
+    the gains of `solve`.
+
+    **Arguments:** `x` (nx,), of a robot also (q, v), and `u` (m,), where the system stays if nothing disturbs it.
+
+    **Raises:** `ValueError` for wrong shapes, if x and u are no equilibrium, and if the costs there do not determine a
+    stabilising feedback (where these can be looked at; else `residual` tells).
+    """
+    x = as_state(problem, x)
+    u = jnp.asarray(u, x.dtype)
+    if u.shape != (problem.dynamics.control_size,):
+        raise ValueError(f"u must have shape (m,) = ({problem.dynamics.control_size},), got {u.shape}.")
+    found, drift = _regulator(problem, x, u)
+    if is_concrete(found):
+        if not drift <= 1e3 * float(jnp.finfo(x.dtype).eps) ** 0.5:
+            raise ValueError(f"x and u must be an equilibrium, but in one step the system moves by {float(drift):.1e}.")
+        if not found.residual <= float(jnp.finfo(x.dtype).eps) ** 0.4:
+            raise ValueError(
+                "No stabilising feedback: the controls do not reach what is unstable, or the costs do not see it. Give "
+                "every coordinate and every control a cost."
+            )
+    return found
+
+
+@jax.jit
+def _regulator(problem: Problem, x: Float[Array, "nx"], u: Float[Array, "m"]) -> tuple[Regulator, Float[Array, ""]]:
+    """And by how much the system moves in one step."""
+    first = problem.phases[0]
+    one = Problem(first.dynamics, 1, problem.costs)
+    local = model_of(one, x, jnp.stack([x, x]), u[None])
+    n = local.transition.shape[-1]
+    a, b, hessian = (y[0] for y in (local.transition, local.input, local.stages.hessian))
+    cost, cross = hessian[:n, :n], hessian[n:, :n]
+    stiffness, gain = steady_riccati(a, b, cost, hessian[n:, n:], cross)
+    again = cost + matmul(transpose(cross), gain) + matmul(transpose(a), matmul(stiffness, a + matmul(b, gain)))
+    residual = jnp.max(jnp.abs(again - stiffness)) / jnp.max(jnp.abs(stiffness))
+    return Regulator(gain, stiffness, residual), jnp.max(jnp.abs(local.values.gaps))

@@ -1,0 +1,53 @@
+"""Model predictive control: a few iterations at a time, from what the step before has found."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from ._closures import hoisted
+from ._fddp import FDDP
+from ._multiple_shooting import MultipleShooting
+from ._problem import Problem
+from ._shooting import Shooting
+from ._solution import Solution
+from ._solve import as_guess, as_state, run
+
+
+def mpc_step(
+    problem: Problem,
+    x: Any,
+    solution: Solution,
+    solver: MultipleShooting | FDDP | Shooting | None = None,
+    *,
+    iterations: int = 1,
+    shift: int = 1,
+    barrier: float = 1e-3,
+) -> Solution:
+    """The plan for the next interval: a few iterations from the last plan, shifted.
+
+    Apply `solution.controls[0]`, or between two plans the feedback `solution.control(problem, t, x)`. Always the same
+    amount of work, so it can be a step of `lax.scan`; what goes wrong is in `violation` and `status`, which is
+    `ITERATIONS` as a rule.
+
+    **Arguments:** `x`: the state measured now, as x0 of `solve`; `solution`: the last plan, or that of `solve`;
+    `solver`: `MultipleShooting()` by default, whose `max_iterations` are replaced by `iterations`; `shift`: how many
+    stages have passed since the last plan; `barrier`: where the interior point starts at least, which says how near to
+    its bounds the plan may stay while it is being changed.
+
+    **Returns:** a `Solution` that starts in x, with the `history` of the last one. **Raises:** `ValueError` as `solve` does for wrong types and shapes.
+    """
+    if not isinstance(iterations, int) or iterations < 1 or not isinstance(shift, int) or shift < 0:
+        raise ValueError(
+            f"iterations must be a positive integer and shift one that is not negative, got {iterations!r}, {shift!r}."
+        )
+    solver = MultipleShooting() if solver is None else solver
+    if not isinstance(solver, MultipleShooting | FDDP | Shooting):
+        raise ValueError(f"solver must be MultipleShooting(), FDDP() or Shooting(), got {solver!r}.")
+    x = as_state(problem, x)
+    guess = as_guess(problem, x, solution.shifted(shift) if shift else solution)
+    start = guess.states.at[0].set(x), jnp.maximum(guess.barrier, barrier)
+    guess = eqx.tree_at(lambda g: (g.states, g.barrier), guess, start)
+    found = run(hoisted(problem), x, guess, dataclasses.replace(solver, max_iterations=iterations), False)
+    return dataclasses.replace(found, history=solution.history)

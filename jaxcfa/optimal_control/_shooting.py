@@ -1,0 +1,125 @@
+"""Single shooting: the controls alone are unknown, and an optimiser of optax follows the gradient."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from ._fddp import feedback
+from ._local import Multipliers, Rows, evaluate, model_of
+from ._problem import Problem
+from ._progress import report
+from ._rollout import closed_loop
+from ._solution import History, Solution, SolveStatus, coordinates
+from ._solver import AbstractSolver, Guess, check_unconstrained
+
+LBFGS = optax.lbfgs()
+
+
+class Shooting(AbstractSolver):
+    """Gradient descent on the controls, of which the states are a simulation; the guess's states do not count.
+
+    For short or damped motions without constraints, and for comparison: it needs only first derivatives.
+
+    **Fields:** `optimiser`, any of optax, `optax.lbfgs()` by default; `max_iterations`; `stationarity`: tolerance of
+    the gradient by the controls, by default 1e-6 in float64 and 1e-3 in float32.
+    """
+
+    optimiser: optax.GradientTransformation = eqx.field(static=True, default=LBFGS)
+    max_iterations: int = eqx.field(static=True, default=1000)
+    stationarity: float | None = eqx.field(static=True, default=None)
+
+    def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
+        check_unconstrained(type(self).__name__, problem)
+        double = jnp.finfo(x0.dtype).bits >= 64
+        tolerance = (1e-6 if double else 1e-3) if self.stationarity is None else self.stationarity
+        optimiser = optax.with_extra_args_support(self.optimiser)
+
+        def cost(controls: Float[Array, "T m"]) -> Float[Array, ""]:
+            return _values(problem, x0, controls)[0]
+
+        def body(state: _State) -> _State:
+            value, gradient = jax.value_and_grad(cost)(state.controls)
+            updates, optimiser_state = optimiser.update(
+                gradient, state.optimiser, state.controls, value=value, grad=gradient, value_fn=cost
+            )
+            slope = jnp.max(jnp.abs(gradient))
+            solved, finite = slope <= tolerance, jnp.isfinite(value) & jnp.isfinite(slope)
+            last = state.iteration + 1 >= self.max_iterations
+            history = state.history.with_entry(
+                state.iteration,
+                cost=value,
+                violation=jnp.zeros_like(value),
+                stationarity=slope,
+                step=jnp.ones_like(value),
+                regularisation=jnp.zeros_like(value),
+            )
+            if progress:
+                report(state.iteration, self.max_iterations, value, jnp.zeros_like(value), slope)
+            status = jnp.where(solved, SolveStatus.SOLVED, SolveStatus.ITERATIONS)
+            going = finite & ~solved
+            return _State(
+                jnp.where(going, optax.apply_updates(state.controls, updates), state.controls),
+                optimiser_state,
+                slope,
+                state.iteration + jnp.where(solved, 0, 1).astype(jnp.int32),
+                jnp.where(finite, status, SolveStatus.NOT_FINITE).astype(jnp.int32),
+                ~going | last,
+                history,
+            )
+
+        start = _State(
+            guess.controls,
+            optimiser.init(guess.controls),
+            jnp.asarray(jnp.inf, x0.dtype),
+            jnp.asarray(0, jnp.int32),
+            jnp.asarray(SolveStatus.ITERATIONS, jnp.int32),
+            jnp.asarray(False),
+            History.empty(self.max_iterations, x0.dtype),
+        )
+        return _solution(problem, x0, lax.while_loop(lambda state: ~state.done, body, start))
+
+
+class _State(NamedTuple):
+    controls: Float[Array, "T m"]
+    optimiser: optax.OptState
+    slope: Float[Array, ""]
+    iteration: Int[Array, ""]
+    status: Int[Array, ""]
+    done: Bool[Array, ""]
+    history: History
+
+
+def _values(problem: Problem, x0: Array, controls: Array) -> tuple[Float[Array, ""], Float[Array, "T+1 nx"]]:
+    n, m = problem.dynamics.tangent_size, problem.dynamics.control_size
+    at_rest = jnp.broadcast_to(x0, (problem.steps + 1, *x0.shape))
+    states, _ = closed_loop(problem, x0, at_rest, controls, jnp.zeros((problem.steps, m, n), x0.dtype))
+    known = jnp.zeros((problem.steps, n), x0.dtype)
+    return evaluate(problem, x0, states, controls, known).cost, states
+
+
+def _solution(problem: Problem, x0: Array, end: _State) -> Solution:
+    cost, states = _values(problem, x0, end.controls)
+    gains, costates = feedback(model_of(problem, x0, states, end.controls))
+    nothing = Rows(jnp.zeros((problem.steps, 0), x0.dtype), jnp.zeros(0, x0.dtype))
+    zero = jnp.zeros_like(cost)
+    return Solution(
+        states=states,
+        controls=end.controls,
+        gains=gains,
+        multipliers=Multipliers(costates, nothing, nothing),
+        slack=nothing,
+        cost=cost,
+        gap=zero,
+        violation=zero,
+        stationarity=end.slope,
+        barrier=zero,
+        iterations=end.iteration,
+        status=end.status,
+        history=end.history,
+        coordinates=coordinates(problem),
+    )

@@ -1,0 +1,94 @@
+"""Problems whose optima others have published or found, from the same starts."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from jaxcfa import optimal_control as oc
+from jaxcfa.structured import Doubling, Riccati
+from robots import urdf_path
+
+# Of crocoddyl 3.2.1 (FDDP) to rounding, from the initial state in all knots, and from zero states.
+PENDULUM, PENDULUM_FROM_ZERO, KINOVA = 0.0036819660510785572, 0.020587507892, 3.6984227489289445
+
+
+def cart_pole_step(x, u, t):
+    """Explicit Euler; cart 10 kg, pole 1 kg at 0.5 m."""
+    _, angle, speed, rate = x
+    s, c = jnp.sin(angle), jnp.cos(angle)
+    push = 10 + s**2
+    linear = (u[0] + s * (0.5 * rate**2 + 9.81 * c)) / push
+    angular = (-u[0] * c - 0.5 * rate**2 * c * s - 11 * 9.81 * s) / (0.5 * push)
+    return x + 0.1 * jnp.stack([speed, rate, linear, angular])
+
+
+def test_cart_pole():
+    """Swung up under bounds to a hard end (the problem and its optimum by ipopt: primal-dual-lipa, 2025)."""
+    end, x0 = jnp.array([0, np.pi, 0, 0]), jnp.array([0, 0.2, 0, -0.1])
+    problem = oc.Problem(
+        oc.FunctionDynamics(cart_pole_step, 4, 1),
+        50,
+        costs=[oc.Cost(oc.StateDifference(end), 0.2), oc.Cost(oc.Control(), 0.02)],
+        end_costs=[oc.Cost(oc.StateDifference(end), 2000.0)],
+        constraints=[oc.Bounds(oc.Control(), -5.0, 5.0)],
+        end_constraints=[oc.Equality(oc.StateDifference(end))],
+    )
+    guess = jnp.linspace(x0, end, 51), jnp.zeros((50, 1))
+    for solver in (
+        oc.MultipleShooting(),
+        oc.MultipleShooting(steps="linear", schedule=Riccati(Doubling()), together=4),
+        oc.MultipleShooting(hessian="exact", steps="linear", max_iterations=400),
+    ):
+        found = oc.solve(problem, x0, guess, solver)
+        assert oc.SolveStatus(int(found.status)) == oc.SolveStatus.SOLVED
+        np.testing.assert_allclose(found.cost, 66.8026197, rtol=1e-6)
+        assert found.violation < 1e-8
+        assert jnp.abs(found.controls).max() <= 5 + 1e-8
+        np.testing.assert_allclose(found.states[-1], end, atol=1e-8)
+        np.testing.assert_allclose(found.rollout(problem).states, found.states, atol=1e-6)
+
+
+def pendulum():
+    """The double pendulum of crocoddyl's example, driven at its first joint."""
+    model = jaxcfa.load_model(urdf_path("double_pendulum.urdf"))
+
+    def swing(stage):
+        return jnp.concatenate([jnp.sin(stage.q), 1 - jnp.cos(stage.q), stage.v])
+
+    weight = jnp.array([1, 1, 1, 1, 0.1, 0.1])
+    dynamics = oc.RobotDynamics(model, 1e-2, actuated=["joint1"], passive_forces=False)
+    costs = [oc.Cost(swing, 1e-5 * weight), oc.Cost(oc.Control(), 1e-4)]
+    return oc.Problem(dynamics, 100, costs, [oc.Cost(swing, 100 * weight)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", [oc.MultipleShooting(), oc.FDDP()], ids=["shooting", "fddp"])
+def test_double_pendulum(solver):
+    problem, x0 = pendulum(), jnp.array([3.14, 0, 0, 0])
+    found = oc.solve(problem, x0, solver=solver)
+    np.testing.assert_allclose(found.cost, PENDULUM, rtol=1e-6)
+    zeros = jnp.zeros((101, 4)).at[0].set(x0), jnp.zeros((100, 1))
+    np.testing.assert_allclose(oc.solve(problem, x0, zeros, solver).cost, PENDULUM_FROM_ZERO, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_kinova():
+    """An arm that reaches a pose."""
+    model = jaxcfa.load_model(urdf_path("kinova.urdf"))
+    dt, q = 1e-2, jnp.array([1.5707, 2.618, -1.5707, 3.1415, 2.618, 0.0])
+    x0 = jnp.concatenate([q, jnp.zeros(6)])
+    turns = np.isin(np.arange(6), [0, 3, 5])
+
+    def moved(stage):
+        """Continuous joints take the shorter way round."""
+        d = stage.q - q
+        return jnp.concatenate([jnp.where(turns, jnp.arctan2(jnp.sin(d), jnp.cos(d)), d), stage.v])
+
+    pose = oc.FramePose("j2s6s200_end_effector", jaxcfa.Transform(jnp.eye(3), jnp.array([0.6, 0.2, 0.5])))
+    costs = [oc.Cost(pose, dt), oc.Cost(moved, 0.1 * dt), oc.Cost(oc.Control(), 0.1 * dt)]
+    problem = oc.Problem(oc.RobotDynamics(model, dt, passive_forces=False), 100, costs, [oc.Cost(pose, 1e3)])
+    found = oc.solve(problem, x0)
+    np.testing.assert_allclose(found.cost, KINOVA, rtol=1e-7)
+    again = oc.solve(problem, x0, found)
+    assert again.iterations <= 2

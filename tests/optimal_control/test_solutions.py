@@ -1,0 +1,233 @@
+"""Solutions: their derivatives, batches, precision, feedback, and what they say when there is none."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close
+from jaxcfa import optimal_control as oc
+from jaxcfa.joints import Free, Revolute
+
+STEPS, DT = 20, 0.1
+
+
+def pendulum_step(mass, x, u):
+    speed = x[1] + DT * (u[0] - 9.81 * mass * jnp.sin(x[0])) / mass
+    return jnp.stack([x[0] + DT * speed, speed])
+
+
+def swing(parameters, bound=4.0, effort=0.1):
+    """A pendulum that is brought to an angle, at rest, with a bounded torque; all parameters in closures and leaves."""
+    mass, target, weight = parameters["mass"], parameters["target"], parameters["weight"]
+    return oc.Problem(
+        oc.FunctionDynamics(lambda x, u, t: pendulum_step(mass, x, u), 2, 1),
+        STEPS,
+        costs=[oc.Cost(lambda stage: stage.x - target, weight), oc.Cost(oc.Control(), effort)],
+        end_costs=[oc.SmoothCost(lambda stage: 50 * jnp.sum((stage.x - target) ** 2))],
+        constraints=[oc.Bounds(oc.Control(), -bound, bound), oc.Bounds(lambda stage: stage.x[1:], upper=1.0)],
+        end_constraints=[oc.Equality(lambda stage: stage.x[1:])],
+    )
+
+
+PARAMETERS = {"mass": jnp.asarray(1.0), "target": jnp.array([1.2, 0.0]), "weight": jnp.asarray(0.5)}
+X0 = jnp.array([-0.3, 0.1])
+
+
+def test_derivatives_equal_differences():
+    """By start, goal, weight and mass, with active bounds; in both modes, and of second order."""
+    solver = oc.MultipleShooting(stationarity=1e-10, tolerance=1e-11)
+    guess = oc.solve(swing(PARAMETERS), X0)
+    assert jnp.sum(jnp.abs(guess.controls) > 4 - 1e-6) > 2
+    assert jnp.sum(guess.states[:, 1] > 1.0 - 1e-6) > 0
+    weights = np.random.default_rng(0).standard_normal((STEPS + 1, 3))
+
+    @jax.jit
+    def value(parameters, x0):
+        found = oc.solve(swing(parameters), x0, guess, solver)
+        motion = jnp.vdot(weights[:, :2], found.states) + jnp.vdot(weights[1:, 2:], found.controls)
+        return jnp.stack([found.cost, motion, found.multipliers.costates[5, 0]])
+
+    point = PARAMETERS, X0
+    reverse, forward = jax.jit(jax.jacrev(value, (0, 1)))(*point), jax.jit(jax.jacfwd(value, (0, 1)))(*point)
+    assert_close(reverse, forward, rtol=1e-10)
+    flat, restore = jax.flatten_util.ravel_pytree(point)
+    for i, h in ((i, 1e-5) for i in range(len(flat))):
+        ahead, behind = (value(*restore(flat.at[i].add(sign * h))) for sign in (1, -1))
+        slope = jnp.concatenate([x.reshape(3, -1) for x in jax.tree.leaves(forward)], axis=1)[:, i]
+        assert_close(slope, (ahead - behind) / (2 * h), rtol=1e-5)
+
+    def slope(mass):
+        return jax.grad(lambda m: value({**PARAMETERS, "mass": m}, X0)[0])(mass)
+
+    slope = jax.jit(jax.value_and_grad(slope))
+    (_, curvature), (ahead, _), (behind, _) = (slope(1.0 + h) for h in (0, 1e-5, -1e-5))
+    np.testing.assert_allclose(curvature, (ahead - behind) / 2e-5, rtol=1e-4)
+
+
+def test_batches_and_single_precision():
+    """Lanes of a batch are what each is alone, whatever the others take; float32 stays float32."""
+    starts = X0 + 0.2 * np.random.default_rng(1).standard_normal((3, 2))
+
+    @jax.jit
+    @jax.vmap
+    def batch(x0, weight):
+        return oc.solve(swing({**PARAMETERS, "weight": weight}), x0)
+
+    found = batch(starts, jnp.array([0.5, 1.0, 2.0]))
+    assert jnp.all(found.status == oc.SolveStatus.SOLVED)
+    alone = oc.solve(swing({**PARAMETERS, "weight": jnp.asarray(2.0)}), starts[2])
+    assert_close((found.states[2], found.controls[2]), (alone.states, alone.controls), rtol=1e-7)
+
+    single = jax.tree.map(lambda x: x.astype(jnp.float32), PARAMETERS)
+    found = oc.solve(swing(single), starts[0].astype(jnp.float32))
+    assert found.controls.dtype == jnp.float32
+    assert found.status == oc.SolveStatus.SOLVED
+    expected = oc.solve(swing(PARAMETERS), starts[0])
+    np.testing.assert_allclose(found.cost, expected.cost, rtol=1e-3)
+
+
+def test_states_with_quaternions():
+    """A body in space is turned by more than a right angle, along the manifold."""
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("base", joint=Free(), mass=2.0, inertia=(0.2, 0.3, 0.4))
+    model = builder.build(gravity=(0, 0, 0))
+    target = jaxcfa.integrate(model, jaxcfa.neutral(model), jnp.array([0.3, 0, 0, 0.5, 1.5, -1.0]))
+    costs = [oc.Cost(oc.Control(), 0.01), oc.Cost(oc.Velocity(), 0.01)]
+    ends = [oc.Cost(oc.Posture(target), 100.0), oc.Cost(oc.Velocity(), 10.0)]
+    problem = oc.Problem(oc.RobotDynamics(model, 0.1), 10, costs, ends)
+    found = oc.solve(problem, (jaxcfa.neutral(model), jnp.zeros(6)))
+    assert found.status == oc.SolveStatus.SOLVED
+    assert_close(jnp.linalg.norm(found.q[:, 3:7], axis=1), np.ones(11), rtol=1e-12)
+    assert jnp.linalg.norm(jaxcfa.difference(model, found.q[-1], target)) < 0.1
+    motion = jaxcfa.rollout(model, found.q[0], found.v[0], found.controls, 0.1)
+    assert_close(motion.q, found.q, rtol=1e-6)
+
+
+def test_phases_and_periodic_motions():
+    """A push for some stages only; and the forced motion of an oscillator that closes on itself."""
+
+    def slides(push):
+        return oc.FunctionDynamics(lambda x, u, t: jnp.stack([x[0] + DT * x[1], x[1] + DT * (u[0] + push)]), 2, 1)
+
+    phases = [oc.Phase(slides(0.0), 4), oc.Phase(slides(3.0), 6)]
+    cost = oc.Cost(oc.Control(), 1.0)
+    late = oc.Equality(lambda stage: stage.u, during=(8, None))
+    problem = oc.Problem(phases, costs=[cost], constraints=[late], end_constraints=[oc.Equality(lambda s: s.x)])
+    found = oc.solve(problem, jnp.array([1.0, 0.0]))
+    assert found.status == oc.SolveStatus.SOLVED
+    assert_close(found.states[-1], np.zeros(2), rtol=1e-8)
+    assert_close(found.controls[8:], np.zeros((2, 1)), rtol=1e-8)
+    # The shortest controls that satisfy all equations.
+    force = np.repeat([0.0, 3.0], [4, 6])
+    reach = np.stack([DT**2 * np.arange(9, -1, -1), DT * np.ones(10)])
+    rows = np.concatenate([reach, np.eye(10)[8:]])
+    rest = np.concatenate([-np.array([1.0, 0.0]) - reach @ force, np.zeros(2)])
+    assert_close(found.controls[:, 0], rows.T @ np.linalg.solve(rows @ rows.T, rest), rtol=1e-6)
+
+    def forced(x, u, t):
+        return jnp.stack(
+            [x[0] + DT * x[1], x[1] + DT * (u[0] - 4 * x[0] - 0.1 * x[1] + jnp.sin(2 * np.pi * t / STEPS))]
+        )
+
+    problem = oc.Problem(oc.FunctionDynamics(forced, 2, 1), STEPS, [oc.Cost(oc.Control(), 1.0)], start="periodic")
+    found = oc.solve(problem, jnp.zeros(2))
+    assert_close(found.controls, np.zeros((STEPS, 1)), rtol=1e-6)
+    assert_close(found.states[-1], found.states[0], rtol=1e-9)
+    assert jnp.abs(found.states).max() > 0.1
+
+
+def test_model_predictive_control():
+    """In closed loop with a heavier pendulum than the plan knows, and a kick, after which the open loop misses."""
+    problem = swing(PARAMETERS, bound=15.0, effort=1e-3)
+    plan = oc.solve(problem, X0)
+
+    def apply(x, u, t):
+        return pendulum_step(1.03, x, u) + jnp.where(t == 10, 1.0, 0.0) * jnp.array([0.0, 1.0])
+
+    @jax.jit
+    def closed_loop(plan):
+        def step(carry, t):
+            plan, x = carry
+            after = apply(x, plan.controls[0], t)
+            return (oc.mpc_step(problem, after, plan, iterations=2), after), after
+
+        return jax.lax.scan(step, (plan, X0), jnp.arange(40))[1]
+
+    states, x = closed_loop(plan), X0
+    for t, u in enumerate(plan.controls):
+        x = apply(x, u, t)
+    missed = jnp.abs(x - PARAMETERS["target"]).max()
+    assert missed > 0.3
+    assert jnp.abs(states[-1] - PARAMETERS["target"]).max() < 0.2 * missed
+    assert_close(plan.shifted(3).controls[:-3], plan.controls[3:])
+
+
+def test_regulator():
+    """The inverted pendulum stays up; the gain is that of a long finite horizon."""
+    problem = oc.Problem(
+        oc.FunctionDynamics(lambda x, u, t: pendulum_step(1.0, x, u), 2, 1),
+        1,
+        [oc.Cost(oc.StateDifference(jnp.array([np.pi, 0])), 1.0), oc.Cost(oc.Control(), 0.1)],
+    )
+    up = jnp.array([np.pi, 0.0])
+    found = oc.lqr(problem, up, jnp.zeros(1))
+    assert found.residual < 1e-10
+    x = up + jnp.array([0.1, 0.2])
+    for _ in range(60):
+        x = pendulum_step(1.0, x, found.gain @ (x - up))
+    assert_close(x, up, rtol=1e-3)
+    with pytest.raises(ValueError, match="must be an equilibrium"):
+        oc.lqr(problem, jnp.array([1.0, 0.0]), jnp.zeros(1))
+
+
+def test_shooting():
+    """The same minimum by the gradient of a simulation alone."""
+    parts = {"costs": swing(PARAMETERS).costs, "end_costs": swing(PARAMETERS).end_costs}
+    problem = oc.Problem(swing(PARAMETERS).dynamics, STEPS, **parts)
+    expected = oc.solve(problem, X0)
+    found = oc.solve(problem, X0, solver=oc.Shooting())
+    assert found.status == oc.SolveStatus.SOLVED
+    assert_close((found.states, found.gains), (expected.states, expected.gains), rtol=1e-4)
+    np.testing.assert_allclose(found.cost, expected.cost, rtol=1e-8)
+
+
+def test_errors():
+    problem = swing(PARAMETERS)
+    with pytest.raises(ValueError, match=r"x0 must be a state of shape \(nx,\) = \(2,\), got \(3,\)"):
+        oc.solve(problem, jnp.zeros(3))
+    with pytest.raises(ValueError, match=r"controls of the guess must have shape \(20, 1\)"):
+        oc.solve(problem, X0, (jnp.zeros((21, 2)), jnp.zeros((19, 1))))
+    with pytest.raises(ValueError, match=r"lower 2.0 and upper 1.0"):
+        oc.Bounds(oc.Control(), 2.0, 1.0)
+    with pytest.raises(ValueError, match="must not be negative"):
+        oc.Cost(oc.Control(), -1.0)
+    with pytest.raises(ValueError, match="no control at the end"):
+        oc.solve(oc.Problem(problem.dynamics, 3, end_costs=[oc.Cost(oc.Control())]), X0)
+    with pytest.raises(ValueError, match="FDDP solves problems without constraints"):
+        oc.solve(problem, X0, solver=oc.FDDP())
+    with pytest.raises(ValueError, match="did you mean 'hinge'"):
+        oc.RobotDynamics(hinged(), 0.1, actuated=["hing"])
+    bad = oc.Problem(problem.dynamics, 5, [oc.Cost(lambda stage: jnp.log(stage.x[:1] - 0.1 + stage.t))])
+    with pytest.raises(ValueError, match=r"The Cost of <function .* at stage 0"):
+        oc.solve(bad, X0)
+
+
+def hinged():
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("arm", joint=Revolute((0, 1, 0)), mass=1.0, inertia=0.1, joint_name="hinge")
+    return builder.build()
+
+
+def test_what_cannot_be_satisfied_is_said():
+    problem = oc.Problem(
+        swing(PARAMETERS).dynamics,
+        5,
+        [oc.Cost(oc.Control())],
+        constraints=[oc.Bounds(oc.Control(), -0.1, 0.1)],
+        end_constraints=[oc.Equality(lambda stage: stage.x - 3.0)],
+    )
+    with pytest.warns(UserWarning, match=r"Not solved after \d+ iterations \((INFEASIBLE|ITERATIONS)\).*violation"):
+        found = oc.solve(problem, X0)
+    assert found.violation > 0.1
