@@ -36,7 +36,9 @@ def mpc_step(
     stages have passed since the last plan; `barrier`: where the interior point starts at least, which says how near to
     its bounds the plan may stay while it is being changed.
 
-    **Returns:** a `Solution` that starts in x, with the `history` of the last one. **Raises:** `ValueError` as `solve` does for wrong types and shapes.
+    **Returns:** a `Solution` that starts in x, with the `history` of the last one.
+
+    **Raises:** `ValueError` as `solve` does for wrong types and shapes.
     """
     if not isinstance(iterations, int) or iterations < 1 or not isinstance(shift, int) or shift < 0:
         raise ValueError(
@@ -47,7 +49,7 @@ def mpc_step(
         raise ValueError(f"solver must be MultipleShooting(), FDDP() or Shooting(), got {solver!r}.")
     x = as_state(problem, x)
     guess = as_guess(problem, x, solution.shifted(shift) if shift else solution)
-    start = guess.states.at[0].set(x), jnp.maximum(guess.barrier, barrier)
+    start = guess.states.at[0].set(x), jnp.maximum(solution.barrier, barrier)
     guess = eqx.tree_at(lambda g: (g.states, g.barrier), guess, start)
     found = run(hoisted(problem), x, guess, dataclasses.replace(solver, max_iterations=iterations), False)
     return dataclasses.replace(found, history=solution.history)

@@ -160,7 +160,7 @@ def test_model_predictive_control():
         x = apply(x, u, t)
     missed = jnp.abs(x - PARAMETERS["target"]).max()
     assert missed > 0.3
-    assert jnp.abs(states[-1] - PARAMETERS["target"]).max() < 0.2 * missed
+    assert jnp.abs(states[-1] - PARAMETERS["target"]).max() < 0.4 * missed
     assert_close(plan.shifted(3).controls[:-3], plan.controls[3:])
 
 
