@@ -72,6 +72,7 @@ class SmoothCost(_AbstractPart):
         _check_part(self)
 
     def value(self, stage: Stage) -> Float[Array, ""]:
+        """The cost at a stage."""
         value = jnp.asarray(self.term(stage))
         if value.shape != ():
             raise ValueError(f"A smooth cost must be one number, got shape {value.shape} from {self.term!r}.")
@@ -93,6 +94,7 @@ class Equality(_AbstractPart):
         _check_part(self)
 
     def rows(self, stage: Stage) -> Float[Array, "k"]:
+        """h(x, u) (k,)."""
         residual, active = _residual(self, stage), self.is_active(stage)
         return residual if active is None else jnp.where(active, residual, 0)
 

@@ -44,9 +44,11 @@ class History(eqx.Module):
 
     @staticmethod
     def empty(length: int, dtype) -> "History":
+        """A history of which nothing is known yet."""
         return History(*jnp.full((5, length), jnp.nan, dtype))
 
     def with_entry(self, i: Int[Array, ""], **entries: Array) -> "History":
+        """The same with what happened in iteration i."""
         return History(**{name: getattr(self, name).at[i].set(value) for name, value in entries.items()})
 
 

@@ -14,8 +14,7 @@ from .._types import NameOrNumber
 from ..configuration import difference
 from ..dynamics import center_of_mass
 from ..kinematics import frame_pose
-from ..spatial import Transform, rotation_log
-from ..spatial._logarithm import transform_log
+from ..spatial import Transform, rotation_log, transform_log
 from ._stage import Stage
 
 

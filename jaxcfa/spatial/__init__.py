@@ -2,6 +2,7 @@
 
 from ._algebra import Matrix as Matrix, Symmetric as Symmetric, Vector as Vector, ZeroVector as ZeroVector
 from ._inertia import Inertia as Inertia, inverse_inertia as inverse_inertia, steiner as steiner
+from ._logarithm import transform_exp as transform_exp, transform_log as transform_log
 from ._quantities import (
     ArticulatedInertia as ArticulatedInertia,
     Force as Force,

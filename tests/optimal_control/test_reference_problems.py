@@ -73,6 +73,7 @@ def test_double_pendulum(solver):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::jaxcfa.io.ModelWarning")
 def test_kinova():
     """An arm that reaches a pose."""
     model = jaxcfa.load_model(urdf_path("kinova.urdf"))
