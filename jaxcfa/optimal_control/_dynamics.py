@@ -227,7 +227,7 @@ class RobotDynamics(AbstractDynamics):
         """`linearized_step` with the `motions` of the state, if they are known."""
         q, v = self.split(x)
         f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
-        q, v, a, b = linearized_step(self.integrator, self.equation, q, v, self._inputs(u), f_ext, dt, motions)
+        q, v, a, b = linearized_step(self.integrator, self.equation, q, v, self._inputs(u), f_ext, dt, motions=motions)
         return jnp.concatenate([q, v]), a, b[:, np.asarray(self.actuated)] if isinstance(self.actuated, tuple) else b
 
     def plus(self, x: Float[Array, "nx"], dx: Float[Array, "n"]) -> Float[Array, "nx"]:

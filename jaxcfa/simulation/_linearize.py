@@ -91,6 +91,7 @@ def linearized_step(
     inputs: Float[Array, "nu"],
     f_ext: Float[Array, "nb 6"],
     dt: Float[Array, ""],
+    *,
     motions: BodyMotions | None = None,
 ) -> tuple[Configuration, Velocity, Float[Array, "n n"], Float[Array, "n nu"]]:
     """The state after a step, and the matrices A and B of `linearize`.
