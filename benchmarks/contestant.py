@@ -22,13 +22,15 @@ class Prepared(NamedTuple):
 
     **Fields:** `run`: does the work, and waits for it. `seconds`: what preparation took, by step. `value`: turns what
     `run` returns into an array that can be compared with that of other contestants, or is `None`. `memory`: what the
-    program needs for intermediate results and outputs [bytes], if that is known.
+    program needs for intermediate results and outputs [bytes], if that is known. `note`: says in words what `run` has
+    found.
     """
 
     run: Callable[[], Any]
     seconds: dict[str, float]
     value: Callable[[Any], np.ndarray] | None = np.asarray
     memory: int | None = None
+    note: Callable[[Any], str] | None = None
 
 
 class Contestant(NamedTuple):

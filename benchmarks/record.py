@@ -14,6 +14,7 @@ class Record:
     **Fields:** `seconds`: samples of the time of one run; none if it failed, for the `reason` given. `preparation`:
     samples of the time of each step of the preparation. `difference`: from the first contestant's result of the same
     shape, relative to the largest entry. `memory` for intermediate results and outputs [bytes], if known.
+    `note`: what was found, in words.
     """
 
     quantity: str
@@ -25,6 +26,7 @@ class Record:
     difference: float | None = None
     reason: str | None = None
     memory: int | None = None
+    note: str | None = None
 
     @property
     def quartiles(self) -> tuple[float, float, float]:

@@ -62,6 +62,9 @@ def _remarks(records: list[Record]) -> list[str]:
     if differences:
         parts = ", ".join(f"{name} {value:.0e}" for name, value in differences.items())
         lines += ["", f"Largest difference from the first such result, relative to the largest entry: {parts}."]
+    notes = [f"- {record.contestant} at {record.label}: {record.note}" for record in records if record.note]
+    if notes:
+        lines += ["", "Found:", "", *notes]
     reasons: dict[tuple[str, str], list[str]] = {}
     for record in records:
         if record.reason:

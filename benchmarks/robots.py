@@ -15,7 +15,16 @@ from .settings import Settings
 TITLE = "A batch of states of three robots under jit(vmap)"
 BATCH = 2048
 PEERS = ("Pinocchio", "frax", "MJX")
-_G1 = "cmeel.prefix/share/example-robot-data/robots/g1_description/urdf/g1_29dof_rev_1_0.urdf"
+_FOLDER = "cmeel.prefix/share/example-robot-data/robots"
+_G1 = "g1_description/urdf/g1_29dof_rev_1_0.urdf"
+
+
+def example_robot(name: str) -> Path:
+    """A file of the package example-robot-data."""
+    try:
+        return Path(str(metadata.distribution("example-robot-data").locate_file(f"{_FOLDER}/{name}")))
+    except metadata.PackageNotFoundError:
+        raise Unable("the package example-robot-data is not installed") from None
 
 
 @cache
@@ -32,10 +41,7 @@ def chain30(dtype, batch: int) -> Problem:
 @cache
 def g1(dtype, batch: int) -> Problem:
     """The humanoid Unitree G1: 29 joints and a free base."""
-    try:
-        path = Path(str(metadata.distribution("example-robot-data").locate_file(_G1)))
-    except metadata.PackageNotFoundError:
-        raise Unable("the package example-robot-data is not installed") from None
+    path = example_robot(_G1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of an attribute without meaning here
         model = jaxcfa.load_model(path, floating_base=True)

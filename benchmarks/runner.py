@@ -55,6 +55,7 @@ class Runner:
             try:
                 # The first run warms up, and says how many runs make a sample.
                 value, first = _timed(prepared.run)
+                record.note = None if prepared.note is None else prepared.note(value)
                 value = None if prepared.value is None else np.asarray(prepared.value(value), dtype=float)
                 if value is not None:
                     record.difference = _difference(value, references.setdefault(value.shape, value))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-BENCHMARKS = ("chain", "batch", "space", "operators", "compile", "robots", "derivatives")
+BENCHMARKS = ("chain", "batch", "space", "operators", "compile", "robots", "derivatives", "optimal_control")
 
 
 def run_module(*arguments: str) -> None:

@@ -19,6 +19,7 @@ from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
+from ..motion import BodyMotions
 from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
 from ..simulation._checks import check_integrator, checked_dt
 from ..simulation._equation_of_motion import equation_of_motion
@@ -66,6 +67,14 @@ class AbstractDynamics(eqx.Module):
     def tangent_size(self) -> int:
         """N."""
         return sum(self.tangent_blocks)
+
+    def blocks(self, x: Float[Array, "nx"]) -> tuple[Array, ...]:
+        """The parts of a state that are displaced by one block of a tangent vector each."""
+        return (x,)
+
+    def displaced(self, x: Float[Array, "nx"], *dx: Array) -> tuple[Array, ...]:
+        """The `blocks` of the state displaced by those of a tangent vector."""
+        return (self.plus(x, jnp.concatenate(dx)),)
 
     def linearized_step(
         self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time
@@ -222,14 +231,26 @@ class RobotDynamics(AbstractDynamics):
     def linearized_step(
         self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time
     ) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+        return self.linearized_step_of(x, u)
+
+    def linearized_step_of(
+        self, x: Float[Array, "nx"], u: Float[Array, "m"], motions: BodyMotions | None = None
+    ) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+        """`linearized_step` with the `motions` of the state, if they are known."""
         q, v = self.split(x)
         f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
-        q, v, a, b = linearized_step(self.integrator, self.equation, q, v, self._inputs(u), f_ext, dt)
+        q, v, a, b = linearized_step(self.integrator, self.equation, q, v, self._inputs(u), f_ext, dt, motions=motions)
         return jnp.concatenate([q, v]), a, b[:, np.asarray(self.actuated)] if isinstance(self.actuated, tuple) else b
 
     def plus(self, x: Float[Array, "nx"], dx: Float[Array, "n"]) -> Float[Array, "nx"]:
-        (q, v), (dq, dv) = self.split(x), jnp.split(dx, 2)
-        return jnp.concatenate([integrate(self.model, q, dq), v + dv])
+        return jnp.concatenate(self.displaced(x, *jnp.split(dx, 2)))
+
+    def blocks(self, x: Float[Array, "nx"]) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+        return self.split(x)
+
+    def displaced(self, x: Float[Array, "nx"], *dx: Array) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+        (q, v), (dq, dv) = self.split(x), dx
+        return integrate(self.model, q, dq), v + dv
 
     def minus(self, x: Float[Array, "nx"], origin: Float[Array, "nx"]) -> Float[Array, "n"]:
         (q, v), (q0, v0) = self.split(x), self.split(origin)

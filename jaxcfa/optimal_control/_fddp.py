@@ -100,9 +100,9 @@ def _iterate(
     residual = _stationarity(local, factored.factors, found, terms)
     gap = jnp.maximum(jnp.max(jnp.abs(values.gaps)), jnp.max(jnp.abs(values.start)))
     z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
-    slope = jnp.vdot(local.stages.gradient, z) + local.end.gradient @ found.states[-1]
+    slope = jnp.sum(local.stages.gradient * z) + jnp.sum(local.end.gradient * found.states[-1])
     curvature = jnp.einsum("ti,tij,tj", z, local.stages.hessian, z, precision="highest")
-    curvature = curvature + found.states[-1] @ local.end.hessian @ found.states[-1]
+    curvature = curvature + jnp.sum(found.states[-1] * matvec(local.end.hessian, found.states[-1]))
 
     settled = jnp.abs(slope) <= tolerance * jnp.abs(values.cost)
 

@@ -136,7 +136,7 @@ def _conditions(problem: Problem, x0: Float[Array, "nx"], point: Point) -> _Cond
         ]
         if problem.start != "free":
             pairs.append((lam[0], values.start))
-        return values.cost + sum(jnp.vdot(a, b) for a, b in pairs), values
+        return values.cost + sum(jnp.sum(a * b) for a, b in pairs), values
 
     zeros = jnp.zeros((len(point.states), problem.dynamics.tangent_size), x0.dtype), jnp.zeros_like(point.controls)
     (value, values), (states, controls) = jax.value_and_grad(lagrangian, (0, 1), has_aux=True)(*zeros)

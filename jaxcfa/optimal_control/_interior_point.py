@@ -182,7 +182,7 @@ def barrier_function(values: Values, slack: Rows, barrier: Float[Array, ""]) -> 
 def slope(local: LocalModel, point: Point, step: Step, barrier: Float[Array, ""]) -> Float[Array, ""]:
     """The derivative of `barrier_function` along a step."""
     z = jnp.concatenate([step.states[:-1], step.controls], axis=-1)
-    along = jnp.vdot(local.stages.gradient, z) + jnp.vdot(local.end.gradient, step.states[-1])
+    along = jnp.sum(local.stages.gradient * z) + jnp.sum(local.end.gradient * step.states[-1])
     return along - barrier * _total(lambda x: x, *_map(jnp.divide, step.slack, point.slack))
 
 

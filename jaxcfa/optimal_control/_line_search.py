@@ -82,6 +82,10 @@ def search(
 
     def attempt(carry):
         k, *_ = carry
+        if together == 1:
+            length = longest * 0.5 ** k.astype(x0.dtype)
+            accepted, *found = best(length)
+            return k + 1, accepted, length, tuple(found)
         lengths = longest * 0.5 ** (k * together + jnp.arange(together, dtype=x0.dtype))
         accepted, *found = jax.vmap(best)(lengths)
         first = jnp.argmax(accepted)

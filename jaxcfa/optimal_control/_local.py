@@ -104,24 +104,19 @@ def model_of(
     parts, last = stage_parts(problem), end_parts(problem)
 
     def at_stage(dynamics: AbstractDynamics, x, u, t, following, own):
-        after, a, b = dynamics.linearized_step(x, u, t)
+        here, sizes = Stage(dynamics, x, u, t), (*dynamics.tangent_blocks, dynamics.control_size)
+        splits = np.cumsum(sizes)[:-1].tolist()
+        after, a, b = here.linearized_step()
         gap = dynamics.minus(after, following)
-
-        def moved(*dz: Array) -> Stage:
-            return Stage(dynamics, dynamics.plus(x, jnp.concatenate(dz[:-1])), u + dz[-1], t)
 
         def lagrangian(dz: Array) -> Array:
             costate, equalities, inequalities = own
-            dx, du = jnp.split(dz, [dynamics.tangent_size])
-            stage = moved(dx, du)
+            stage = here.displaced(*jnp.split(dz, splits))
             reached = dynamics.minus(dynamics.step(stage.x, stage.u, t), following)
-            constraints = jnp.vdot(equalities, parts.equalities(stage)) + jnp.vdot(
-                inequalities, parts.inequalities(stage)
-            )
-            return parts.cost(stage) + jnp.vdot(costate, reached) + constraints
+            constraints = _inner(equalities, parts.equalities(stage)) + _inner(inequalities, parts.inequalities(stage))
+            return parts.cost(stage) + _inner(costate, reached) + constraints
 
-        sizes = (*dynamics.tangent_blocks, dynamics.control_size)
-        model, values = _model(parts, moved, sizes, x.dtype, None if own is None else lagrangian)
+        model, values = _model(parts, here, sizes, None if own is None else lagrangian)
         return (gap, values), a, b, model
 
     own = end_rows = None
@@ -132,17 +127,16 @@ def model_of(
         problem, at_stage, states[:-1], controls, states[1:], own
     )
 
-    x, dynamics, t = states[-1], problem.dynamics, jnp.asarray(problem.steps)
+    at_end = Stage(problem.dynamics, states[-1], None, jnp.asarray(problem.steps))
 
-    def at_end(*dx: Array) -> Stage:
-        return Stage(dynamics, dynamics.plus(x, jnp.concatenate(dx)), None, t)
+    end_splits = np.cumsum(problem.dynamics.tangent_blocks)[:-1].tolist()
 
     def lagrangian_of_end(dx: Array) -> Array:
         assert end_rows is not None
-        return _lagrangian(last, at_end(dx), *end_rows)
+        return _lagrangian(last, at_end.displaced(*jnp.split(dx, end_splits)), *end_rows)
 
     end, (end_cost, end_equalities, end_inequalities) = _model(
-        last, at_end, dynamics.tangent_blocks, x.dtype, None if end_rows is None else lagrangian_of_end
+        last, at_end, problem.dynamics.tangent_blocks, None if end_rows is None else lagrangian_of_end
     )
     values = Values(
         jnp.sum(costs) + end_cost,
@@ -182,15 +176,14 @@ def _values(parts: Parts, stage: Stage) -> tuple[Array, Array, Array]:
 
 
 def _lagrangian(parts: Parts, stage: Stage, equalities: Array, inequalities: Array) -> Float[Array, ""]:
-    rows = jnp.vdot(equalities, parts.equalities(stage)) + jnp.vdot(inequalities, parts.inequalities(stage))
+    rows = _inner(equalities, parts.equalities(stage)) + _inner(inequalities, parts.inequalities(stage))
     return parts.cost(stage) + rows
 
 
 def _model(
     parts: Parts,
-    moved: Callable[..., Stage],
+    here: Stage,
     sizes: tuple[int, ...],
-    dtype: np.dtype,
     lagrangian: Callable[[Array], Array] | None,
 ) -> tuple[StageModel, tuple[Array, Array, Array]]:
     """The model of one stage, and its values.
@@ -198,16 +191,16 @@ def _model(
     Rows are differentiated by one part of z after the other: what does not depend on a part is a zero known while
     tracing, and costs nothing.
     """
-    zeros = [jnp.zeros(size, dtype) for size in sizes]
+    zeros = [jnp.zeros(size, here.x.dtype) for size in sizes]
+    values = _values(parts, here)
+    residuals, weights = parts.weighted(here)
 
     def rows(*dz: Array):
-        stage = moved(*dz)
+        stage = here.displaced(*dz, first_order=True)
         return parts.weighted(stage)[0], parts.equalities(stage), parts.inequalities(stage)
 
     by_part = [jax.jacfwd(rows, i)(*zeros) for i in range(len(sizes))]
     residual_jacobian, equalities, inequalities = (jnp.concatenate(x, axis=-1) for x in zip(*by_part, strict=True))
-    here = moved(*zeros)
-    residuals, weights = parts.weighted(here)
     weighted = weights[:, None] * residual_jacobian
     gradient = product(residuals, weighted)
     hessian = product(transpose(residual_jacobian), weighted)
@@ -216,17 +209,22 @@ def _model(
     if parts.has_smooth_costs:
 
         def smooth(dz: Array) -> Array:
-            return parts.smooth(moved(*jnp.split(dz, splits)))
+            return parts.smooth(here.displaced(*jnp.split(dz, splits)))
 
         gradient = gradient + jax.grad(smooth)(flat)
         if lagrangian is None:
             hessian = hessian + projected(jax.hessian(smooth)(flat))
     if lagrangian is not None:
         hessian = jax.hessian(lagrangian)(flat)
-    return StageModel(gradient, hessian, equalities, inequalities), _values(parts, here)
+    return StageModel(gradient, hessian, equalities, inequalities), values
 
 
 def projected_model(model: LocalModel) -> LocalModel:
     """The same with positive semidefinite Hessians."""
     stages = model.stages._replace(hessian=jax.vmap(projected)(model.stages.hessian))
     return model._replace(stages=stages, end=model.end._replace(hessian=projected(model.end.hessian)))
+
+
+def _inner(a: Array, b: Array) -> Float[Array, ""]:
+    """Without a product of matrices, whose precision accelerators lower."""
+    return jnp.sum(a * b)

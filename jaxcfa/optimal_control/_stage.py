@@ -2,6 +2,7 @@
 
 from functools import cached_property
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from .._types import Configuration, Velocity
@@ -21,14 +22,18 @@ class Stage:
     def __init__(
         self,
         dynamics: AbstractDynamics,
-        x: Float[Array, "nx"],
+        x: Float[Array, "nx"] | tuple[Array, ...],
         u: Float[Array, "m"] | None,
         t: Int[Array, ""],
+        known: BodyMotions | None = None,
     ):
         self.dynamics = dynamics
-        self.x = x
+        # Blocks of a state stay apart, so that what does not depend on one has no derivatives by it.
+        self._blocks = x if isinstance(x, tuple) else dynamics.blocks(x)
+        self.x = jnp.concatenate(x) if isinstance(x, tuple) else x
         self.t = t
         self._u = u
+        self._known = known
 
     @property
     def u(self) -> Float[Array, "m"]:
@@ -45,12 +50,12 @@ class Stage:
     @property
     def q(self) -> Configuration:
         """The configuration (nq,) of a robot."""
-        return self._robot.split(self.x)[0]
+        return self._of_robot[0]
 
     @property
     def v(self) -> Velocity:
         """The velocity (nv,) of a robot [rad/s, m/s]."""
-        return self._robot.split(self.x)[1]
+        return self._of_robot[1]
 
     @property
     def tau(self) -> Velocity:
@@ -72,8 +77,34 @@ class Stage:
         """`body_motions` of the robot at rest: all that depends on q alone."""
         return body_motions(self.model, self.q)
 
+    def displaced(self, *dz: Float[Array, "_"], first_order: bool = False) -> "Stage":
+        """This instant with the state displaced by its `tangent_blocks` and then, unless at the end, u by du.
+
+        If only first derivatives where nothing is displaced are needed, `motions` need not be found again.
+        """
+        blocks = len(self.dynamics.tangent_blocks)
+        u = None if self._u is None else self._u + dz[blocks]
+        x = self.dynamics.displaced(self.x, *dz[:blocks])
+        return Stage(self.dynamics, x, u, self.t, self.__dict__.get("motions") if first_order else None)
+
+    def linearized_step(self) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+        """That of the dynamics."""
+        if isinstance(self.dynamics, RobotDynamics):
+            return self.dynamics.linearized_step_of(self.x, self.u, self.motions)
+        return self.dynamics.linearized_step(self.x, self.u, self.t)
+
+    @property
+    def constant_motions(self) -> BodyMotions:
+        """`motions`, perhaps without derivatives: for functions that have these in closed form."""
+        return self.motions if self._known is None else self._known
+
     @property
     def _robot(self) -> RobotDynamics:
         if not isinstance(self.dynamics, RobotDynamics):
             raise ValueError("Only RobotDynamics have q, v and a model. States of other dynamics are stage.x.")
         return self.dynamics
+
+    @property
+    def _of_robot(self) -> tuple[Array, ...]:
+        _ = self._robot
+        return self._blocks

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 from .._types import NameOrNumber
 from ..configuration import difference
 from ..dynamics import center_of_mass
-from ..kinematics import frame_pose
 from ..spatial import Transform, rotation_log, transform_log
+from ._frame_poses import placed_frame
 from ._stage import Stage
 
 
@@ -151,4 +151,4 @@ Term = AbstractTerm | Callable[[Stage], ArrayLike]
 
 
 def _pose(stage: Stage, frame: NameOrNumber) -> Transform:
-    return frame_pose(stage.model, stage.q, frame, motions=stage.placed)
+    return placed_frame(frame, stage.model, stage.q, stage.constant_motions)

@@ -10,6 +10,7 @@ from .._precise import product
 from .._types import Velocity
 from ..configuration import integrate
 from ..dynamics._forward_derivatives import accelerations_and_derivatives
+from ..motion import BodyMotions
 from ._equation_of_motion import EquationOfMotion
 
 
@@ -34,6 +35,7 @@ def acceleration_by_state(
     tau: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
     dt: Float[Array, ""] | None = None,
+    motions: BodyMotions | None = None,
 ) -> tuple[Velocity, Float[Array, "nv 2*nv"], Float[Array, "nv nv"]]:
     """Accelerations without constraints, with their derivatives by `[displacement; v]` and by tau.
 
@@ -52,7 +54,9 @@ def acceleration_by_state(
         return forces if armature is None else forces - armature * qdd
 
     forces, armature = loads(still, still)
-    qdd, found = accelerations_and_derivatives(equation.heavier(armature), q, v, forces, f_ext, equation.method)
+    qdd, found = accelerations_and_derivatives(
+        equation.heavier(armature), q, v, forces, f_ext, equation.method, None, motions
+    )
     by_state = jnp.concatenate([found.dq, found.dv], axis=1)
     if equation.has_passive_forces or equation.stops is not None:
         by_state = by_state + product(found.dtau, jacobian(load, still, still)[1])

@@ -16,6 +16,7 @@ from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
+from ..motion import BodyMotions
 from ._checks import check_integrator, checked_dt
 from ._derivatives import acceleration_by_state, columns, jacobian
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
@@ -90,15 +91,17 @@ def linearized_step(
     inputs: Float[Array, "nu"],
     f_ext: Float[Array, "nb 6"],
     dt: Float[Array, ""],
+    *,
+    motions: BodyMotions | None = None,
 ) -> tuple[Configuration, Velocity, Float[Array, "n n"], Float[Array, "n nu"]]:
     """The state after a step, and the matrices A and B of `linearize`.
 
-    `inputs` are torques (nv,), or controls (nu,) if the equation says so.
+    `inputs` are torques (nv,), or controls (nu,) if the equation says so; `motions` of the state, if they are known.
     """
     if equation.constraints or not isinstance(integrator, _CLOSED_FORM):
         return _by_differentiation(integrator, equation, q, v, inputs, f_ext, dt)
     tau = equation.torques(q, v, inputs)
-    q_next, v_next, a, b = _in_closed_form(integrator, equation, q, v, tau, f_ext, dt)
+    q_next, v_next, a, b = _in_closed_form(integrator, equation, q, v, tau, f_ext, dt, motions)
     if not equation.actuated and equation.stops is None:
         return q_next, v_next, a, b
 
@@ -118,11 +121,12 @@ def _in_closed_form(
     tau: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
     dt: Float[Array, ""],
+    motions: BodyMotions | None,
 ) -> tuple[Configuration, Velocity, Float[Array, "n n"], Float[Array, "n nv"]]:
     """Of a step `v' = v + dt qdd` and `q' = integrate(q, v or v', dt)`."""
     model, nv, still = equation.model, v.shape[0], jnp.zeros_like(v)
     semi_implicit = isinstance(integrator, SemiImplicitEuler)
-    qdd, by_state, by_tau = acceleration_by_state(equation, q, v, tau, f_ext, dt if semi_implicit else None)
+    qdd, by_state, by_tau = acceleration_by_state(equation, q, v, tau, f_ext, dt if semi_implicit else None, motions)
     v_next = v + dt * qdd
     # Rows of A and B side by side, whose columns are displacements, velocities and torques before the step.
     displaced, faster = (jnp.eye(nv, 3 * nv, k, dtype=v.dtype) for k in (0, nv))

@@ -5,12 +5,14 @@ from jaxtyping import Array, Float
 
 from .. import _small
 from .._precise import product
-from ._small_spd import LARGEST_UNROLLED
+
+# Programs of products grow with the inner size only, so that more is unrolled than of factorisations.
+_LARGEST_UNROLLED = 16
 
 
 def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Float[Array, "*#batch n m"]:
     """Matrix product `a b`, in full precision."""
-    if a.shape[-1] <= LARGEST_UNROLLED:
+    if a.shape[-1] <= _LARGEST_UNROLLED:
         return _small.matmul(a, b)
     return product(a, b)
 

@@ -32,8 +32,11 @@ class Riccati(AbstractStageSolver):
 
     def factor(self, stages: Stages) -> "RiccatiFactors":
         sequential = isinstance(self.schedule, Sequential)
-        stiffness = _one_by_one(stages) if sequential else _by_two_ports(stages, self.schedule)
-        pivot, gains = jax.vmap(_gains)(stages.inner(), stiffness[1:])
+        if sequential:
+            stiffness, pivot, gains = _one_by_one(stages)
+        else:
+            stiffness = _by_two_ports(stages, self.schedule)
+            pivot, gains = jax.vmap(_gains)(stages.inner(), stiffness[1:])
         closed = stages.transition + matmul(stages.input, gains)
         return RiccatiFactors(stages.input, pivot, gains, closed, stiffness, self.schedule)
 
@@ -90,14 +93,15 @@ def _cost_of_policy(stage: Stages, later: Float[Array, "n n"], gains: Float[Arra
     return symmetrise(total)
 
 
-def _one_by_one(stages: Stages) -> Float[Array, "T+1 n n"]:
+def _one_by_one(stages: Stages) -> tuple[Float[Array, "T+1 n n"], LDL, Float[Array, "T m n"]]:
     def step(later, stage):
-        before = _cost_of_policy(stage, later, _gains(stage, later)[1])
-        return before, before
+        pivot, gains = _gains(stage, later)
+        before = _cost_of_policy(stage, later, gains)
+        return before, (before, pivot, gains)
 
     end = stages.state_cost[-1]
-    _, before = lax.scan(step, end, stages.inner(), reverse=True)
-    return jnp.concatenate([before, end[None]])
+    _, (before, pivot, gains) = lax.scan(step, end, stages.inner(), reverse=True)
+    return jnp.concatenate([before, end[None]]), pivot, gains
 
 
 def steady_riccati(
