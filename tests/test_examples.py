@@ -74,3 +74,18 @@ def test_identify_inertias(capsys, monkeypatch, tmp_path):
     assert max(errors[1]) < 2
     assert found[5].split()[0] == "0"
     assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_arm_obstacle(capsys, monkeypatch, tmp_path):
+    robot, plot = Path(__file__).parent.parent / "jaxcfa" / "data" / "arm7.urdf", tmp_path / "plot.png"
+    options = ["--robot", str(robot), "--steps", "20", "--output", str(plot)]
+    monkeypatch.setattr(sys, "argv", ["arm_obstacle.py", *options])
+    runpy.run_path(str(EXAMPLES / "arm_obstacle.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert "SOLVED" in lines[0]
+    assert float(lines[1].split()[-1]) < 1e-6
+    room = [float(line.split()[-1]) for line in lines if line.startswith("least room")]
+    assert len(room) == 8
+    assert -1e-6 < min(room) < 1e-3
+    assert plot.stat().st_size > 0
