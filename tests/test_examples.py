@@ -89,3 +89,18 @@ def test_arm_obstacle(capsys, monkeypatch, tmp_path):
     assert len(room) == 8
     assert -1e-6 < min(room) < 1e-3
     assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_swing_up(capsys, monkeypatch, tmp_path):
+    plot = tmp_path / "plot.png"
+    monkeypatch.setattr(sys, "argv", ["swing_up.py", "--output", str(plot)])
+    runpy.run_path(str(EXAMPLES / "swing_up.py"), run_name="__main__")
+    first, _, *rows, _ = capsys.readouterr().out.splitlines()
+    planned, same, feedback = (float(row.split()[-2]) for row in rows)
+    assert "SOLVED" in first
+    assert planned < 0.01
+    assert same > 0.5
+    assert feedback < 0.05
+    assert max(float(row.split()[-1]) for row in rows) <= 3.0
+    assert plot.stat().st_size > 0
