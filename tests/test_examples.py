@@ -104,3 +104,20 @@ def test_swing_up(capsys, monkeypatch, tmp_path):
     assert feedback < 0.05
     assert max(float(row.split()[-1]) for row in rows) <= 3.0
     assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_turning_in_space(capsys, monkeypatch, tmp_path):
+    plot = tmp_path / "plot.png"
+    monkeypatch.setattr(sys, "argv", ["turning_in_space.py", "--steps", "20", "--output", str(plot)])
+    runpy.run_path(str(EXAMPLES / "turning_in_space.py"), run_name="__main__")
+    first, *rows, _ = capsys.readouterr().out.splitlines()
+    angle, posture, violation, angular, linear, torque, rate = (float(row.split()[-1]) for row in rows)
+    assert "SOLVED" in first
+    assert abs(angle - 30) < 1e-4
+    assert max(posture, violation) < 1e-6
+    assert angular < 0.01
+    assert linear < 1e-9
+    assert torque <= 10.0
+    assert rate <= 1.5 + 1e-6
+    assert plot.stat().st_size > 0
