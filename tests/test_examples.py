@@ -121,3 +121,31 @@ def test_turning_in_space(capsys, monkeypatch, tmp_path):
     assert torque <= 10.0
     assert rate <= 1.5 + 1e-6
     assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_two_arms_carry(capsys, monkeypatch, tmp_path):
+    plot = tmp_path / "plot.png"
+    monkeypatch.setattr(sys, "argv", ["two_arms_carry.py", "--output", str(plot)])
+    runpy.run_path(str(EXAMPLES / "two_arms_carry.py"), run_name="__main__")
+    first, *rows, _ = capsys.readouterr().out.splitlines()
+    x, z, violation, gap, torque = (float(row.split()[-1]) for row in rows)
+    assert "SOLVED" in first
+    assert abs(x - 0.65) < 1e-3
+    assert abs(z - 0.75) < 1e-3
+    assert violation < 1e-6
+    assert gap < 0.01
+    assert torque <= 40.0
+    assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_long_chain(capsys, monkeypatch, tmp_path):
+    plot = tmp_path / "plot.png"
+    monkeypatch.setattr(sys, "argv", ["long_chain.py", "--links", "10", "--steps", "10", "--output", str(plot)])
+    runpy.run_path(str(EXAMPLES / "long_chain.py"), run_name="__main__")
+    _, *rows, _ = capsys.readouterr().out.splitlines()
+    statuses, costs = zip(*((row.split()[1], float(row.split()[3])) for row in rows), strict=True)
+    assert statuses == ("SOLVED", "SOLVED")
+    assert abs(costs[0] - costs[1]) < 1e-4
+    assert plot.stat().st_size > 0
