@@ -74,3 +74,78 @@ def test_identify_inertias(capsys, monkeypatch, tmp_path):
     assert max(errors[1]) < 2
     assert found[5].split()[0] == "0"
     assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_arm_obstacle(capsys, monkeypatch, tmp_path):
+    robot, plot = Path(__file__).parent.parent / "jaxcfa" / "data" / "arm7.urdf", tmp_path / "plot.png"
+    options = ["--robot", str(robot), "--steps", "20", "--output", str(plot)]
+    monkeypatch.setattr(sys, "argv", ["arm_obstacle.py", *options])
+    runpy.run_path(str(EXAMPLES / "arm_obstacle.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert "SOLVED" in lines[0]
+    assert float(lines[1].split()[-1]) < 1e-6
+    room = [float(line.split()[-1]) for line in lines if line.startswith("least room")]
+    assert len(room) == 8
+    assert -1e-6 < min(room) < 1e-3
+    assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_swing_up(capsys, monkeypatch, tmp_path):
+    plot = tmp_path / "plot.png"
+    monkeypatch.setattr(sys, "argv", ["swing_up.py", "--output", str(plot)])
+    runpy.run_path(str(EXAMPLES / "swing_up.py"), run_name="__main__")
+    first, _, *rows, _ = capsys.readouterr().out.splitlines()
+    planned, same, feedback = (float(row.split()[-2]) for row in rows)
+    assert "SOLVED" in first
+    assert planned < 0.01
+    assert same > 0.5
+    assert feedback < 0.05
+    assert max(float(row.split()[-1]) for row in rows) <= 3.0
+    assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_turning_in_space(capsys, monkeypatch, tmp_path):
+    plot = tmp_path / "plot.png"
+    monkeypatch.setattr(sys, "argv", ["turning_in_space.py", "--steps", "20", "--output", str(plot)])
+    runpy.run_path(str(EXAMPLES / "turning_in_space.py"), run_name="__main__")
+    first, *rows, _ = capsys.readouterr().out.splitlines()
+    angle, posture, violation, angular, linear, torque, rate = (float(row.split()[-1]) for row in rows)
+    assert "SOLVED" in first
+    assert abs(angle - 30) < 1e-4
+    assert max(posture, violation) < 1e-6
+    assert angular < 0.01
+    assert linear < 1e-9
+    assert torque <= 10.0
+    assert rate <= 1.5 + 1e-6
+    assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_two_arms_carry(capsys, monkeypatch, tmp_path):
+    plot = tmp_path / "plot.png"
+    monkeypatch.setattr(sys, "argv", ["two_arms_carry.py", "--output", str(plot)])
+    runpy.run_path(str(EXAMPLES / "two_arms_carry.py"), run_name="__main__")
+    first, *rows, _ = capsys.readouterr().out.splitlines()
+    x, z, violation, gap, torque = (float(row.split()[-1]) for row in rows)
+    assert "SOLVED" in first
+    assert abs(x - 0.65) < 1e-3
+    assert abs(z - 0.75) < 1e-3
+    assert violation < 1e-6
+    assert gap < 0.01
+    assert torque <= 40.0
+    assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_long_chain(capsys, monkeypatch, tmp_path):
+    plot = tmp_path / "plot.png"
+    monkeypatch.setattr(sys, "argv", ["long_chain.py", "--links", "10", "--steps", "10", "--output", str(plot)])
+    runpy.run_path(str(EXAMPLES / "long_chain.py"), run_name="__main__")
+    _, *rows, _ = capsys.readouterr().out.splitlines()
+    statuses, costs = zip(*((row.split()[1], float(row.split()[3])) for row in rows), strict=True)
+    assert statuses == ("SOLVED", "SOLVED")
+    assert abs(costs[0] - costs[1]) < 1e-4
+    assert plot.stat().st_size > 0
