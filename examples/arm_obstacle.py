@@ -101,9 +101,8 @@ def first_guess(model: jaxcfa.Model, q: jax.Array, steps: int) -> tuple[jax.Arra
     return jnp.concatenate([turned, jnp.zeros((steps + 1, model.nv))], axis=1), held
 
 
-def least_room(solution: Solution, bounds: dict[str, Bounds]) -> dict[str, float]:
+def least_room(problem: Problem, solution: Solution, bounds: dict[str, Bounds]) -> dict[str, float]:
     """How far the motion stays from each bound at least, in its unit: negative if it violates it."""
-    problem = solution.problem
     stages = jnp.arange(problem.steps)
 
     def least(bound: Bounds) -> float:
@@ -115,13 +114,12 @@ def least_room(solution: Solution, bounds: dict[str, Bounds]) -> dict[str, float
     return {name: least(bound) for name, bound in bounds.items()}
 
 
-def plot(solution: Solution, ball: jax.Array, path: Path) -> None:
+def plot(model: jaxcfa.Model, solution: Solution, ball: jax.Array, path: Path) -> None:
     """The hand's path beside the ball from above and from the side, and the torques within their limits."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Circle
 
-    model = solution.problem.dynamics.model
     points = np.asarray(jax.vmap(lambda q: jaxcfa.frame_pose(model, q, hand_of(model)).translation)(solution.q))
     figure = Figure(figsize=(14, 4), layout="constrained")
     FigureCanvasAgg(figure)
@@ -131,7 +129,7 @@ def plot(solution: Solution, ball: jax.Array, path: Path) -> None:
         axes.add_patch(Circle((ball[i], ball[j]), RADIUS, color="tab:red", alpha=0.5))
         axes.add_patch(Circle((ball[i], ball[j]), RADIUS + CLEARANCE, fill=False, color="tab:red", linestyle="--"))
         axes.set(xlabel=f"{'xyz'[i]} [m]", ylabel=f"{'xyz'[j]} [m]", aspect="equal")
-    t = DURATION * np.arange(solution.problem.steps) / solution.problem.steps
+    t = DURATION * np.arange(len(solution.controls)) / len(solution.controls)
     driven = np.flatnonzero(np.abs(solution.controls).max(axis=0) > 0.1)
     torques.step(t, (solution.controls / effort_of(model))[:, driven], where="post", label=[f"{i + 1}" for i in driven])
     torques.hlines([-1, 1], 0, DURATION, color="black", linestyle="--")
@@ -164,9 +162,9 @@ def main() -> None:
     print(f"{robot.stem}: {SolveStatus(int(solution.status)).name}, cost {solution.cost:.4g}", end=" ")
     print(f"after {solution.iterations} iterations in {again:.2f} s; the first time with compiling {first:.0f} s")
     print(f"{'largest violation of dynamics, end and bounds':56}{float(solution.violation):10.1e}")
-    for name, room in least_room(solution, bounds).items():
+    for name, room in least_room(problem, solution, bounds).items():
         print(f"{f'least room to the bounds of {name}':56}{room:10.1e}")
-    plot(solution, ball, arguments.output)
+    plot(model, solution, ball, arguments.output)
     print(f"Plot: {arguments.output}")
 
 

@@ -76,7 +76,7 @@ def outlines(model: jaxcfa.Model, states: jax.Array) -> np.ndarray:
     return np.asarray(origins)[..., ::2]
 
 
-def plot(solutions: dict[str, Solution], path: Path) -> None:
+def plot(model: jaxcfa.Model, solutions: dict[str, Solution], path: Path) -> None:
     """The chain at some instants, its velocities, and the solvers' progress."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -85,7 +85,7 @@ def plot(solutions: dict[str, Solution], path: Path) -> None:
     FigureCanvasAgg(figure)
     chain, rates, costs = figure.subplots(1, 3)
     solution = next(iter(solutions.values()))
-    places = outlines(solution.problem.dynamics.model, solution.states)
+    places = outlines(model, solution.states)
     for t in np.linspace(0, len(places) - 1, 6).astype(int):
         chain.plot(*places[t].T, color="tab:blue", alpha=0.2 + 0.8 * t / len(places))
     chain.set(xlabel="x [m]", ylabel="z [m]", aspect="equal")
@@ -121,7 +121,7 @@ def main() -> None:
         rate, status = float(jnp.max(jnp.abs(solution.v[-1]))), SolveStatus(int(solution.status)).name
         print(f"{name:20}{status:>12}{int(solution.iterations):12}{float(solution.cost):12.5f}", end="")
         print(f"{float(solution.gap):10.1e}{rate:26.1e}{first - again:13.0f}, {again:5.1f}")
-    plot(solutions, arguments.output)
+    plot(problem.dynamics.model, solutions, arguments.output)
     print(f"Plot: {arguments.output}")
 
 

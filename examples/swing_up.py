@@ -57,8 +57,8 @@ def double_pendulum(second_mass: float = MASS) -> jaxcfa.Model:
     return builder.build()
 
 
-def swing_up(steps: int) -> tuple[Solution, float, float]:
-    """The motion, and the seconds that it took the first time, with compiling, and again."""
+def swing_up(steps: int) -> tuple[Problem, Solution, float, float]:
+    """The problem, the motion, and the seconds that it took the first time, with compiling, and again."""
     dt = DURATION / steps
     problem = Problem(
         RobotDynamics(double_pendulum(), dt, actuated=["elbow"]),
@@ -74,16 +74,15 @@ def swing_up(steps: int) -> tuple[Solution, float, float]:
     for _ in range(2):
         solution = jax.block_until_ready(solve(problem, jnp.zeros(4), guess, MultipleShooting()))
         times.append(time.perf_counter())
-    return solution, *np.diff(times)
+    return problem, solution, *np.diff(times)
 
 
-def simulate(solution: Solution, feedback: bool) -> tuple[jax.Array, jax.Array]:
+def simulate(problem: Problem, solution: Solution, feedback: bool) -> tuple[jax.Array, jax.Array]:
     """States (T + 1, 4) and torques (T, 1) of the heavier pendulum, under the limit of torque."""
-    old = solution.problem.dynamics
-    heavy = RobotDynamics(double_pendulum(HEAVIER * MASS), old.dt, actuated=["elbow"])
+    heavy = RobotDynamics(double_pendulum(HEAVIER * MASS), problem.dynamics.dt, actuated=["elbow"])
 
     def step(x, t):
-        u = solution.control(t, x) if feedback else solution.controls[t]
+        u = solution.control(problem, t, x) if feedback else solution.controls[t]
         u = jnp.clip(u, -TORQUE, TORQUE)
         after = heavy.step(x, u, t)
         return after, (after, u)
@@ -124,13 +123,13 @@ def main() -> None:
     arguments = parser.parse_args()
 
     jax.config.update("jax_enable_x64", True)
-    solution, first, again = swing_up(arguments.steps)
+    problem, solution, first, again = swing_up(arguments.steps)
     print(f"{SolveStatus(int(solution.status)).name}, cost {solution.cost:.4g}", end=" ")
     print(f"after {solution.iterations} iterations in {again:.2f} s; the first time with compiling {first:.0f} s")
     motions = {
         "planned": (solution.states, solution.controls),
-        "heavier, same torques": simulate(solution, feedback=False),
-        "heavier, feedback": simulate(solution, feedback=True),
+        "heavier, same torques": simulate(problem, solution, feedback=False),
+        "heavier, feedback": simulate(problem, solution, feedback=True),
     }
     print(f"{'':24}{'from upright at the end [rad, rad/s]':>38}{'largest torque [N m]':>24}")
     for name, (states, torques) in motions.items():

@@ -64,8 +64,8 @@ def space_robot() -> jaxcfa.Model:
     return builder.build(gravity=(0.0, 0.0, 0.0))
 
 
-def turn(angle: float, steps: int) -> tuple[Solution, float, float]:
-    """The motion, and the seconds that it took the first time, with compiling, and again."""
+def turn(angle: float, steps: int) -> tuple[Problem, Solution, float, float]:
+    """The problem, the motion, and the seconds that it took the first time, with compiling, and again."""
     model, dt = space_robot(), DURATION / steps
     q = jaxcfa.neutral(model).at[7:].set(jnp.array(list(POSTURE.values())))
     c, s = np.cos(angle), np.sin(angle)
@@ -93,12 +93,11 @@ def turn(angle: float, steps: int) -> tuple[Solution, float, float]:
         start = q, jnp.zeros(model.nv)
         solution = jax.block_until_ready(solve(problem, start, guess, MultipleShooting(steps="linear")))
         times.append(time.perf_counter())
-    return solution, *np.diff(times)
+    return problem, solution, *np.diff(times)
 
 
-def momenta(solution: Solution) -> tuple[jax.Array, jax.Array]:
+def momenta(model: jaxcfa.Model, solution: Solution) -> tuple[jax.Array, jax.Array]:
     """Angular momentum about the centre of mass and linear momentum, (T + 1, 3) each [kg m^2/s, kg m/s]."""
-    model = solution.problem.dynamics.model
     angular, linear = jnp.split(jax.vmap(lambda q, v: jaxcfa.momentum(model, q, v))(solution.q, solution.v), 2, axis=1)
     return angular, linear
 
@@ -139,10 +138,10 @@ def main() -> None:
     arguments = parser.parse_args()
 
     jax.config.update("jax_enable_x64", True)
-    solution, first, again = turn(np.deg2rad(arguments.angle), arguments.steps)
+    problem, solution, first, again = turn(np.deg2rad(arguments.angle), arguments.steps)
     print(f"{SolveStatus(int(solution.status)).name}, cost {solution.cost:.4g}", end=" ")
     print(f"after {solution.iterations} iterations in {again:.2f} s; the first time with compiling {first:.0f} s")
-    angular, linear = momenta(solution)
+    angular, linear = momenta(problem.dynamics.model, solution)
     posture = solution.q[-1, 7:] - solution.q[0, 7:]
     for label, value in {
         "the body's turn [degrees]": np.rad2deg(angles(solution)[-1]),

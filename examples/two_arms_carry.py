@@ -83,8 +83,8 @@ def posture(bar: jax.Array) -> jax.Array:
     return jnp.array([*left, angle - left[0] - left[1], *right])
 
 
-def carry(steps: int) -> tuple[Solution, float, float]:
-    """The motion, and the seconds that it took the first time, with compiling, and again."""
+def carry(steps: int) -> tuple[Problem, Solution, float, float]:
+    """The problem, the motion, and the seconds that it took the first time, with compiling, and again."""
     model, dt = two_arms(), DURATION / steps
     places = jnp.linspace(jnp.array(START), jnp.array(END), steps + 1)
     way = jax.vmap(posture)(places)
@@ -109,12 +109,11 @@ def carry(steps: int) -> tuple[Solution, float, float]:
     for _ in range(2):
         solution = jax.block_until_ready(solve(problem, start, guess, MultipleShooting(steps="linear")))
         times.append(time.perf_counter())
-    return solution, *np.diff(times)
+    return problem, solution, *np.diff(times)
 
 
-def corners(solution: Solution) -> np.ndarray:
+def corners(model: jaxcfa.Model, solution: Solution) -> np.ndarray:
     """Of the left arm, the bar, and the right arm back to its base, in x and z (T + 1, 7, 2) [m]."""
-    model = solution.problem.dynamics.model
     names = ("left1_link", "left2_link", "bar_link", "bar_end", "right_hand", "right2_link", "right1_link")
 
     def places(q):
@@ -123,15 +122,14 @@ def corners(solution: Solution) -> np.ndarray:
     return np.asarray(jax.jit(jax.vmap(places))(solution.q))
 
 
-def plot(solution: Solution, path: Path) -> None:
-    """The arms at some instants, and the torques."""
+def plot(solution: Solution, places: np.ndarray, path: Path) -> None:
+    """The arms at some instants, and the torques; `places` are `corners`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     arms, torques = figure.subplots(1, 2)
-    places = corners(solution)
     for t in np.linspace(0, len(places) - 1, 6).astype(int):
         shade = 0.2 + 0.8 * t / len(places)
         arms.plot(*places[t, :4].T, "o-", color="tab:blue", alpha=shade, markersize=3)
@@ -154,10 +152,10 @@ def main() -> None:
     arguments = parser.parse_args()
 
     jax.config.update("jax_enable_x64", True)
-    solution, first, again = carry(arguments.steps)
+    problem, solution, first, again = carry(arguments.steps)
     print(f"{SolveStatus(int(solution.status)).name}, cost {solution.cost:.4g}", end=" ")
     print(f"after {solution.iterations} iterations in {again:.2f} s; the first time with compiling {first:.0f} s")
-    places = corners(solution)
+    places = corners(problem.dynamics.model, solution)
     center = places[-1, 2:4].mean(axis=0)
     for label, value in {
         "the bar's centre at the end, x [m]": center[0],
@@ -167,7 +165,7 @@ def main() -> None:
         "largest torque [N m]": jnp.max(jnp.abs(solution.controls)),
     }.items():
         print(f"{label:48}{float(value):12.5g}")
-    plot(solution, arguments.output)
+    plot(solution, places, arguments.output)
     print(f"Plot: {arguments.output}")
 
 
