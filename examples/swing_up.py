@@ -1,8 +1,9 @@
 """Swings a double pendulum up that is driven at its second joint only, and keeps to that motion by its feedback gains.
 
 Multiple shooting finds torques within a limit that bring both links from hanging to standing at rest. The solution has
-feedback gains, which are optimal near its motion. The motion is then simulated with links that are heavier than in the
-model: under the same torques the pendulum falls over, under the gains it arrives. Prints a table and writes a plot. Run:
+feedback gains, which are optimal near its motion. The motion is then simulated with a second link that is heavier than
+in the model: under the same torques the pendulum falls over, under the gains it arrives. Prints a table and writes a
+plot. Run:
 
     python examples/swing_up.py [--steps 60] [--output output/swing_up.png]
 """

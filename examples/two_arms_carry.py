@@ -44,7 +44,7 @@ END = (0.65, 0.75, 0.6)
 
 
 def two_arms() -> jaxcfa.Model:
-    """Planar arms that move in a vertical plane, their angles from the horizontal; the bar is the left arm's last link."""
+    """Planar arms in a vertical plane, along x when their angles are zero; the bar is the left arm's last link."""
     builder = jaxcfa.ModelBuilder()
 
     def link(name, parent, start, length, mass):
