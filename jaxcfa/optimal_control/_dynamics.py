@@ -39,7 +39,7 @@ class AbstractDynamics(eqx.Module):
     @property
     @abc.abstractmethod
     def state_size(self) -> int:
-        """Nx."""
+        """How many numbers a state has: nx."""
 
     @property
     @abc.abstractmethod
@@ -49,7 +49,7 @@ class AbstractDynamics(eqx.Module):
     @property
     @abc.abstractmethod
     def control_size(self) -> int:
-        """M."""
+        """How many controls there are: m."""
 
     @abc.abstractmethod
     def step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> Float[Array, "nx"]:
@@ -65,7 +65,7 @@ class AbstractDynamics(eqx.Module):
 
     @property
     def tangent_size(self) -> int:
-        """N."""
+        """How many numbers a tangent vector has: n."""
         return sum(self.tangent_blocks)
 
     def blocks(self, x: Float[Array, "nx"]) -> tuple[Array, ...]:

@@ -8,9 +8,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from .._small import transpose
-from ..structured import Extremal, LinearQuadratic, LinearTerms, Riccati, RiccatiFactors
+from ..structured import Extremal, LinearTerms, Riccati, RiccatiFactors
 from ..structured._products import matvec
-from ._local import LocalModel, Multipliers, Rows, evaluate, model_of
+from ._local import LocalModel, Multipliers, Rows, evaluate, linear_quadratic_of, model_of
 from ._problem import Problem
 from ._progress import report
 from ._rollout import closed_loop
@@ -92,12 +92,10 @@ def _iterate(
 ) -> _State:
     local = model_of(problem, x0, state.states, state.controls)
     values = local.values
-    lq, terms = _linear_quadratic(local, state.regularisation)
-    factored = lq.factor(_RICCATI)
-    found = factored.solve(terms)
-    gains = factored.factors.gains
+    found, factors, terms = _solved(local, state.regularisation)
+    gains = factors.gains
     feedforward = found.controls - jnp.einsum("tmn,tn->tm", gains, found.states[:-1], precision="highest")
-    residual = _stationarity(local, factored.factors, found, terms)
+    residual = _stationarity(local, factors, found, terms)
     gap = jnp.maximum(jnp.max(jnp.abs(values.gaps)), jnp.max(jnp.abs(values.start)))
     z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
     slope = jnp.sum(local.stages.gradient * z) + jnp.sum(local.end.gradient * found.states[-1])
@@ -112,7 +110,7 @@ def _iterate(
         states, controls = closed_loop(
             problem, start, state.states, state.controls + length * feedforward, gains, -remains * values.gaps
         )
-        cost = _cost(problem, x0, states, controls)
+        cost = evaluate(problem, x0, states, controls, remains * values.gaps).cost
         expected = -length * (slope + 0.5 * length * curvature)
         decrease = values.cost - cost
         rounding = 10 * jnp.finfo(x0.dtype).eps * jnp.abs(values.cost)
@@ -165,29 +163,19 @@ def _iterate(
 
 def feedback(local: LocalModel) -> tuple[Float[Array, "T m n"], Float[Array, "T+1 n"]]:
     """The gains of the optimal feedback near a motion, and the gradients of the cost to go along it."""
-    problem, terms = _linear_quadratic(local, jnp.asarray(_LEAST, local.input.dtype))
-    factored = problem.factor(_RICCATI)
-    found = factored.solve(terms)
-    return factored.factors.gains, found.costates - matvec(factored.factors.stiffness, found.states)
+    found, factors, _ = _solved(local, jnp.asarray(_LEAST, local.input.dtype))
+    return factors.gains, found.costates - matvec(factors.stiffness, found.states)
 
 
-def _linear_quadratic(local: LocalModel, regularisation: Float[Array, ""]):
+def _solved(local: LocalModel, regularisation: Float[Array, ""]) -> tuple[Extremal, RiccatiFactors, LinearTerms]:
+    """The displacements that the quadratic model asks for, with more weight on the controls."""
     n, m = local.input.shape[1:]
-    hessians = local.stages.hessian
-    problem = LinearQuadratic(
-        local.transition,
-        local.input,
-        jnp.concatenate([hessians[:, :n, :n], local.end.hessian[None]]),
-        hessians[:, n:, n:] + regularisation * jnp.eye(m, dtype=hessians.dtype),
-        hessians[:, n:, :n],
-    )
-    gradients = local.stages.gradient
-    return problem, problem.terms(
-        offsets=local.values.gaps,
-        state_gradients=jnp.concatenate([gradients[:, :n], local.end.gradient[None]]),
-        control_gradients=gradients[:, n:],
-        start=local.values.start,
-    )
+    of_controls = jnp.diag((jnp.arange(n + m) >= n).astype(local.input.dtype))
+    hessians = local.stages.hessian + regularisation * of_controls, local.end.hessian
+    problem, terms = linear_quadratic_of(local, hessians, (local.stages.gradient, local.end.gradient))
+    factored = problem.factor(_RICCATI)
+    assert isinstance(factored.factors, RiccatiFactors)
+    return factored.solve(terms), factored.factors, terms
 
 
 def _stationarity(local: LocalModel, factors: RiccatiFactors, found: Extremal, terms: LinearTerms) -> Float[Array, ""]:
@@ -196,10 +184,6 @@ def _stationarity(local: LocalModel, factors: RiccatiFactors, found: Extremal, t
     reached = slopes[1:] + matvec(factors.stiffness[1:], terms.offsets)
     pushed = terms.control_gradients + matvec(transpose(local.input), reached)
     return jnp.max(jnp.abs(pushed)) / jnp.maximum(1, jnp.max(jnp.abs(slopes)) / 100)
-
-
-def _cost(problem: Problem, x0: Array, states: Array, controls: Array) -> Float[Array, ""]:
-    return evaluate(problem, x0, states, controls).cost
 
 
 def _solution(problem: Problem, end: _State) -> Solution:

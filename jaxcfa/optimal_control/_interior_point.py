@@ -15,7 +15,7 @@ from .._precise import product
 from .._small import transpose
 from ..structured import AbstractStageSolver, Extremal, LinearQuadratic, LinearTerms, RiccatiFactors
 from ..structured._linear_quadratic import Start
-from ._local import LocalModel, Multipliers, Rows, StageModel, Values
+from ._local import LocalModel, Multipliers, Rows, StageModel, Values, linear_quadratic_of
 
 
 class Point(NamedTuple):
@@ -75,7 +75,6 @@ def linear_quadratic(
     start: Start,
 ) -> tuple[LinearQuadratic, LinearTerms]:
     """The problem that is left for the displacements, and its linear terms."""
-    n = local.transition.shape[-1]
     values = local.values
     weights, pushes = _barrier_terms(values, point, barrier)
 
@@ -89,21 +88,7 @@ def linear_quadratic(
     y, h = point.multipliers.equalities, values.equalities
     hessians, gradients = jax.vmap(condensed)(local.stages, y.stages, h.stages, weights.stages, pushes.stages)
     end_hessian, end_gradient = condensed(local.end, y.end, h.end, weights.end, pushes.end)
-    problem = LinearQuadratic(
-        local.transition,
-        local.input,
-        jnp.concatenate([hessians[:, :n, :n], end_hessian[None]]),
-        hessians[:, n:, n:],
-        hessians[:, n:, :n],
-        start=start,
-    )
-    terms = problem.terms(
-        offsets=values.gaps,
-        state_gradients=jnp.concatenate([gradients[:, :n], end_gradient[None]]),
-        control_gradients=gradients[:, n:],
-        start=values.start,
-    )
-    return problem, terms
+    return linear_quadratic_of(local, (hessians, end_hessian), (gradients, end_gradient), start)
 
 
 def recovered(

@@ -11,6 +11,8 @@ from jaxtyping import Array, Float
 
 from .._precise import product
 from .._small import transpose
+from ..structured import LinearQuadratic, LinearTerms
+from ..structured._linear_quadratic import Start
 from ._dynamics import AbstractDynamics
 from ._problem import Parts, Problem, end_parts, stage_parts
 from ._stage import Stage
@@ -110,11 +112,10 @@ def model_of(
         gap = dynamics.minus(after, following)
 
         def lagrangian(dz: Array) -> Array:
-            costate, equalities, inequalities = own
+            costate, *rows = own
             stage = here.displaced(*jnp.split(dz, splits))
             reached = dynamics.minus(dynamics.step(stage.x, stage.u, t), following)
-            constraints = _inner(equalities, parts.equalities(stage)) + _inner(inequalities, parts.inequalities(stage))
-            return parts.cost(stage) + _inner(costate, reached) + constraints
+            return _lagrangian(parts, stage, *rows) + _inner(costate, reached)
 
         model, values = _model(parts, here, sizes, None if own is None else lagrangian)
         return (gap, values), a, b, model
@@ -128,7 +129,6 @@ def model_of(
     )
 
     at_end = Stage(problem.dynamics, states[-1], None, jnp.asarray(problem.steps))
-
     end_splits = np.cumsum(problem.dynamics.tangent_blocks)[:-1].tolist()
 
     def lagrangian_of_end(dx: Array) -> Array:
@@ -146,6 +146,29 @@ def model_of(
         Rows(inequalities, end_inequalities),
     )
     return LocalModel(values, a, b, stages, end)
+
+
+def linear_quadratic_of(
+    local: LocalModel,
+    hessians: tuple[Float[Array, "T z z"], Float[Array, "n n"]],
+    gradients: tuple[Float[Array, "T z"], Float[Array, "n"]],
+    start: Start = "given",
+) -> tuple[LinearQuadratic, LinearTerms]:
+    """The problem for displacements with these Hessians and gradients, of the stages and of the end, and its terms.
+
+    Gaps and what is missing at the start are those of `local.values`.
+    """
+    n, (stages, end), (slopes, end_slope) = local.transition.shape[-1], hessians, gradients
+    state_cost = jnp.concatenate([stages[:, :n, :n], end[None]])
+    problem = LinearQuadratic(
+        local.transition, local.input, state_cost, stages[:, n:, n:], stages[:, n:, :n], start=start
+    )
+    return problem, problem.terms(
+        offsets=local.values.gaps,
+        state_gradients=jnp.concatenate([slopes[:, :n], end_slope[None]]),
+        control_gradients=slopes[:, n:],
+        start=local.values.start,
+    )
 
 
 def start_gap(problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+1 nx"]) -> Float[Array, "n"]:

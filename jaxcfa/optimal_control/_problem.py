@@ -213,7 +213,7 @@ class Problem(eqx.Module):
 
     @property
     def steps(self) -> int:
-        """T."""
+        """How many time steps there are: T."""
         return sum(phase.steps for phase in self.phases)
 
     @property
