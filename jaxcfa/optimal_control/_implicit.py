@@ -14,9 +14,8 @@ from jaxtyping import Array, Float
 
 from .._precise import product
 from .._small import transpose
-from ..structured import LinearQuadratic
 from ._interior_point import Point
-from ._local import Multipliers, Rows, StageModel, evaluate, model_of
+from ._local import Multipliers, Rows, StageModel, evaluate, linear_quadratic_of, model_of
 from ._problem import Problem
 
 
@@ -79,7 +78,6 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
     _, rate = jax.jvp(conditions, (arrays,), (tangents,))
     problem, x0 = eqx.combine(arrays, static)
     local = model_of(problem, x0, point.states, point.controls, point.multipliers)
-    n = local.transition.shape[-1]
     proximity = jnp.finfo(x0.dtype).eps ** 0.5
     weights = Rows(*(z / s for z, s in zip(point.multipliers.inequalities, point.slack, strict=True)))
 
@@ -93,20 +91,9 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
     h, g = rate.equalities, rate.inequalities
     hessians, gradients = jax.vmap(condensed)(local.stages, h.stages, g.stages, weights.stages)
     end_hessian, end_gradient = condensed(local.end, h.end, g.end, weights.end)
-    lq = LinearQuadratic(
-        local.transition,
-        local.input,
-        jnp.concatenate([hessians[:, :n, :n], end_hessian[None]]),
-        hessians[:, n:, n:],
-        hessians[:, n:, :n],
-        start=problem.start,
-    )
-    terms = lq.terms(
-        offsets=rate.gaps,
-        state_gradients=rate.states + jnp.concatenate([gradients[:, :n], end_gradient[None]]),
-        control_gradients=rate.controls + gradients[:, n:],
-        start=rate.start,
-    )
+    changes = local.values._replace(gaps=rate.gaps, start=rate.start)
+    slopes = jnp.concatenate([rate.states[:-1], rate.controls], axis=-1) + gradients, rate.states[-1] + end_gradient
+    lq, terms = linear_quadratic_of(local._replace(values=changes), (hessians, end_hessian), slopes, problem.start)
     found = lq.solve(terms)
     z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
 
