@@ -1,7 +1,7 @@
 """Frames and masses added to bodies."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +10,11 @@ from jax.typing import ArrayLike
 
 from .._small import matmul, transpose
 from .._types import NameOrNumber
-from ..spatial import Transform
-from ._given import as_placement, given_com, given_inertia, given_mass
+from ._given import Numbers, Placement, as_placement, given_com, given_inertia, given_mass
 from ._model import Model, require_single
 from ._rigid_parts import with_parts
 from ._topology import WORLD
 
-Placement = Transform | ArrayLike
 FramesToAdd = Mapping[str, NameOrNumber | tuple[NameOrNumber, Placement]]
 
 
@@ -55,8 +53,8 @@ def add_payload(
     model: Model,
     frame: NameOrNumber,
     mass: ArrayLike,
-    com: ArrayLike | Sequence[float] = (0.0, 0.0, 0.0),
-    inertia: ArrayLike = 0.0,
+    com: Numbers = (0.0, 0.0, 0.0),
+    inertia: Numbers = 0.0,
 ) -> Model:
     """The model with a rigid mass fixed to a frame: a load in a hand, a camera, the palm of a gripper.
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 
 from .._types import NameOrNumber
 from ..joints import Free
@@ -15,7 +14,7 @@ from ..spatial import Transform
 from ._attachments import Keyframes
 from ._carried import carried
 from ._combine import combine
-from ._given import as_placement
+from ._given import Placement, as_placement
 from ._joint_groups import neutral_configuration
 from ._lock import lock_joints
 from ._model import Model, require_single
@@ -26,7 +25,7 @@ def attach(
     model: Model,
     frame: NameOrNumber,
     other: Model,
-    placement: Transform | ArrayLike | None = None,
+    placement: Placement | None = None,
     prefix: str = "",
     *,
     weld: bool = False,

@@ -13,6 +13,8 @@ from .._types import NameOrNumber
 from ..spatial import Transform
 from ._model import Model
 
+Numbers = ArrayLike | Sequence[float]
+Placement = Transform | Numbers
 NOT_NEGATIVE = ("armature", "damping", "friction_loss", "velocity_limit", "effort_limit")
 
 
@@ -83,13 +85,13 @@ def given_mass(mass: ArrayLike, dtype, what: str) -> Float[Array, ""]:
     return _given(mass, lambda x: as_mass(x, what), ((),), dtype, f"mass of {what}")
 
 
-def given_com(com: ArrayLike | Sequence[float], dtype, what: str) -> Float[Array, "3"]:
+def given_com(com: Numbers, dtype, what: str) -> Float[Array, "3"]:
     """A centre of mass [m], which may be traced."""
     name = f"centre of mass of {what}"
     return _given(com, lambda x: as_finite(x, (3,), name), ((3,),), dtype, name)
 
 
-def given_inertia(inertia: ArrayLike, dtype, what: str) -> Float[Array, "3 3"]:
+def given_inertia(inertia: Numbers, dtype, what: str) -> Float[Array, "3 3"]:
     """An inertia as for `ModelBuilder`, which may be traced."""
     array = _given(inertia, lambda x: as_inertia(x, what), ((), (3,), (3, 3)), dtype, f"inertia of {what}")
     if array.ndim == 2:
@@ -97,7 +99,7 @@ def given_inertia(inertia: ArrayLike, dtype, what: str) -> Float[Array, "3 3"]:
     return array * jnp.eye(3, dtype=dtype) if array.ndim == 0 else jnp.diag(array)
 
 
-def given_coordinates(value: ArrayLike, size: int, dtype, what: str) -> Float[Array, "size"]:
+def given_coordinates(value: Numbers, size: int, dtype, what: str) -> Float[Array, "size"]:
     """One number for each coordinate, or one for all; they may be traced."""
     array = _given(value, lambda x: as_coordinates(x, size, what), ((), (size,)), dtype, what)
     return jnp.broadcast_to(array, (size,))
@@ -143,7 +145,7 @@ def is_concrete(*trees) -> bool:
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
 
 
-def as_configuration(model: Model, q: ArrayLike) -> Float[Array, "nq"]:
+def as_configuration(model: Model, q: Numbers) -> Float[Array, "nq"]:
     """A configuration in the model's floating-point type."""
     array = jnp.asarray(q, model.dtype)
     if array.shape != (model.nq,):
@@ -152,7 +154,7 @@ def as_configuration(model: Model, q: ArrayLike) -> Float[Array, "nq"]:
     return array
 
 
-def as_placement(placement: Transform | ArrayLike | None, dtype, what: str) -> Transform:
+def as_placement(placement: Placement | None, dtype, what: str) -> Transform:
     """A placement as for `ModelBuilder`, which may be traced."""
     if is_concrete(placement):
         return Transform(*(jnp.asarray(x, dtype) for x in as_pose(placement, what)))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._small import matmul, transpose
@@ -15,7 +14,7 @@ from .._types import NameOrNumber
 from ..spatial import Transform
 from ._carried import carried, with_held_joints
 from ._constraints import JointCoupling
-from ._given import as_configuration, as_list
+from ._given import Numbers, as_configuration, as_list
 from ._joint_groups import map_joints, neutral_configuration
 from ._model import Model, require_single
 from ._rigid_parts import with_parts
@@ -23,7 +22,7 @@ from ._select import acting, select
 from ._topology import WORLD
 
 
-def lock_joints(model: Model, joints: NameOrNumber | Sequence[NameOrNumber], q: ArrayLike | None = None) -> Model:
+def lock_joints(model: Model, joints: NameOrNumber | Sequence[NameOrNumber], q: Numbers | None = None) -> Model:
     """The model with some joints held where they are in a configuration, like Pinocchio's `buildReducedModel`.
 
     The bodies that they move become parts of the bodies they hang on (mass, centre of mass, inertia), or of the world,

@@ -14,7 +14,16 @@ from jaxtyping import Array
 
 from .._types import NameOrNumber
 from ..joints import AbstractJoint
-from ._given import NOT_NEGATIVE, as_placement, given_com, given_coordinates, given_inertia, given_mass, is_concrete
+from ._given import (
+    NOT_NEGATIVE,
+    Numbers,
+    as_placement,
+    given_com,
+    given_coordinates,
+    given_inertia,
+    given_mass,
+    is_concrete,
+)
 from ._model import Model, require_single, suggestion
 
 Where = Callable[[Model], Array]
@@ -77,9 +86,7 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
     return model
 
 
-def _with_rows(
-    model: Model, where: Where, rows: slice, value: ArrayLike, what: str, not_negative: bool = False
-) -> Model:
+def _with_rows(model: Model, where: Where, rows: slice, value: Numbers, what: str, not_negative: bool = False) -> Model:
     """The model with other values of the coordinates of one joint."""
     array = given_coordinates(value, rows.stop - rows.start, model.dtype, what)
     if not_negative and is_concrete(array) and np.any(np.asarray(array) < 0):
@@ -92,7 +99,7 @@ def _own_parameters(joint: AbstractJoint) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(joint) if hasattr(getattr(joint, field.name), "shape"))
 
 
-def _with_own_value(joint: AbstractJoint, place: int, key: str, value: ArrayLike, what: str) -> AbstractJoint:
+def _with_own_value(joint: AbstractJoint, place: int, key: str, value: Numbers, what: str) -> AbstractJoint:
     """Stacked joints of which one has another value of a field, converted as the joint type does it."""
     old = getattr(joint, key)
     (field,) = (field for field in dataclasses.fields(joint) if field.name == key)
@@ -120,8 +127,8 @@ def with_body(
     body: NameOrNumber,
     *,
     mass: ArrayLike | None = None,
-    com: ArrayLike | None = None,
-    inertia: ArrayLike | None = None,
+    com: Numbers | None = None,
+    inertia: Numbers | None = None,
 ) -> Model:
     """The model with another mass, centre of mass or inertia of one body, which `model.body(body)` shows.
 

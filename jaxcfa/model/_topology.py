@@ -57,7 +57,7 @@ class Topology:
         body_names: Sequence[str],
         joint_names: Sequence[str],
         frame_names: Sequence[str] = (),
-        frame_bodies: Sequence[int] = (),
+        frame_bodies: Sequence[int] | np.ndarray = (),
     ):
         self.parents = _frozen(parents)
         self.nqs, self.nvs = _frozen(nqs), _frozen(nvs)

@@ -110,6 +110,7 @@ def coordinates(model, joints):
     return np.repeat(stays, model.topology.nqs), np.repeat(stays, model.topology.nvs)
 
 
+@pytest.mark.slow
 def test_locked_joints_are_held_joints():
     """Torques are those of the whole with joints at rest, and so are derivatives of energy by all masses."""
     model = mixed()
@@ -252,7 +253,7 @@ def linkage():
         closed_chains.weld(model, "hand", "nail", "within the locked"),
         closed_chains.couple(model, "bend", "upper_joint", (0.3, 2.0, 1.0)),
         closed_chains.couple(model, "upper_joint", "bend", (0.3, 2.0, 1.0)),
-        closed_chains.couple(model, "bend", None, 0.4),
+        closed_chains.couple(model, "bend", None, (0.4,)),
     )
     lengths = np.zeros((3, model.nq))
     lengths[0, model.q_slice("curl")], lengths[0, model.q_slice("wag")] = 2.0, 3.0
