@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from .._precise import product
 from ..configuration import integrate
 from ._rows import Problem, residuals
-from ._search import held
+from ._search import held, last_weight
 
 
 def attached(
@@ -22,40 +22,47 @@ def attached(
     in which preferences are least, `preferred`, or not at all. Coordinates that are pressed against the ends of their
     ranges stay there.
     """
-    zero = jnp.zeros(problem.model.nv, q.dtype)
+    size, weight = problem.model.nv, last_weight(q.dtype)
 
-    def all_squares(x: Array) -> Array:
-        return 0.5 * sum(jnp.sum(r * r) for r in residuals(problem, lax.stop_gradient(preferred), x))
+    def all_rows(x: Array) -> Array:
+        hard, soft = residuals(problem, lax.stop_gradient(preferred), x)
+        return jnp.concatenate([hard, weight * soft])
 
-    def squares(x: Array) -> Array:
-        return 0.5 * jnp.sum(residuals(problem, lax.stop_gradient(q), x)[0] ** 2)
+    def targets(x: Array) -> Array:
+        return residuals(problem, lax.stop_gradient(q), x)[0]
 
-    drift = zero
+    drift = jnp.zeros(size, q.dtype)
     if problem.has_preferences:
-        drift = _stationary(all_squares, ~_held(problem, preferred, all_squares), zero)
-    moved = _stationary(squares, reached | ~_held(problem, q, squares), drift)
+        drift = _stationary(all_rows, ~_held(problem, preferred, all_rows), drift, jnp.asarray(False))
+    moved = _stationary(targets, reached | ~_held(problem, q, targets), drift, reached)
     return integrate(problem.model, lax.stop_gradient(q), moved)
 
 
-def _held(problem: Problem, q: Float[Array, "nq"], cost: Callable) -> Bool[Array, "nv"]:
-    gradient = jax.grad(cost)(jnp.zeros(problem.model.nv, q.dtype))
-    return lax.stop_gradient(held(problem, q, gradient))
+def _held(problem: Problem, q: Float[Array, "nq"], rows: Callable) -> Bool[Array, "nv"]:
+    values, pull = jax.vjp(rows, jnp.zeros(problem.model.nv, q.dtype))
+    return lax.stop_gradient(held(problem, q, pull(values)[0]))
 
 
-def _stationary(cost: Callable, free: Bool[Array, "nv"], near: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """The displacement nearest to `near` at which the cost's gradient vanishes: zero as `near` is, with derivatives."""
+def _stationary(
+    rows: Callable, free: Bool[Array, "nv"], near: Float[Array, "nv"], vanish: Bool[Array, ""]
+) -> Float[Array, "nv"]:
+    """Zero, with the derivatives of the displacement nearest to `near` at which the sum of squares is stationary.
 
-    def conditions(x: Array) -> Array:
-        return jnp.where(free, jax.grad(cost)(jnp.where(free, x + near, 0)), 0)
+    Where all rows `vanish`, their curvature would be weighted by what rounding has left of them, and is left out.
+    """
+
+    def gradient(x: Array) -> Array:
+        x = jnp.where(free, x + near, 0)
+        _, pull = jax.vjp(rows, jnp.where(vanish, 0, x))
+        return jnp.where(free, pull(rows(x))[0], 0)
 
     def nearest(linear: Callable, b: Array) -> Array:
         matrix = jax.vmap(linear)(jnp.eye(len(b), dtype=b.dtype))
         values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
         size = jnp.abs(values)
         significant = size > 10 * len(b) * jnp.finfo(b.dtype).eps * jnp.max(size)
-        return product(
-            vectors * jnp.where(significant, 1 / jnp.where(significant, values, 1), 0), product(vectors.T, b)
-        )
+        inverse = jnp.where(significant, 1 / jnp.where(significant, values, 1), 0)
+        return product(vectors * inverse, product(vectors.T, b))
 
-    correction = lax.custom_root(conditions, jnp.zeros_like(near), lambda _, x: x, nearest)
+    correction = lax.custom_root(gradient, jnp.zeros_like(near), lambda _, x: x, nearest)
     return jnp.where(free, correction + near, 0)

@@ -3,7 +3,8 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Float
 
 from ..closed_chains._relations import Bodies, Constraints, jacobian_of_constraints, motion_of_constraints
 from ..configuration import integrate
@@ -47,16 +48,21 @@ class Problem(eqx.Module):
 
 
 class Rows(eqx.Module):
-    """**Fields:** unweighted `hard` rows, targets and loops; `values` (k,) of all with the roots of their weights;
-    `jacobian` (k, nv) of these."""
+    """**Fields:** unweighted `hard` rows, targets and loops; `values` (k,) of all with the roots of their weights,
+    those of the preferences last; `jacobian` (k, nv) of these."""
 
     hard: Float[Array, "h"]
     values: Float[Array, "k"]
     jacobian: Float[Array, "k nv"]
 
+    def preferring(self, weight: Float[Array, ""]) -> tuple[Float[Array, "k"], Float[Array, "k nv"]]:
+        """Values and Jacobian with the preferences multiplied by a weight."""
+        weights = jnp.where(np.arange(len(self.values)) < len(self.hard), 1, weight)
+        return weights * self.values, weights[:, None] * self.jacobian
 
-def rows_of(problem: Problem, q: Float[Array, "nq"], soft: Bool[Array, ""]) -> Rows:
-    """All rows; those of the preferences are zero unless `soft`."""
+
+def rows_of(problem: Problem, q: Float[Array, "nq"]) -> Rows:
+    """All rows in a configuration."""
     stage = problem.stage(q)
     hard, values, jacobian = _rows(problem.targets, stage)
     if problem.loops:
@@ -64,17 +70,13 @@ def rows_of(problem: Problem, q: Float[Array, "nq"], soft: Bool[Array, ""]) -> R
         hard, values = (jnp.concatenate([x, open_by]) for x in (hard, values))
         jacobian = jnp.concatenate([jacobian, slopes])
     if problem.has_preferences:
-        # So small that targets give way by parts of a thousand only.
-        small = jnp.finfo(values.dtype).eps ** 0.25
         _, preferred, slopes = _rows(problem.preferences, stage)
-        preferred, slopes = small * preferred, small * slopes
-        values = jnp.concatenate([values, jnp.where(soft, preferred, 0)])
-        jacobian = jnp.concatenate([jacobian, jnp.where(soft, slopes, 0)])
+        values, jacobian = jnp.concatenate([values, preferred]), jnp.concatenate([jacobian, slopes])
     return Rows(hard, values, jacobian)
 
 
 def residuals(problem: Problem, q: Float[Array, "nq"], displacement: Float[Array, "nv"]) -> tuple[Array, Array]:
-    """The `values` of both at the displaced configuration, to be differentiated by anything any number of times."""
+    """The `values` of hard rows and of preferences at the displaced configuration, to be differentiated by anything."""
     stage = problem.stage(integrate(problem.model, q, displacement))
     hard, soft = (_weighted(parts, stage)[1] for parts in (problem.targets, problem.preferences))
     if problem.loops:

@@ -15,11 +15,12 @@ from ..structured._lane_loop import lane_loop
 from ..structured._small_spd import spd_solve
 from ._rows import Problem, Rows, rows_of
 
-_DAMPING = 1e-2  # at first, relative to the sum of squares
+_DAMPING = 0.03  # at first, relative to the sum of squares
 _LEAST_DAMPING, _MOST_DAMPING = 1e-6, 1e6
 _LONGEST_STEP = 1.0  # rad, m, of any coordinate
-_STUCK = 0.02  # the part of the cost that a step must promise to save, or the next start is tried
-_MOST_REFINEMENTS = 50
+_STUCK = 0.1  # the part of the cost that a step must promise to save, or the next start is tried
+_MOST_REFINEMENTS = 60
+_FIRST_WEIGHT = 0.5  # of the preferences, whose weight is halved by every step
 
 
 Constants = tuple["Problem", Array, Array, Array]
@@ -37,12 +38,14 @@ class Phase(enum.IntEnum):
 class Searched(eqx.Module):
     """Where a search is, and the best that it has seen.
 
-    **Fields:** `phase`; `q`, its `rows`, `cost` and `damping`; `start`, the number of the start; whether targets are reached
-    by q; the `best` configuration of the first phase, its `least` cost, and whether that reaches them; `preferred`, where
-    the second phase ended; `iterations` in all, and those `left` of the phase.
+    **Fields:** `phase`; `weight` of the preferences in it; `q`, its `rows`, `cost` and `damping`; `start`, the number
+    of the start; whether targets are reached by q; the `best` configuration of the first phase, its `least` cost, and
+    whether that reaches them; `preferred`, where the second phase ended; `iterations` in all, and those `left` of the
+    phase.
     """
 
     phase: Int[Array, ""]
+    weight: Float[Array, ""]
     q: Float[Array, "nq"]
     rows: Rows
     cost: Float[Array, ""]
@@ -77,24 +80,46 @@ def search(
     """A configuration in which the targets are within the tolerance, and preferences are least among those.
 
     The cost without preferences is made small from one start after the other, until targets are reached. Then, or if
-    none was, the sum with preferences, which are scaled so that they hardly count, is made as small as it gets; and then
-    what they have spoilt is repaired by steps that are as small as possible.
+    none was, so is the sum with preferences, whose weight falls from step to step until they hardly count: at a small
+    weight from the beginning, steps along the manifold of what reaches the targets would be short, since it is curved.
+    At last, what preferences have spoilt is repaired by the smallest steps.
     """
-    zero = jnp.zeros((), int)
-    rows, cost, reached = _at(problem, origin, zero, tolerance)
-    damping = jnp.asarray(_DAMPING, origin.dtype)
+    zero, none = jnp.zeros((), int), jnp.zeros((), origin.dtype)
+    rows, cost, reached = _at(problem, origin, none, tolerance)
     first = Searched(
-        zero, origin, rows, cost, damping, zero, reached, origin, cost, reached, origin, zero, max_iterations
+        zero,
+        none,
+        origin,
+        rows,
+        cost,
+        none + _DAMPING,
+        zero,
+        reached,
+        origin,
+        cost,
+        reached,
+        origin,
+        zero,
+        max_iterations,
     )
     return lane_loop(_unfinished, _improve, (problem, origin, tolerance, starts), first)
 
 
+def last_weight(dtype: jnp.dtype) -> float:
+    """Of the preferences: the targets give way by parts of its square."""
+    return float(jnp.finfo(dtype).eps) ** 0.2
+
+
 def _at(
-    problem: Problem, q: Float[Array, "nq"], phase: Int[Array, ""], tolerance: Float[Array, ""]
+    problem: Problem, q: Float[Array, "nq"], weight: Float[Array, ""], tolerance: Float[Array, ""]
 ) -> tuple[Rows, Float[Array, ""], Bool[Array, ""]]:
     """Rows, cost, and whether the targets are reached."""
-    rows = rows_of(problem, q, phase == Phase.REFINE)
-    return rows, 0.5 * jnp.sum(rows.values**2), jnp.all(jnp.abs(rows.hard) <= tolerance)
+    rows = rows_of(problem, q)
+    return rows, _cost(rows, weight), jnp.all(jnp.abs(rows.hard) <= tolerance)
+
+
+def _cost(rows: Rows, weight: Float[Array, ""]) -> Float[Array, ""]:
+    return 0.5 * jnp.sum(rows.preferring(weight)[0] ** 2)
 
 
 def _unfinished(constants: Constants, s: Searched) -> Bool[Array, ""]:
@@ -103,39 +128,43 @@ def _unfinished(constants: Constants, s: Searched) -> Bool[Array, ""]:
 
 
 def _improve(constants: Constants, s: Searched) -> Searched:
+    """One step, or the beginning of the next start or phase."""
     problem, origin, tolerance, starts = constants
-    finest = jnp.finfo(origin.dtype).eps ** 0.6
+    epsilon = float(jnp.finfo(origin.dtype).eps)
+    lightest = last_weight(origin.dtype) if problem.has_preferences else 0.0
+    searching, refining = s.phase == Phase.SEARCH, s.phase == Phase.REFINE
     step, promised = _step(problem, s)
-    searching = s.phase == Phase.SEARCH
-    stuck = (promised <= jnp.where(searching, _STUCK, finest) * s.cost) | (s.damping >= _MOST_DAMPING)
-    stuck = stuck | (s.left <= 0)
+    idle = promised <= jnp.where(searching, _STUCK, epsilon**0.8) * s.cost
+    stuck = (idle & ~(refining & (s.weight > lightest))) | (s.damping >= _MOST_DAMPING) | (s.left <= 0)
     start = s.start + (stuck & searching)
     ended = jnp.where(searching, s.is_reached | (start >= starts) | (s.left <= 0), stuck)
     phase = s.phase + ended
     # The next phase goes on from the best of the search, or from where refinement ended.
-    again = jnp.where(searching, s.best, s.q)
-    moved = problem.clipped(integrate(problem.model, s.q, step))
     fresh = ended | stuck
-    tried = jnp.where(ended, again, jnp.where(stuck, _start(problem, origin, start), moved))
-    rows, cost, reached = _at(problem, tried, phase, tolerance)
+    moved = problem.clipped(integrate(problem.model, s.q, step))
+    tried = jnp.where(ended, jnp.where(searching, s.best, s.q), jnp.where(stuck, _start(problem, origin, start), moved))
+    rows, cost, reached = _at(problem, tried, s.weight, tolerance)
     better = (cost < s.cost) | fresh
-    q, rows, cost, reached = jax.tree.map(
-        lambda a, b: jnp.where(better, a, b), (tried, rows, cost, reached), (s.q, s.rows, s.cost, s.is_reached)
+    q, rows, reached = jax.tree.map(
+        lambda a, b: jnp.where(better, a, b), (tried, rows, reached), (s.q, s.rows, s.is_reached)
     )
-    kept = jnp.where(better, jnp.maximum(s.damping / 8, _LEAST_DAMPING), s.damping * 8)
+    lighter = jnp.where(better, jnp.maximum(s.weight / 2, lightest), s.weight)
+    weight = jnp.where(phase == Phase.REFINE, jnp.where(refining, lighter, _FIRST_WEIGHT), 0)
+    damping = jnp.where(better, jnp.maximum(s.damping / 8, _LEAST_DAMPING), s.damping * 8)
     is_best = searching & ((cost < s.least) | reached)
     return Searched(
         phase,
+        weight.astype(s.weight.dtype),
         q,
         rows,
-        cost,
-        jnp.where(fresh, _DAMPING, kept),
+        _cost(rows, weight),
+        jnp.where(fresh, _DAMPING, damping),
         start,
         reached,
         jnp.where(is_best, q, s.best),
         jnp.where(is_best, cost, s.least),
         s.best_reached | (searching & reached),
-        jnp.where(s.phase == Phase.REFINE, s.q, s.preferred),
+        jnp.where(refining, s.q, s.preferred),
         s.iterations + 1,
         jnp.where(ended, _MOST_REFINEMENTS, s.left - 1),
     )
@@ -143,25 +172,17 @@ def _improve(constants: Constants, s: Searched) -> Searched:
 
 def _step(problem: Problem, s: Searched) -> tuple[Float[Array, "nv"], Float[Array, ""]]:
     """`-(J^T J + lambda)^-1 J^T r` of the joints that are not held by the ends of their ranges, and what it saves."""
-    gradient = product(s.rows.values, s.rows.jacobian)
-    jacobian = jnp.where(held(problem, s.q, gradient), 0, s.rows.jacobian)
+    values, jacobian = s.rows.preferring(s.weight)
+    jacobian = jnp.where(held(problem, s.q, product(values, jacobian)), 0, jacobian)
     k, n = jacobian.shape
     damping = s.damping * 2 * s.cost + jnp.finfo(s.q.dtype).tiny
-    if k < n:
-        square = product(jacobian, jacobian.T)
-        square = square + (damping + _rounding(square)) * jnp.eye(k, dtype=square.dtype)
-        step = -product(spd_solve(square, s.rows.values), jacobian)
-    else:
-        square = product(jacobian.T, jacobian)
-        square = square + (damping + _rounding(square)) * jnp.eye(n, dtype=square.dtype)
-        step = -spd_solve(square, product(s.rows.values, jacobian))
+    square = product(jacobian, jacobian.T) if k < n else product(jacobian.T, jacobian)
+    rounding = 4 * jnp.finfo(square.dtype).eps * jnp.trace(square)
+    square = square + (damping + rounding) * jnp.eye(len(square), dtype=square.dtype)
+    step = -product(spd_solve(square, values), jacobian) if k < n else -spd_solve(square, product(values, jacobian))
     along = product(jacobian, step)
     step = step / jnp.maximum(1, jnp.max(jnp.abs(step)) / _LONGEST_STEP)
-    return step, -jnp.sum(along * (s.rows.values + 0.5 * along))
-
-
-def _rounding(square: Float[Array, "k k"]) -> Float[Array, ""]:
-    return 4 * jnp.finfo(square.dtype).eps * jnp.trace(square)
+    return step, -jnp.sum(along * (values + 0.5 * along))
 
 
 def held(problem: Problem, q: Float[Array, "nq"], gradient: Float[Array, "nv"]) -> Bool[Array, "nv"]:
@@ -183,7 +204,8 @@ def _coordinates(model: Model) -> np.ndarray:
 def _start(problem: Problem, origin: Float[Array, "nq"], number: Int[Array, ""]) -> Float[Array, "nq"]:
     """The start of that number: even coverage of the ranges by a sequence of low discrepancy.
 
-    Additive recurrence with the powers of the root of `x^(n + 1) = x + 1` (Roberts 2018). Free joints stay where they are.
+    Additive recurrence with the powers of the root of `x^(n + 1) = x + 1` (Roberts 2018). Free joints stay where they
+    are.
     """
     model = problem.model
     root = 2.0

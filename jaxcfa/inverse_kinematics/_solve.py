@@ -70,9 +70,9 @@ def solve(
 ) -> Solution:
     """A configuration in which the residuals of all targets vanish, within the ranges of the joints.
 
-    Levenberg-Marquardt steps, whose damping falls with the square of the error (Sugihara 2011), with coordinates held at
-    the ends of their ranges; where no step helps, the next start is tried, from an even coverage of the ranges. Free joints
-    begin where `q0` has them each time.
+    Levenberg-Marquardt steps, whose damping falls with the square of the error (Sugihara 2011), with coordinates held
+    at the ends of their ranges; where no step helps, the next start is tried, from an even coverage of the ranges. Free
+    joints begin where `q0` has them each time.
 
     **Arguments:**
 
@@ -88,8 +88,8 @@ def solve(
 
     **Returns:** a `Solution`, whose `status` says whether the targets are reached. Derivatives with respect to targets,
     model and constraints are those of the targets' solution; where that leaves joints open, they move as preferences
-    say, or as little as possible. There are none with respect to `q0`. Second derivatives are right where the solution is
-    the only one nearby.
+    say, or as little as possible. There are none with respect to `q0`. Second derivatives are right where the solution
+    is the only one nearby.
 
     **Raises:** `ValueError` for wrong shapes, terms and numbers, and for residuals that are not finite at `q0`. Targets
     that are not reached warn, unless traced.
@@ -106,7 +106,7 @@ def solve(
     problem = Problem(
         dynamics,
         Parts(parts[: len(targets)], ()),
-        Parts(parts[len(targets) :], ()),
+        Parts(_balanced(parts[len(targets) :]), ()),
         loops,
         *(jnp.broadcast_to(jnp.asarray(end, q.dtype), q.shape) for end in ends),
     )
@@ -122,7 +122,7 @@ def _solve(problem: Problem, q: Array, tolerance: Array, starts: Array, max_iter
     arguments = problem, problem.clipped(q), tolerance, starts, max_iterations
     found = lax.stop_gradient(search(*lax.stop_gradient(arguments)))
     chosen = attached(problem, found.chosen, found.preferred, found.has_reached)
-    hard = rows_of(problem, chosen, jnp.asarray(False)).hard
+    hard = rows_of(problem, chosen).hard
     error = jnp.max(jnp.abs(hard), initial=0)
     reached = jnp.where(error <= tolerance, Status.REACHED, Status.NOT_REACHED)
     status = jnp.where(jnp.isfinite(error), reached, Status.NOT_FINITE)
@@ -150,6 +150,15 @@ def _as_costs(name: str, terms: Any) -> tuple[Cost, ...]:
                 f"residuals, or Costs of these, got {term!r}."
             )
     return tuple(term if isinstance(term, Cost) else Cost(term) for term in given)
+
+
+def _balanced(preferences: tuple[Cost, ...]) -> tuple[Cost, ...]:
+    """With the largest weight one."""
+    if not preferences:
+        return preferences
+    largest = jnp.max(jnp.stack([jnp.max(cost.weight) for cost in preferences]))
+    scale = jnp.where(largest > 0, 1 / jnp.where(largest > 0, largest, 1), 0)
+    return tuple(eqx.tree_at(lambda c: c.weight, cost, cost.weight * scale) for cost in preferences)
 
 
 def _check_numbers(tolerance: Any, starts: Any, max_iterations: Any) -> None:

@@ -24,9 +24,9 @@ def lane_loop(
 ) -> State:
     """`while unfinished(constants, state): state = improve(constants, state)`.
 
-    Under `jax.vmap`, a loop goes on until its last member has finished, and all the others take part in every step. This
-    one takes a few unfinished members at a time, as many as are worth it, for a few steps, and then others. What is
-    traced must be in `constants` and `state`. It cannot be differentiated.
+    Under `jax.vmap`, a loop goes on until its last member has finished, and all the others take part in every step.
+    This one takes a few unfinished members at a time, as many as are worth it, for a few steps, and then others. What
+    is traced must be in `constants` and `state`. It cannot be differentiated.
     """
 
     @custom_vmap
