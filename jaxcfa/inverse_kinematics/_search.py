@@ -85,19 +85,21 @@ def search(
     At last, what preferences have spoilt is repaired by the smallest steps.
     """
     zero, none = jnp.zeros((), int), jnp.zeros((), origin.dtype)
-    rows, cost, reached = _at(problem, origin, none, tolerance)
+    rows = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(rows_of, problem, origin))
+    infinite, no = none + jnp.inf, jnp.asarray(False)
+    # The first iteration only looks at the origin, so that the program holds the rows once.
     first = Searched(
         zero,
         none,
         origin,
         rows,
-        cost,
+        infinite,
         none + _DAMPING,
         zero,
-        reached,
+        no,
         origin,
-        cost,
-        reached,
+        infinite,
+        no,
         origin,
         zero,
         max_iterations,
@@ -134,14 +136,16 @@ def _improve(constants: Constants, s: Searched) -> Searched:
     lightest = last_weight(origin.dtype) if problem.has_preferences else 0.0
     searching, refining = s.phase == Phase.SEARCH, s.phase == Phase.REFINE
     step, promised = _step(problem, s)
+    begins = s.iterations == 0
     idle = promised <= jnp.where(searching, _STUCK, epsilon**0.8) * s.cost
     stuck = (idle & ~(refining & (s.weight > lightest))) | (s.damping >= _MOST_DAMPING) | (s.left <= 0)
+    stuck = stuck & ~begins
     start = s.start + (stuck & searching)
     ended = jnp.where(searching, s.is_reached | (start >= starts) | (s.left <= 0), stuck)
     phase = s.phase + ended
     # The next phase goes on from the best of the search, or from where refinement ended.
     fresh = ended | stuck
-    moved = problem.clipped(integrate(problem.model, s.q, step))
+    moved = problem.clipped(integrate(problem.model, s.q, jnp.where(begins, 0, step)))
     tried = jnp.where(ended, jnp.where(searching, s.best, s.q), jnp.where(stuck, _start(problem, origin, start), moved))
     rows, cost, reached = _at(problem, tried, s.weight, tolerance)
     better = (cost < s.cost) | fresh
@@ -158,7 +162,7 @@ def _improve(constants: Constants, s: Searched) -> Searched:
         q,
         rows,
         _cost(rows, weight),
-        jnp.where(fresh, _DAMPING, damping),
+        jnp.where(fresh | begins, _DAMPING, damping),
         start,
         reached,
         jnp.where(is_best, q, s.best),
