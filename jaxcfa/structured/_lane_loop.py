@@ -35,7 +35,9 @@ def lane_loop(
 
     @run.def_vmap
     def run_batch(size: int, batched: Any, constants: Any, state: State) -> tuple[State, Any]:
-        states = jax.tree.map(lambda x, own: x if own else jnp.broadcast_to(x, (size, *jnp.shape(x))), state, batched[1])
+        states = jax.tree.map(
+            lambda x, own: x if own else jnp.broadcast_to(x, (size, *jnp.shape(x))), state, batched[1]
+        )
         leaves, structure = jax.tree.flatten(constants)
         varies = jax.tree.leaves(batched[0])
 

@@ -25,6 +25,7 @@ def random_poses(model: jaxcfa.Model, frame: str, count: int, seed: int = 0) -> 
     return jax.vmap(lambda key: jaxcfa.frame_pose(model, jaxcfa.random_configuration(model, key), frame))(keys)
 
 
+@pytest.mark.slow
 def test_random_poses_are_reached_within_limits(panda):
     targets = random_poses(panda, HAND, 96)
     found = jax.jit(jax.vmap(lambda target: ik.solve(panda, ik.FramePose(HAND, target))))(targets)
@@ -36,6 +37,7 @@ def test_random_poses_are_reached_within_limits(panda):
         np.testing.assert_allclose(pose[reached], target[reached], atol=3e-8)
 
 
+@pytest.mark.slow
 def test_preferences_are_least_among_what_reaches_the_targets(panda):
     (target,) = random_poses(panda, HAND, 1, seed=3).translation
     rest = jnp.array([0.0, -0.5, 0.0, -1.8, 0.0, 1.5, 0.7, 0.02, 0.02])
@@ -76,6 +78,7 @@ def arm() -> jaxcfa.Model:
     return builder.build()
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_single_solution_in_every_mode_and_of_second_order(arm):
     """By a target in the closure of a function, and by the lengths of the arm."""
     q = jnp.array([0.3, 0.4, 0.9])
@@ -107,6 +110,7 @@ def test_derivatives_of_a_single_solution_in_every_mode_and_of_second_order(arm)
     np.testing.assert_allclose(2e-2 * curvature(target) @ step, change, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_targets_out_of_reach_are_approached_and_said_to_be(arm):
     target = jnp.array([2.0, 0.5, 0.9])
     with pytest.warns(UserWarning, match="largest residual is"):
@@ -128,6 +132,7 @@ def test_targets_out_of_reach_are_approached_and_said_to_be(arm):
     np.testing.assert_allclose(rate[2], 0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_loops_stay_closed():
     bar = {"mass": 1.0, "com": (0.3, 0, 0), "inertia": (0.001, 0.03, 0.03)}
     builder = jaxcfa.ModelBuilder()
