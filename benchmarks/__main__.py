@@ -10,7 +10,18 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import batch, chain, compile_time, derivatives, methods, operators, optimal_control, robots, space
+from . import (
+    batch,
+    chain,
+    compile_time,
+    derivatives,
+    inverse_kinematics,
+    methods,
+    operators,
+    optimal_control,
+    robots,
+    space,
+)
 from .machine import commit, environment
 from .record import Result, read
 from .report import report
@@ -25,6 +36,7 @@ BENCHMARKS = {
     "compile": compile_time,
     "robots": robots,
     "derivatives": derivatives,
+    "inverse_kinematics": inverse_kinematics,
     "optimal_control": optimal_control,
 }
 Name = enum.StrEnum("Name", {name: name for name in BENCHMARKS})

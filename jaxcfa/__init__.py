@@ -11,6 +11,7 @@ Jacobians are in world axes; units are SI. `jaxcfa.convert` translates to and fr
 from . import (
     closed_chains as closed_chains,
     convert as convert,
+    inverse_kinematics as inverse_kinematics,
     io as io,
     joints as joints,
     optimal_control as optimal_control,
@@ -58,7 +59,12 @@ from .dynamics import (
     rnea as rnea,
     with_inertial_parameters as with_inertial_parameters,
 )
-from .io import load_model as load_model
+from .io import (
+    load_model as load_model,
+    load_trajectory as load_trajectory,
+    save_model as save_model,
+    save_trajectory as save_trajectory,
+)
 from .kinematics import (
     body_accelerations as body_accelerations,
     body_velocities as body_velocities,
@@ -72,9 +78,17 @@ from .latency import enable_low_latency as enable_low_latency
 from .model import (
     Model as Model,
     ModelBuilder as ModelBuilder,
+    add_frames as add_frames,
+    add_payload as add_payload,
+    attach as attach,
     chain as chain,
     combine as combine,
+    lock_joints as lock_joints,
     random_tree as random_tree,
+    rename as rename,
+    subtree as subtree,
+    with_body as with_body,
+    with_joint as with_joint,
 )
 from .motion import BodyMotions as BodyMotions, body_motions as body_motions
 from .simulation import (

@@ -1,14 +1,10 @@
 """Checking the arguments of public functions."""
 
-from collections.abc import Sequence
-
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
-from ._types import NameOrNumber
 from .model import Model
+from .model._given import as_list as as_list, check_quaternions as check_quaternions, is_concrete as is_concrete
 
 _CONFIGURATIONS = ("q", "q0", "q1")
 _WRENCHES = ("f_ext", "wrenches")
@@ -63,34 +59,3 @@ def _expected(model: Model, name: str) -> tuple[tuple[int, ...], str]:
     if name in _CONTROLS:
         return (len(model.actuators.names),), "(nu,)"
     return (model.nv,), "(nv,)"
-
-
-def check_quaternions(model: Model, name: str, q: Array) -> None:
-    """Raises `ValueError` for orientations that are none, of which everything would be NaN; not where q is traced."""
-    if not is_concrete(q):
-        return
-    for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        for start in joint.quaternions:
-            quaternions = np.asarray(q)[group.q_index[:, start : start + 4]]
-            zero = np.flatnonzero(~np.any(quaternions, axis=1))
-            if len(zero):
-                first = int(group.q_index[zero[0], start])
-                raise ValueError(
-                    f"{name}[{first}:{first + 4}] is the quaternion of joint "
-                    f"{model.joint_names[group.bodies[zero[0]]]!r} and must not be zero. Start from neutral(model), "
-                    "whose quaternions are [1, 0, 0, 0]."
-                )
-
-
-def as_list(names: NameOrNumber | Sequence[NameOrNumber]) -> list[NameOrNumber]:
-    """One name or number, or several."""
-    if isinstance(names, np.ndarray):
-        return list(np.atleast_1d(names))
-    if isinstance(names, Sequence) and not isinstance(names, str):
-        return list(names)
-    return [names]
-
-
-def is_concrete(*trees) -> bool:
-    """Whether values can be looked at: no leaf is being traced."""
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from ._arguments import as_arrays
 from ._types import Configuration, ConfigurationLike, Key, Velocity, VelocityLike
-from .model import Model, map_joints
+from .model import Model, map_joints, neutral_configuration
 
 
 def neutral(model: Model) -> Configuration:
@@ -15,10 +15,7 @@ def neutral(model: Model) -> Configuration:
     return _neutral(model)
 
 
-@jax.jit
-def _neutral(model: Model) -> Configuration:
-    zeros = jnp.zeros(model.nq, model.dtype)
-    return map_joints(model, lambda joint, _: joint.neutral(), ("q", zeros), out="q").astype(model.dtype)
+_neutral = jax.jit(neutral_configuration)
 
 
 def random_configuration(model: Model, key: Key) -> Configuration:

@@ -18,8 +18,16 @@ from jaxcfa import (
     Model,
     RungeKutta4,
     Transform,
+    add_frames,
+    add_payload,
+    attach,
     body_motions,
     closed_chains,
+    lock_joints,
+    rename,
+    subtree,
+    with_body,
+    with_joint,
 )
 from jaxcfa.closed_chains import RCCFD1, RCCFD2, RCCFD3, Baumgarte, Direct, Grasp, Projection, Proximal, RigidObject
 from jaxcfa.structured import CyclicReduction, Doubling, LeafToRoot
@@ -94,6 +102,19 @@ def other_inertias(model: Model, x: State) -> Array:
 def combined(model: Model, x: State) -> Array:
     both = jaxcfa.combine([model, model], ["left ", "right "])
     return jaxcfa.inverse_dynamics(both, *(jnp.concatenate([y, y]) for y in x))
+
+
+def edited(model: Model, x: State) -> list[PyTree]:
+    """The model on its own last body, the first joint of which is locked; its first body and what it carries."""
+    other = with_joint(with_body(model, 0, mass=2 * model.mass[0]), 0, damping=0.3)
+    both = attach(add_payload(model, last(model), 0.5), last(model), rename(other, "other {}".format))
+    both = add_frames(both, {"a frame": (0, Transform.identity(model.dtype))})
+    root, own = model.nb, slice(model.nv)
+    rest = [jnp.concatenate([y, y[model.v_slice(0).stop :]]) for y in x[1:3]]
+    locked = lock_joints(both, root, jnp.concatenate([x.q, x.q]))
+    tau = jaxcfa.inverse_dynamics(locked, jnp.concatenate([x.q, x.q[model.q_slice(0).stop :]]), *rest)
+    part = subtree(model, last(model))
+    return [tau[own], part.spatial_inertia, part.mass]
 
 
 def closure(model: Model) -> tuple[closed_chains.AbstractConstraint, ...]:
@@ -185,6 +206,7 @@ FUNCTIONS = {
         with_motions(lambda m, x, motions: jaxcfa.joint_reactions(m, *x, motions=motions)), ALL
     ),
     "combine": Function(combined, ALL),
+    "lock_joints, attach, subtree, add_frames, add_payload, rename, with_joint, with_body": Function(edited, MOTION),
     "step": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext), ALL),
     "step by Runge and Kutta": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, RungeKutta4(), x.f_ext), ALL),
     "step, explicit": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, ExplicitEuler(), x.f_ext), ALL),
@@ -231,6 +253,7 @@ EXCEPTIONS = {
     "default_method": "gives no arrays",
     "default_schedule": "gives no arrays",
     **dict.fromkeys(("connect", "couple", "distance", "loop_joint", "weld"), "makes constraints, on the host"),
+    "save_model": "writes a file, on the host",
     "crba": "another name of mass_matrix",
     "rnea": "another name of inverse_dynamics",
 }

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-BENCHMARKS = ("chain", "batch", "space", "operators", "compile", "robots", "derivatives", "optimal_control")
+BENCHMARKS = (
+    "chain",
+    "batch",
+    "space",
+    "operators",
+    "compile",
+    "robots",
+    "derivatives",
+    "inverse_kinematics",
+    "optimal_control",
+)
 
 
 def run_module(*arguments: str) -> None:

@@ -1,31 +1,43 @@
-"""Models from files of either format."""
+"""Models from files of any format."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
 from ..model import Model
 from ._mjcf import load_mjcf
-from ._source import PathOrText, read_source, root_tag
+from ._saved_model import read_model
+from ._source import PathOrText, is_archive, read_file, read_source, root_tag
 from ._urdf import load_urdf
 
 
-def load_model(path_or_text: PathOrText, floating_base: bool = False, *, gravity=None, dtype=None) -> Model:
-    """The model that a URDF or MJCF file describes; see `load_urdf` and `load_mjcf`.
+def load_model(
+    path_or_text: PathOrText, floating_base: bool = False, *, gravity=None, dtype=None, types: Sequence[type] = ()
+) -> Model:
+    """The model that a URDF or MJCF file describes, see `load_urdf` and `load_mjcf`, or that `save_model` wrote.
 
-    The format follows from the root element, `<robot>` or `<mujoco>`.
+    The format follows from the root element, `<robot>` or `<mujoco>`, or the ending `.npz`. Nothing in a file is
+    executed.
 
     **Arguments:**
 
-    - `path_or_text`: path of a file, or its content.
-    - `floating_base`: attach the root to the world by a free joint, whose coordinates come first.
+    - `path_or_text`: path of a file, or (of URDF and MJCF) its content.
+    - `floating_base`: attach the root to the world by a free joint, whose coordinates come first. Not of saved models,
+      which have the base that they were saved with.
     - `gravity` (3,) [m/s^2]: acceleration of gravity in world axes, in place of the file's, or of (0, 0, -9.81).
-    - `dtype`: of the arrays; JAX's default float type if absent.
+    - `dtype`: of the arrays; if absent JAX's default float type, or that of a saved model (of which doubles become
+      single precision where JAX's double precision is off).
+    - `types`: your own classes of joints and constraints that are in a saved model.
 
-    **Raises:** `FileNotFoundError` for a wrong path; `ValueError` for anything malformed, naming file and element;
-    `ImportError` without the packages that read files.
+    **Raises:** `FileNotFoundError` for a wrong path; `ValueError` for anything malformed, naming file and element, for
+    a saved model that is damaged, newer or has types that are not given; `ImportError` without the packages that read
+    URDF and MJCF.
     """
+    if is_archive(path_or_text):
+        model = _load_saved(path_or_text, floating_base, dtype, types)
+        return model if gravity is None else _with_gravity(model, gravity)
     source = read_source(path_or_text)
     try:
         tag = root_tag(source.data)
@@ -39,6 +51,14 @@ def load_model(path_or_text: PathOrText, floating_base: bool = False, *, gravity
     else:
         raise ValueError(f"{source.name}: the root element is <{tag}>; give URDF (<robot>) or MJCF (<mujoco>).")
     return model if gravity is None else _with_gravity(model, gravity)
+
+
+def _load_saved(path: PathOrText, floating_base: bool, dtype, types: Sequence[type]) -> Model:
+    source = read_file(path)
+    if floating_base:
+        raise ValueError(f"{source.name}: a saved model has the base that it was saved with; omit floating_base.")
+    model = read_model(source.data, source.name, types)
+    return model if dtype is None else model.astype(dtype)
 
 
 def _with_gravity(model: Model, gravity) -> Model:

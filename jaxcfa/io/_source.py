@@ -41,11 +41,21 @@ def read_source(path_or_text: PathOrText) -> Source:
             return _not_empty(Source("XML text", text.encode("utf-8", "surrogatepass")))
     elif not isinstance(path_or_text, os.PathLike):
         raise ValueError(f"A robot is given by the path of a file or by XML text, got {path_or_text!r:.200}.")
-    path = Path(os.fsdecode(path_or_text))
-    return _not_empty(Source(str(path)[:500], _read_file(path)))
+    return _not_empty(read_file(path_or_text))
 
 
-def _read_file(path: Path) -> bytes:
+def read_file(path: PathOrText) -> Source:
+    """The content of a file."""
+    path = Path(os.fsdecode(path))
+    return Source(str(path)[:500], _read_bytes(path))
+
+
+def is_archive(path_or_text: PathOrText) -> bool:
+    """Whether this is the path of a file that `save_model` writes."""
+    return isinstance(path_or_text, (str, os.PathLike)) and os.fsdecode(path_or_text).endswith(".npz")
+
+
+def _read_bytes(path: Path) -> bytes:
     shown = f"{str(path)!r:.200}"
     try:
         regular = stat.S_ISREG(path.stat().st_mode)

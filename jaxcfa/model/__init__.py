@@ -1,6 +1,8 @@
 """Robot models: the static `Topology`, the pytree `Model`, and ways to build one."""
 
+from ._add import add_frames as add_frames, add_payload as add_payload
 from ._assemble import STANDARD_GRAVITY as STANDARD_GRAVITY
+from ._attach import attach as attach
 from ._attachments import Actuators as Actuators, Keyframes as Keyframes
 from ._builder import ModelBuilder as ModelBuilder
 from ._combine import combine as combine
@@ -17,15 +19,20 @@ from ._inertia_checks import inertia_problems as inertia_problems, massless_subt
 from ._joint_groups import (
     join_bodies as join_bodies,
     join_dofs as join_dofs,
-    joint_of_body as joint_of_body,
     joints_of_segments as joints_of_segments,
     map_joints as map_joints,
     motion_subspace_blocks as motion_subspace_blocks,
+    neutral_configuration as neutral_configuration,
     pad_dofs as pad_dofs,
     split_bodies as split_bodies,
     split_dofs as split_dofs,
     unpad_dofs as unpad_dofs,
 )
+from ._lock import lock_joints as lock_joints
 from ._mechanisms import chain as chain, random_tree as random_tree
 from ._model import Limits as Limits, Model as Model
+from ._parameters import with_body as with_body, with_joint as with_joint
+from ._rename import rename as rename
+from ._subtree import subtree as subtree
 from ._topology import WORLD as WORLD, Topology as Topology
+from ._views import BodyView as BodyView, JointView as JointView

@@ -8,8 +8,8 @@ import numpy as np
 
 from .._types import NameOrNumber
 from ..joints import AbstractJoint, Fixed
-from ..spatial import Transform
 from ._assemble import STANDARD_GRAVITY, assemble, group_joints
+from ._given import NOT_NEGATIVE, as_coordinates, as_finite, as_inertia, as_mass, as_pose
 from ._model import Model, as_number
 from ._topology import WORLD
 
@@ -21,7 +21,6 @@ _DOF_DEFAULTS = {
     "velocity_limit": np.inf,
     "effort_limit": np.inf,
 }
-_NOT_NEGATIVE = ("armature", "damping", "friction_loss", "velocity_limit", "effort_limit")
 _Q_DEFAULTS = {"spring_reference": None, "lower": -np.inf, "upper": np.inf}
 _MODEL_KEYS = {"velocity_limit": "velocity", "effort_limit": "effort"}
 
@@ -113,7 +112,7 @@ class ModelBuilder:
             raise ValueError(f"Duplicate joint name {joint_name!r}; names must be unique.")
         if not isinstance(joint, AbstractJoint):
             raise ValueError(f"The joint of {what} must be an instance of a joint type, got {joint!r}.")
-        rotation, translation = _as_pose(placement, what)
+        rotation, translation = as_pose(placement, what)
         link = _Link(
             name,
             joint_name,
@@ -121,9 +120,9 @@ class ModelBuilder:
             joint,
             rotation,
             translation,
-            _as_mass(mass, what),
-            _as_finite(com, (3,), f"centre of mass of {what}"),
-            _as_inertia(inertia, what),
+            as_mass(mass, what),
+            as_finite(com, (3,), f"centre of mass of {what}"),
+            as_inertia(inertia, what),
             _as_dofs(dofs, joint, what),
         )
         self._links.append(link)
@@ -135,7 +134,7 @@ class ModelBuilder:
         """Add a named frame at `placement` (as for `add_body`) in a body, or in the world."""
         what = f"frame {name!r}"
         self._check_new(name)
-        self._frames.append(_Frame(name, self._find(body, what), *_as_pose(placement, what)))
+        self._frames.append(_Frame(name, self._find(body, what), *as_pose(placement, what)))
         self._frame_names.add(name)
 
     def _check_new(self, name: str) -> None:
@@ -159,7 +158,7 @@ class ModelBuilder:
 
         **Arguments:** `gravity` (3,) [m/s^2], world axes. `dtype`: of the arrays; JAX's default float type if absent.
         """
-        gravity = _as_finite(gravity, (3,), "gravity")
+        gravity = as_finite(gravity, (3,), "gravity")
         merged = _merge_fixed(self._links)
         links = [self._links[i] for i in merged.moving]
         joints, group_bodies = group_joints([link.joint for link in links])
@@ -255,54 +254,6 @@ def _stack(arrays: list[np.ndarray], shape: tuple[int, ...] | None) -> np.ndarra
     return np.stack(arrays) if arrays else np.zeros((0, *shape))
 
 
-def _as_finite(x, shape: tuple[int, ...], what: str) -> np.ndarray:
-    array = np.asarray(x, dtype=float)
-    if array.shape != shape:
-        raise ValueError(f"The {what} must have shape {shape}, got {array.shape}.")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"The {what} must be finite, got {array.tolist()}.")
-    return array
-
-
-def _as_mass(mass, what: str) -> float:
-    value = float(_as_finite(mass, (), f"mass of {what}"))
-    if value < 0:
-        raise ValueError(f"The mass of {what} must not be negative, got {value}.")
-    return value
-
-
-def _as_inertia(inertia, what: str) -> np.ndarray:
-    array = np.asarray(inertia, dtype=float)
-    if array.ndim == 0:
-        array = array * np.eye(3)
-    elif array.shape == (3,):
-        array = np.diag(array)
-    array = _as_finite(array, (3, 3), f"inertia of {what}")
-    if not np.allclose(array, array.T, rtol=1e-6, atol=1e-12):
-        raise ValueError(f"The inertia of {what} must be symmetric, got {array.tolist()}.")
-    return 0.5 * (array + array.T)
-
-
-def _as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
-    if placement is None:
-        return np.eye(3), np.zeros(3)
-    if isinstance(placement, Transform):
-        rotation, translation = np.asarray(placement.rotation, float), np.asarray(placement.translation, float)
-    else:
-        array = np.asarray(placement, dtype=float)
-        if array.shape not in ((3,), (4, 4)):
-            raise ValueError(
-                f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, "
-                f"got shape {array.shape}."
-            )
-        rotation, translation = (np.eye(3), array) if array.ndim == 1 else (array[:3, :3], array[:3, 3])
-    rotation = _as_finite(rotation, (3, 3), f"rotation of {what}")
-    translation = _as_finite(translation, (3,), f"translation of {what}")
-    if not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-5) or np.linalg.det(rotation) < 0:
-        raise ValueError(f"The rotation of {what} must be a proper rotation matrix, got {rotation.tolist()}.")
-    return rotation, translation
-
-
 def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndarray]:
     unknown = sorted(set(values) - set(_DOF_DEFAULTS) - set(_Q_DEFAULTS))
     if unknown:
@@ -310,16 +261,16 @@ def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndar
             f"Unknown argument {unknown[0]!r} for {what}; known are {', '.join((*_DOF_DEFAULTS, *_Q_DEFAULTS))}."
         )
     result = {
-        key: _as_coordinates(values.get(key, default), joint.nv, f"{key} of {what}")
+        key: as_coordinates(values.get(key, default), joint.nv, f"{key} of {what}")
         for key, default in _DOF_DEFAULTS.items()
     }
-    for key in _NOT_NEGATIVE:
+    for key in NOT_NEGATIVE:
         if np.any(result[key] < 0):
             raise ValueError(f"The {key} of {what} must not be negative, got {result[key].tolist()}.")
     for key, default in _Q_DEFAULTS.items():
         value = values.get(key, default)
         value = _neutral(joint) if value is None else value
-        result[key] = _as_coordinates(value, joint.nq, f"{key} of {what}")
+        result[key] = as_coordinates(value, joint.nq, f"{key} of {what}")
     _check_spring(joint, result["spring_reference"], result["stiffness"], what)
     if np.any(result["lower"] > result["upper"]):
         raise ValueError(
@@ -339,12 +290,3 @@ def _check_spring(joint: AbstractJoint, reference: np.ndarray, stiffness: np.nda
 def _neutral(joint: AbstractJoint) -> np.ndarray:
     # Parameters in double precision would make JAX warn where only single precision is enabled.
     return np.asarray(jax.tree.map(jnp.asarray, joint).neutral())
-
-
-def _as_coordinates(value, size: int, what: str) -> np.ndarray:
-    array = np.asarray(value, dtype=float)
-    if array.shape not in ((), (size,)):
-        raise ValueError(f"The {what} must be one number or have shape ({size},), got {array.shape}.")
-    if np.any(np.isnan(array)):
-        raise ValueError(f"The {what} must not be NaN.")
-    return np.broadcast_to(array, (size,))

@@ -12,8 +12,9 @@ from jaxtyping import Array, Float, PyTree
 from ..joints import AbstractJoint, Composite
 from ._assemble import group_key
 from ._attachments import Actuators, Keyframes
-from ._constraints import AbstractConstraint, AbstractFrameConstraint, JointCoupling
-from ._model import Model
+from ._carried import ends_of
+from ._constraints import AbstractConstraint
+from ._model import Model, require_single
 from ._topology import WORLD, Topology
 
 # Arrays over bodies, coordinates or frames, which are put one after the other.
@@ -80,11 +81,7 @@ def _checked(models: Sequence[Model], prefixes: Sequence[str] | None) -> tuple[l
     if isinstance(prefixes, str) or len(prefixes) != len(models):
         raise ValueError(f"combine needs one prefix for each of the {len(models)} models, got {prefixes!r}.")
     for number, model in enumerate(models):
-        if model.mass.shape != (model.nb,):
-            raise ValueError(
-                f"combine takes single models, but masses of model {number} have shape {model.mass.shape} instead of "
-                f"({model.nb},). Combine batches of models with jax.vmap."
-            )
+        require_single(model, "combine", f"masses of model {number}")
     return list(models), list(prefixes)
 
 
@@ -170,15 +167,7 @@ def _common_gravity(parts: Sequence[Float[Array, "3"]]) -> Float[Array, "3"]:
 
 
 def _renumbered(constraint: AbstractConstraint, start: int, prefix: str) -> AbstractConstraint:
-    if isinstance(constraint, JointCoupling):
-        fields = ("joint", "reference")
-    elif isinstance(constraint, AbstractFrameConstraint):
-        fields = ("body1", "body2")
-    else:
-        raise ValueError(
-            f"combine cannot renumber the bodies of {type(constraint).__name__}; derive it from "
-            "AbstractFrameConstraint, or take it out of the model's constraints."
-        )
+    fields = ends_of(constraint, "combine")
     numbers = {field: getattr(constraint, field) for field in fields}
     changes: dict = {field: number if number == WORLD else number + start for field, number in numbers.items()}
     changes["name"] = constraint.name and prefix + constraint.name

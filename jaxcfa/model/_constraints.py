@@ -43,7 +43,8 @@ class JointCoupling(AbstractConstraint):
     With `x = q[reference] - reference_offset` and `y = q[joint] - joint_offset`, `y = sum_k coefficients[k] x^k`.
     `reference` -1 fixes the joint at the constant term.
 
-    **Fields:** `joint`, `reference`: joint numbers. `coefficients` (k,), constant term first.
+    **Fields:** `joint`, `reference`: joint numbers; -1 is a joint that rests at zero. `coefficients` (k,), constant
+    term first.
     """
 
     joint: int = eqx.field(static=True)

@@ -59,6 +59,12 @@ def _no_joints(
     return jax.tree.map(lambda x: jnp.zeros((0, *x.shape) if out == "body" else (0,), x.dtype), one)
 
 
+def neutral_configuration(model: Model) -> Float[Array, "nq"]:
+    """The zero configuration."""
+    zeros = jnp.zeros(model.nq, model.dtype)
+    return map_joints(model, lambda joint, _: joint.neutral(), ("q", zeros), out="q").astype(model.dtype)
+
+
 def motion_subspace_blocks(model: Model, q: Float[Array, "nq"]) -> tuple[Float[Array, "_ 6 _"], ...]:
     """The joints' motion subspaces in body axes, per segment, padded with zero columns."""
     topology = model.topology
@@ -163,12 +169,3 @@ def _dofs_of(topology: Topology, bodies: np.ndarray, d: int) -> tuple[np.ndarray
     starts, counts = topology.v_starts[bodies], topology.nvs[bodies]
     offsets = np.arange(d)
     return starts[:, None] + offsets, offsets < counts[:, None]
-
-
-def joint_of_body(model: Model, body: int) -> AbstractJoint:
-    """The joint that moves a body, with its own parameters."""
-    for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        position = int(np.searchsorted(group.bodies, body))
-        if position < len(group.bodies) and group.bodies[position] == body:
-            return jax.tree.map(lambda x, i=position: x[i], joint)
-    raise ValueError(f"No body number {body}.")

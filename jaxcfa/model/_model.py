@@ -16,6 +16,7 @@ from ..spatial import Inertia, Transform
 from ._attachments import Actuators, Keyframes
 from ._constraints import AbstractConstraint
 from ._topology import WORLD, Topology
+from ._views import BodyView, JointView
 
 
 class Limits(eqx.Module):
@@ -137,6 +138,51 @@ class Model(eqx.Module):
         start = int(self.topology.v_starts[i])
         return slice(start, start + int(self.topology.nvs[i]))
 
+    def joint(self, joint: NameOrNumber) -> JointView:
+        """The parameters of a joint given by name or number; not of a batch of models. `with_joint` changes them."""
+        i, q, v = self.joint_index(joint), self.q_slice(joint), self.v_slice(joint)
+        require_single(self, "Model.joint")
+        group, place = self.topology.place_in_groups(i)
+        return JointView(
+            name=self.joint_names[i],
+            number=i,
+            body=self.body_names[i],
+            parent=self._parent(i),
+            joint=jax.tree.map(lambda x: x[place], self.joints[group]),
+            placement=self.placement[i],
+            q=q,
+            v=v,
+            lower=self.limits.lower[q],
+            upper=self.limits.upper[q],
+            velocity_limit=self.limits.velocity[v],
+            effort_limit=self.limits.effort[v],
+            armature=self.armature[v],
+            damping=self.damping[v],
+            friction_loss=self.friction_loss[v],
+            stiffness=self.stiffness[v],
+            spring_reference=self.spring_reference[q],
+        )
+
+    def body(self, body: NameOrNumber) -> BodyView:
+        """The parameters of a body given by name or number; not of a batch of models. `with_body` changes them."""
+        i, topology = self.body_index(body), self.topology
+        require_single(self, "Model.body")
+        return BodyView(
+            name=self.body_names[i],
+            number=i,
+            joint=self.joint_names[i],
+            parent=self._parent(i),
+            children=tuple(self.body_names[child] for child in np.flatnonzero(topology.parents == i)),
+            frames=tuple(self.frame_names[frame] for frame in np.flatnonzero(topology.frame_bodies == i)),
+            mass=self.mass[i],
+            com=self.com[i],
+            inertia=self.inertia[i],
+        )
+
+    def _parent(self, body: int) -> str | None:
+        parent = int(self.topology.parents[body])
+        return None if parent == WORLD else self.body_names[parent]
+
     def keyframe(self, name: str) -> Float[Array, "nq"]:
         """The configuration stored under `name`."""
         names = self.keyframes.names
@@ -154,7 +200,7 @@ class Model(eqx.Module):
                 return int(self.topology.frame_bodies[frame]), self.frame_placement[frame]
             if frame_or_body not in self.topology.body_indices:
                 names = (*self.frame_names, *self.body_names)
-                raise ValueError(f"No frame or body named {frame_or_body!r}; {_suggest(frame_or_body, names)}")
+                raise ValueError(f"No frame or body named {frame_or_body!r}; {suggestion(frame_or_body, names)}")
         elif as_number(frame_or_body, "frame or body") == WORLD:
             return WORLD, Transform.identity(dtype)
         return self.body_index(frame_or_body), Transform.identity(dtype)
@@ -166,7 +212,7 @@ class Model(eqx.Module):
 def _lookup(key: object, indices: dict[str, int], kind: str) -> int:
     if isinstance(key, str):
         if key not in indices:
-            raise ValueError(f"No {kind} named {key!r}; {_suggest(key, tuple(indices))}")
+            raise ValueError(f"No {kind} named {key!r}; {suggestion(key, tuple(indices))}")
         return indices[key]
     number = as_number(key, kind)
     if not 0 <= number < len(indices):
@@ -191,7 +237,17 @@ def as_number(key: object, kind: str) -> int:
         ) from error
 
 
-def _suggest(name: str, names: tuple[str, ...]) -> str:
+def require_single(model: Model, function: str, what: str = "masses") -> None:
+    """`ValueError` for a batch of models."""
+    if model.mass.shape != (model.nb,):
+        raise ValueError(
+            f"{function} takes single models, but {what} have shape {model.mass.shape} instead of ({model.nb},). "
+            "Use jax.vmap for batches of models."
+        )
+
+
+def suggestion(name: str, names: tuple[str, ...]) -> str:
+    """What could have been meant by a name that is none of these."""
     close = difflib.get_close_matches(name, names, n=3)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"

@@ -12,6 +12,10 @@ from ..structured._tree_schedule import TreeSchedule
 from ..structured._tree_tables import subtree_sizes
 
 WORLD = -1
+TOPOLOGY_FIELDS = (
+    *("parents", "nqs", "nvs", "group_bodies", "body_names", "joint_names"),
+    *("frame_names", "frame_bodies"),
+)
 _MAX_SEGMENTS = 3
 
 
@@ -53,7 +57,7 @@ class Topology:
         body_names: Sequence[str],
         joint_names: Sequence[str],
         frame_names: Sequence[str] = (),
-        frame_bodies: Sequence[int] = (),
+        frame_bodies: Sequence[int] | np.ndarray = (),
     ):
         self.parents = _frozen(parents)
         self.nqs, self.nvs = _frozen(nqs), _frozen(nvs)
@@ -89,6 +93,10 @@ class Topology:
 
     def __repr__(self) -> str:
         return f"Topology(nb={self.nb}, nq={self.nq}, nv={self.nv})"
+
+    def replace(self, **changes) -> "Topology":
+        """The same with other fields."""
+        return Topology(**{field: getattr(self, field) for field in TOPOLOGY_FIELDS} | changes)
 
     @property
     def nb(self) -> int:
@@ -131,6 +139,14 @@ class Topology:
             return JointGroup(bodies, q_index, v_index)
 
         return tuple(group(bodies) for bodies in self.group_bodies)
+
+    def place_in_groups(self, body: int) -> tuple[int, int]:
+        """The number of the group that a body's joint belongs to, and its place there."""
+        for number, bodies in enumerate(self.group_bodies):
+            place = int(np.searchsorted(bodies, body))
+            if place < len(bodies) and bodies[place] == body:
+                return number, place
+        raise ValueError(f"No body number {body}.")
 
     @functools.cached_property
     def schedule(self) -> TreeSchedule:

@@ -32,6 +32,7 @@ from ._terms import (
     AbstractTerm as AbstractTerm,
     CenterOfMass as CenterOfMass,
     Control as Control,
+    FrameDirection as FrameDirection,
     FrameDistance as FrameDistance,
     FrameOrientation as FrameOrientation,
     FramePose as FramePose,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from .._small import matvec
 from .._types import NameOrNumber
 from ..configuration import difference
 from ..dynamics import center_of_mass
@@ -54,6 +55,21 @@ class FrameOrientation(AbstractTerm):
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         return rotation_log(jnp.swapaxes(self.target, -1, -2) @ _pose(stage, self.frame).rotation)
+
+
+class FrameDirection(AbstractTerm):
+    """The direction (3,) of an `axis` of a frame or body minus the `direction` wanted, both of unit length.
+
+    `axis` (3,) in the frame, z by default; `direction` (3,) in world axes. The residual is the chord, so its length is
+    the angle between them where that is small, and two at most.
+    """
+
+    frame: NameOrNumber = eqx.field(static=True)
+    direction: Float[Array, "3"] = eqx.field(converter=jnp.asarray)
+    axis: Float[Array, "3"] = eqx.field(converter=jnp.asarray, default=(0.0, 0.0, 1.0))
+
+    def __call__(self, stage: Stage) -> Float[Array, "3"]:
+        return matvec(_pose(stage, self.frame).rotation, _unit(self.axis)) - _unit(self.direction)
 
 
 class FrameDistance(AbstractTerm):
@@ -148,6 +164,10 @@ def as_term(term: Any) -> Any:
 
 
 Term = AbstractTerm | Callable[[Stage], ArrayLike]
+
+
+def _unit(x: Float[Array, "3"]) -> Float[Array, "3"]:
+    return x / jnp.sqrt(jnp.sum(x * x))
 
 
 def _pose(stage: Stage, frame: NameOrNumber) -> Transform:

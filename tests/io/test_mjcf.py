@@ -14,7 +14,7 @@ import jaxcfa
 from helpers import assert_close
 from jaxcfa.io import ModelWarning, load_mjcf
 from jaxcfa.joints import Anchored, Composite, Free, Prismatic, Revolute, Spherical
-from jaxcfa.model import Connect, JointCoupling, Weld, joint_of_body
+from jaxcfa.model import Connect, JointCoupling, Weld
 from mujoco_models import REPRESENTATIVE, compiled, path_of, shipped_models
 
 INERTIAL = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
@@ -91,9 +91,9 @@ def test_joint_types_and_names():
     model = load_mjcf(text)
     assert model.body_names == ("free", "a", "b", "c", "body5")
     assert model.joint_names == ("free_joint", "ball", "x+b_joint1_", "c_joint", "b_joint1")
-    kinds = [type(joint_of_body(model, i)) for i in range(model.nb)]
+    kinds = [type(model.joint(i).joint) for i in range(model.nb)]
     assert kinds == [Free, Spherical, Composite, Prismatic, Revolute]
-    assert isinstance(joint_of_body(model, 2).joints[1], Anchored)
+    assert isinstance(model.joint(2).joint.joints[1], Anchored)
     assert model.topology.parents.tolist() == [-1, -1, 1, 1, -1]
 
 

@@ -207,8 +207,8 @@ def test_errors():
         "one prefix for each of the 1 models": lambda: combine([model], ["a", "b"]),
         "a sequence of one model or more": lambda: combine([]),
         "cannot renumber the bodies of Strange": lambda: combine([strange]),
-        r"masses of model 0 have shape \(3, 2\) instead of \(2,\). Combine batches of models with jax.vmap": lambda: (
-            combine([jax.tree.map(lambda x: jnp.stack([x] * 3), model)])
+        r"masses of model 0 have shape \(3, 2\) instead of \(2,\). Use jax.vmap for batches of models": lambda: combine(
+            [jax.tree.map(lambda x: jnp.stack([x] * 3), model)]
         ),
     }
     for message, attempt in messages.items():

@@ -1,0 +1,68 @@
+"""Derivatives of solutions of inverse kinematics."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from .._precise import product
+from ..configuration import integrate
+from ._rows import Problem, residuals
+from ._search import held, last_weight
+
+
+def attached(
+    problem: Problem, q: Float[Array, "nq"], preferred: Float[Array, "nq"], reached: Bool[Array, ""]
+) -> Float[Array, "nq"]:
+    """The configuration q with its derivatives by all that is in the problem, by the implicit function theorem.
+
+    The targets' gradient `J^T r` stays zero. Where that leaves directions open, the configuration moves as the one does
+    in which preferences are least, `preferred`, or not at all. Coordinates that are pressed against the ends of their
+    ranges stay there.
+    """
+    size, weight = problem.model.nv, last_weight(q.dtype)
+
+    def all_rows(x: Array) -> Array:
+        hard, soft = residuals(problem, lax.stop_gradient(preferred), x)
+        return jnp.concatenate([hard, weight * soft])
+
+    def targets(x: Array) -> Array:
+        return residuals(problem, lax.stop_gradient(q), x)[0]
+
+    drift = jnp.zeros(size, q.dtype)
+    if problem.has_preferences:
+        drift = _stationary(all_rows, ~_held(problem, preferred, all_rows), drift, jnp.asarray(False))
+    moved = _stationary(targets, reached | ~_held(problem, q, targets), drift, reached)
+    return integrate(problem.model, lax.stop_gradient(q), moved)
+
+
+def _held(problem: Problem, q: Float[Array, "nq"], rows: Callable) -> Bool[Array, "nv"]:
+    values, pull = jax.vjp(rows, jnp.zeros(problem.model.nv, q.dtype))
+    return lax.stop_gradient(held(problem, q, pull(values)[0]))
+
+
+def _stationary(
+    rows: Callable, free: Bool[Array, "nv"], near: Float[Array, "nv"], vanish: Bool[Array, ""]
+) -> Float[Array, "nv"]:
+    """Zero, with the derivatives of the displacement nearest to `near` at which the sum of squares is stationary.
+
+    Where all rows `vanish`, their curvature would be weighted by what rounding has left of them, and is left out.
+    """
+
+    def gradient(x: Array) -> Array:
+        x = jnp.where(free, x + near, 0)
+        _, pull = jax.vjp(rows, jnp.where(vanish, 0, x))
+        return jnp.where(free, pull(rows(x))[0], 0)
+
+    def nearest(linear: Callable, b: Array) -> Array:
+        matrix = jax.vmap(linear)(jnp.eye(len(b), dtype=b.dtype))
+        values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
+        size = jnp.abs(values)
+        significant = size > 10 * len(b) * jnp.finfo(b.dtype).eps * jnp.max(size)
+        inverse = jnp.where(significant, 1 / jnp.where(significant, values, 1), 0)
+        return product(vectors * inverse, product(vectors.T, b))
+
+    correction = lax.custom_root(gradient, jnp.zeros_like(near), lambda _, x: x, nearest)
+    return jnp.where(free, correction + near, 0)

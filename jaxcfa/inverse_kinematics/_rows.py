@@ -1,0 +1,114 @@
+"""What inverse kinematics is to make small: residuals, and their Jacobians by displacements of the configuration."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..closed_chains._relations import Bodies, Constraints, jacobian_of_constraints, motion_of_constraints
+from ..configuration import integrate
+from ..model import Model, join_bodies
+from ..motion import BodyMotions, drifts
+from ..optimal_control import RobotDynamics, Stage
+from ..optimal_control._problem import Parts
+
+
+class Problem(eqx.Module):
+    """Targets, preferences and loops of a robot.
+
+    **Fields:** `dynamics`, of which only the model counts; `targets` and `preferences`; `loops` to be kept closed;
+    `lower` and `upper` (nq,) ends of the joints' ranges.
+    """
+
+    dynamics: RobotDynamics
+    targets: Parts
+    preferences: Parts
+    loops: Constraints
+    lower: Float[Array, "nq"]
+    upper: Float[Array, "nq"]
+
+    @property
+    def model(self) -> Model:
+        """The robot."""
+        return self.dynamics.model
+
+    @property
+    def has_preferences(self) -> bool:
+        return bool(self.preferences.costs)
+
+    def clipped(self, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
+        """Within the ranges of the joints."""
+        return jnp.clip(q, self.lower, self.upper)
+
+    def stage(self, q: Float[Array, "nq"]) -> Stage:
+        """The robot at rest."""
+        x = jnp.concatenate([q, jnp.zeros(self.model.nv, q.dtype)])
+        return Stage(self.dynamics, x, None, jnp.zeros((), int))
+
+
+class Rows(eqx.Module):
+    """**Fields:** unweighted `hard` rows, targets and loops; `values` (k,) of all with the roots of their weights,
+    those of the preferences last; `jacobian` (k, nv) of these."""
+
+    hard: Float[Array, "h"]
+    values: Float[Array, "k"]
+    jacobian: Float[Array, "k nv"]
+
+    def preferring(self, weight: Float[Array, ""]) -> tuple[Float[Array, "k"], Float[Array, "k nv"]]:
+        """Values and Jacobian with the preferences multiplied by a weight."""
+        weights = jnp.where(np.arange(len(self.values)) < len(self.hard), 1, weight)
+        return weights * self.values, weights[:, None] * self.jacobian
+
+
+def rows_of(problem: Problem, q: Float[Array, "nq"]) -> Rows:
+    """All rows in a configuration."""
+    stage = problem.stage(q)
+    hard, values, jacobian = _rows(problem.targets, stage)
+    if problem.loops:
+        open_by, slopes = _loops(problem, stage.motions)
+        hard, values = (jnp.concatenate([x, open_by]) for x in (hard, values))
+        jacobian = jnp.concatenate([jacobian, slopes])
+    if problem.has_preferences:
+        _, preferred, slopes = _rows(problem.preferences, stage)
+        values, jacobian = jnp.concatenate([values, preferred]), jnp.concatenate([jacobian, slopes])
+    return Rows(hard, values, jacobian)
+
+
+def residuals(problem: Problem, q: Float[Array, "nq"], displacement: Float[Array, "nv"]) -> tuple[Array, Array]:
+    """The `values` of hard rows and of preferences at the displaced configuration, to be differentiated by anything."""
+    stage = problem.stage(integrate(problem.model, q, displacement))
+    hard, soft = (_weighted(parts, stage)[1] for parts in (problem.targets, problem.preferences))
+    if problem.loops:
+        motion = motion_of_constraints(
+            problem.model, problem.loops, _bodies(stage.motions), stage.q, stage.v, jnp.zeros_like(stage.v)
+        )
+        hard = jnp.concatenate([hard, motion.residual])
+    return hard, soft
+
+
+def _rows(parts: Parts, stage: Stage) -> tuple[Array, Array, Array]:
+    """Residuals, the same weighted, and the Jacobian of these."""
+
+    def displaced(dq: Array) -> Array:
+        return _weighted(parts, stage.displaced(dq, jnp.zeros_like(dq), first_order=True))[1]
+
+    return *_weighted(parts, stage), jax.jacfwd(displaced)(jnp.zeros_like(stage.v))
+
+
+def _weighted(parts: Parts, stage: Stage) -> tuple[Array, Array]:
+    residual, weights = parts.weighted(stage)
+    positive = weights > 0
+    return residual * positive, jnp.where(positive, jnp.sqrt(jnp.where(positive, weights, 1)), 0) * residual
+
+
+def _loops(problem: Problem, motions: BodyMotions) -> tuple[Array, Array]:
+    bodies, still = _bodies(motions), jnp.zeros_like(motions.v)
+    motion = motion_of_constraints(problem.model, problem.loops, bodies, motions.q, still, still)
+    jacobian, _, _ = jacobian_of_constraints(problem.model, problem.loops, bodies, motions.q)
+    return motion.residual, jacobian
+
+
+def _bodies(motions: BodyMotions) -> Bodies:
+    accelerations = join_bodies(motions.topology, [drift.array() for drift in drifts(motions)])
+    return Bodies(motions.poses, motions.origins, motions.velocities, accelerations, motions.subspace_columns)

@@ -1,0 +1,234 @@
+"""Levenberg-Marquardt steps within the ranges of the joints, from one start after the other."""
+
+import enum
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from .._precise import product
+from ..configuration import integrate
+from ..model import Model
+from ..structured._lane_loop import lane_loop
+from ..structured._small_spd import spd_solve
+from ._rows import Problem, Rows, rows_of
+
+_DAMPING = 0.03  # at first, relative to the sum of squares
+_LEAST_DAMPING, _MOST_DAMPING = 1e-6, 1e6
+_LONGEST_STEP = 1.0  # rad, m, of any coordinate
+_STUCK = 0.1  # the part of the cost that a step must promise to save, or the next start is tried
+_MOST_REFINEMENTS = 60
+_FIRST_WEIGHT = 0.5  # of the preferences, whose weight is halved by every step
+
+
+Constants = tuple["Problem", Array, Array, Array]
+
+
+class Phase(enum.IntEnum):
+    """What a search does: all starts until one reaches the targets; the least sum with preferences; targets again."""
+
+    SEARCH = 0
+    REFINE = 1
+    CLOSE = 2
+    DONE = 3
+
+
+class Searched(eqx.Module):
+    """Where a search is, and the best that it has seen.
+
+    **Fields:** `phase`; `weight` of the preferences in it; `q`, its `rows`, `cost` and `damping`; `start`, the number
+    of the start; whether targets are reached by q; the `best` configuration of the first phase, its `least` cost, and
+    whether that reaches them; `preferred`, where the second phase ended; `iterations` in all, and those `left` of the
+    phase.
+    """
+
+    phase: Int[Array, ""]
+    weight: Float[Array, ""]
+    q: Float[Array, "nq"]
+    rows: Rows
+    cost: Float[Array, ""]
+    damping: Float[Array, ""]
+    start: Int[Array, ""]
+    is_reached: Bool[Array, ""]
+    best: Float[Array, "nq"]
+    least: Float[Array, ""]
+    best_reached: Bool[Array, ""]
+    preferred: Float[Array, "nq"]
+    iterations: Int[Array, ""]
+    left: Int[Array, ""]
+
+    @property
+    def has_reached(self) -> Bool[Array, ""]:
+        """Whether there is a configuration that reaches the targets."""
+        return self.is_reached | self.best_reached
+
+    @property
+    def chosen(self) -> Float[Array, "nq"]:
+        """The result."""
+        return jnp.where(self.best_reached & ~self.is_reached, self.best, self.q)
+
+
+def search(
+    problem: Problem,
+    origin: Float[Array, "nq"],
+    tolerance: Float[Array, ""],
+    starts: Int[Array, ""],
+    max_iterations: Int[Array, ""],
+) -> Searched:
+    """A configuration in which the targets are within the tolerance, and preferences are least among those.
+
+    The cost without preferences is made small from one start after the other, until targets are reached. Then, or if
+    none was, so is the sum with preferences, whose weight falls from step to step until they hardly count: at a small
+    weight from the beginning, steps along the manifold of what reaches the targets would be short, since it is curved.
+    At last, what preferences have spoilt is repaired by the smallest steps.
+    """
+    zero, none = jnp.zeros((), int), jnp.zeros((), origin.dtype)
+    rows = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(rows_of, problem, origin))
+    infinite, no = none + jnp.inf, jnp.asarray(False)
+    # The first iteration only looks at the origin, so that the program holds the rows once.
+    first = Searched(
+        zero,
+        none,
+        origin,
+        rows,
+        infinite,
+        none + _DAMPING,
+        zero,
+        no,
+        origin,
+        infinite,
+        no,
+        origin,
+        zero,
+        max_iterations,
+    )
+    return lane_loop(_unfinished, _improve, (problem, origin, tolerance, starts), first)
+
+
+def last_weight(dtype: jnp.dtype) -> float:
+    """Of the preferences: the targets give way by parts of its square."""
+    return float(jnp.finfo(dtype).eps) ** 0.2
+
+
+def _at(
+    problem: Problem, q: Float[Array, "nq"], weight: Float[Array, ""], tolerance: Float[Array, ""]
+) -> tuple[Rows, Float[Array, ""], Bool[Array, ""]]:
+    """Rows, cost, and whether the targets are reached."""
+    rows = rows_of(problem, q)
+    return rows, _cost(rows, weight), jnp.all(jnp.abs(rows.hard) <= tolerance)
+
+
+def _cost(rows: Rows, weight: Float[Array, ""]) -> Float[Array, ""]:
+    return 0.5 * jnp.sum(rows.preferring(weight)[0] ** 2)
+
+
+def _unfinished(constants: Constants, s: Searched) -> Bool[Array, ""]:
+    is_last = (s.phase == Phase.CLOSE) | (not constants[0].has_preferences)
+    return (s.phase < Phase.DONE) & ~(s.is_reached & is_last)
+
+
+def _improve(constants: Constants, s: Searched) -> Searched:
+    """One step, or the beginning of the next start or phase."""
+    problem, origin, tolerance, starts = constants
+    epsilon = float(jnp.finfo(origin.dtype).eps)
+    lightest = last_weight(origin.dtype) if problem.has_preferences else 0.0
+    searching, refining = s.phase == Phase.SEARCH, s.phase == Phase.REFINE
+    step, promised = _step(problem, s)
+    begins = s.iterations == 0
+    idle = promised <= jnp.where(searching, _STUCK, epsilon**0.8) * s.cost
+    stuck = (idle & ~(refining & (s.weight > lightest))) | (s.damping >= _MOST_DAMPING) | (s.left <= 0)
+    stuck = stuck & ~begins
+    start = s.start + (stuck & searching)
+    ended = jnp.where(searching, s.is_reached | (start >= starts) | (s.left <= 0), stuck)
+    phase = s.phase + ended
+    # The next phase goes on from the best of the search, or from where refinement ended.
+    fresh = ended | stuck
+    moved = problem.clipped(integrate(problem.model, s.q, jnp.where(begins, 0, step)))
+    tried = jnp.where(ended, jnp.where(searching, s.best, s.q), jnp.where(stuck, _start(problem, origin, start), moved))
+    rows, cost, reached = _at(problem, tried, s.weight, tolerance)
+    better = (cost < s.cost) | fresh
+    q, rows, reached = jax.tree.map(
+        lambda a, b: jnp.where(better, a, b), (tried, rows, reached), (s.q, s.rows, s.is_reached)
+    )
+    lighter = jnp.where(better, jnp.maximum(s.weight / 2, lightest), s.weight)
+    weight = jnp.where(phase == Phase.REFINE, jnp.where(refining, lighter, _FIRST_WEIGHT), 0)
+    damping = jnp.where(better, jnp.maximum(s.damping / 8, _LEAST_DAMPING), s.damping * 8)
+    is_best = searching & ((cost < s.least) | reached)
+    return Searched(
+        phase,
+        weight.astype(s.weight.dtype),
+        q,
+        rows,
+        _cost(rows, weight),
+        jnp.where(fresh | begins, _DAMPING, damping),
+        start,
+        reached,
+        jnp.where(is_best, q, s.best),
+        jnp.where(is_best, cost, s.least),
+        s.best_reached | (searching & reached),
+        jnp.where(refining, s.q, s.preferred),
+        s.iterations + 1,
+        jnp.where(ended, _MOST_REFINEMENTS, s.left - 1),
+    )
+
+
+def _step(problem: Problem, s: Searched) -> tuple[Float[Array, "nv"], Float[Array, ""]]:
+    """`-(J^T J + lambda)^-1 J^T r` of the joints that are not held by the ends of their ranges, and what it saves."""
+    values, jacobian = s.rows.preferring(s.weight)
+    jacobian = jnp.where(held(problem, s.q, product(values, jacobian)), 0, jacobian)
+    k, n = jacobian.shape
+    damping = s.damping * 2 * s.cost + jnp.finfo(s.q.dtype).tiny
+    square = product(jacobian, jacobian.T) if k < n else product(jacobian.T, jacobian)
+    rounding = 4 * jnp.finfo(square.dtype).eps * jnp.trace(square)
+    square = square + (damping + rounding) * jnp.eye(len(square), dtype=square.dtype)
+    step = -product(spd_solve(square, values), jacobian) if k < n else -spd_solve(square, product(values, jacobian))
+    along = product(jacobian, step)
+    step = step / jnp.maximum(1, jnp.max(jnp.abs(step)) / _LONGEST_STEP)
+    return step, -jnp.sum(along * (values + 0.5 * along))
+
+
+def held(problem: Problem, q: Float[Array, "nq"], gradient: Float[Array, "nv"]) -> Bool[Array, "nv"]:
+    """The coordinates at an end of their range, beyond which the cost would fall."""
+    own = _coordinates(problem.model)
+    low, high = (jnp.where(own < 0, False, end[own]) for end in (q <= problem.lower, q >= problem.upper))
+    return (low & (gradient > 0)) | (high & (gradient < 0))
+
+
+def _coordinates(model: Model) -> np.ndarray:
+    """(nv,): the configuration coordinate that each one of the velocity is the rate of; -1 for orientations."""
+    own = np.full(model.nv, -1)
+    for joint, group in zip(model.joints, model.topology.groups, strict=True):
+        if not joint.quaternions:
+            own[group.v_index] = group.q_index
+    return own
+
+
+def _start(problem: Problem, origin: Float[Array, "nq"], number: Int[Array, ""]) -> Float[Array, "nq"]:
+    """The start of that number: even coverage of the ranges by a sequence of low discrepancy.
+
+    Additive recurrence with the powers of the root of `x^(n + 1) = x + 1` (Roberts 2018). Free joints stay where they
+    are.
+    """
+    model = problem.model
+    root = 2.0
+    for _ in range(64):
+        root = (1 + root) ** (1 / (model.nv + 1))
+    rates = jnp.asarray(root ** -np.arange(1.0, model.nv + 1) % 1, origin.dtype)
+    part = (0.5 + number * rates) % 1
+    lower, upper = _spread(problem, origin)
+    return problem.clipped(integrate(model, origin, lower + part * (upper - lower)))
+
+
+def _spread(problem: Problem, origin: Float[Array, "nq"]) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
+    """Displacements (nv,) to the ends of the ranges: half a turn or a metre where there are none."""
+    model = problem.model
+    own, free = _coordinates(model), np.zeros(model.nv, bool)
+    for group in model.topology.groups:
+        free[group.v_index] = group.v_index.shape[1] == 6
+    ends = []
+    for end, reach in ((problem.lower, -np.pi), (problem.upper, np.pi)):
+        to_end = jnp.where(own < 0, jnp.inf, (end - origin)[own])
+        ends.append(jnp.where(jnp.isfinite(to_end), to_end, reach) * ~free)
+    return ends[0], ends[1]

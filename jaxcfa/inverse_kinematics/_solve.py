@@ -1,0 +1,184 @@
+"""Inverse kinematics for users."""
+
+import enum
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from .._arguments import is_concrete
+from .._types import ConfigurationLike
+from ..closed_chains._checks import prepared
+from ..configuration import neutral
+from ..model import AbstractConstraint, Model
+from ..optimal_control import Cost, Problem as OptimalControl, RobotDynamics, SmoothCost
+from ..optimal_control._closures import hoisted
+from ..optimal_control._problem import Parts
+from ..optimal_control._terms import Term
+from ._derivatives import attached
+from ._rows import Problem, rows_of
+from ._search import search
+
+
+class Status(enum.IntEnum):
+    """How a search ended; `Status(int(solution.status))` shows it by name."""
+
+    REACHED = 0
+    """All targets are within the tolerance, and all loops closed."""
+    NOT_REACHED = 1
+    """No start came to the targets: they are out of reach, contradict one another, or need more starts."""
+    NOT_FINITE = 2
+    """A residual is infinite or NaN where the search began."""
+
+
+class Solution(eqx.Module):
+    """What inverse kinematics found.
+
+    **Fields:** `q` (nq,): if the targets are not reached, that of the least weighted sum of squares; `residual` (k,) of
+    the targets, unweighted, and of the loops [rad, m]; `error`, the largest of it; `status` (`Status`); `iterations`;
+    `starts`, how many were tried.
+    """
+
+    q: Float[Array, "nq"]
+    residual: Float[Array, "k"]
+    error: Float[Array, ""]
+    status: Int[Array, ""]
+    iterations: Int[Array, ""]
+    starts: Int[Array, ""]
+
+    @property
+    def reached(self) -> Bool[Array, ""]:
+        """Whether all targets are reached."""
+        return self.status == Status.REACHED
+
+
+def solve(
+    model: Model,
+    targets: Cost | Term | Sequence[Cost | Term],
+    q0: ConfigurationLike | None = None,
+    *,
+    preferences: Cost | Term | Sequence[Cost | Term] = (),
+    constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
+    limits: bool = True,
+    tolerance: float | None = None,
+    starts: int = 20,
+    max_iterations: int = 300,
+) -> Solution:
+    """A configuration in which the residuals of all targets vanish, within the ranges of the joints.
+
+    Levenberg-Marquardt steps, whose damping falls with the square of the error (Sugihara 2011), with coordinates held
+    at the ends of their ranges; where no step helps, the next start is tried, from an even coverage of the ranges. Free
+    joints begin where `q0` has them each time.
+
+    **Arguments:**
+
+    - `targets`: terms such as `FramePose("hand", target)`, or any function of a stage, of which `stage.q`,
+      `stage.model` and `stage.motions` count; a `Cost` gives a term its weight.
+    - `q0` (nq,): where to begin; the middle of the ranges if not given.
+    - `preferences`: terms such as `Posture(q)` of which as little is wanted as the targets allow. Their weights count
+      among themselves only.
+    - `constraints` that close loops, such as `model.constraints`.
+    - `limits`: whether joints stay within `model.limits`.
+    - `tolerance` of every residual [rad, m]: 1e-8 in float64, 1e-5 in float32, by default.
+    - `starts`, `max_iterations`: the most of both.
+
+    **Returns:** a `Solution`, whose `status` says whether the targets are reached. Derivatives with respect to targets,
+    model and constraints are those of the targets' solution; where that leaves joints open, they move as preferences
+    say, or as little as possible. There are none with respect to `q0`. Second derivatives are right where the solution
+    is the only one nearby.
+
+    **Raises:** `ValueError` for wrong shapes, terms and numbers, and for residuals that are not finite at `q0`. Targets
+    that are not reached warn, unless traced.
+    """
+    _check_numbers(tolerance, starts, max_iterations)
+    start = _middle(model) if q0 is None else q0
+    model, loops, (q,) = prepared(model, _as_tuple(constraints), q0=start)
+    targets, preferences = _as_costs("targets", targets), _as_costs("preferences", preferences)
+    if not targets and not loops:
+        raise ValueError("There are no targets: give one or more, such as FramePose(frame, target).")
+    dynamics = RobotDynamics(model, 1.0)
+    parts = hoisted(OptimalControl(dynamics, 1, end_costs=[*targets, *preferences])).end_costs
+    ends = (model.limits.lower, model.limits.upper) if limits else (-jnp.inf, jnp.inf)
+    problem = Problem(
+        dynamics,
+        Parts(parts[: len(targets)], ()),
+        Parts(_balanced(parts[len(targets) :]), ()),
+        loops,
+        *(jnp.broadcast_to(jnp.asarray(end, q.dtype), q.shape) for end in ends),
+    )
+    least = max(1e-8, 100 * float(jnp.finfo(q.dtype).eps)) if tolerance is None else tolerance
+    found = _solve(problem, q, jnp.asarray(least, q.dtype), jnp.asarray(starts), jnp.asarray(max_iterations))
+    if is_concrete(found):
+        _explain(found)
+    return found
+
+
+@eqx.filter_jit
+def _solve(problem: Problem, q: Array, tolerance: Array, starts: Array, max_iterations: Array) -> Solution:
+    arguments = problem, problem.clipped(q), tolerance, starts, max_iterations
+    found = lax.stop_gradient(search(*lax.stop_gradient(arguments)))
+    chosen = attached(problem, found.chosen, found.preferred, found.has_reached)
+    hard = rows_of(problem, chosen).hard
+    error = jnp.max(jnp.abs(hard), initial=0)
+    reached = jnp.where(error <= tolerance, Status.REACHED, Status.NOT_REACHED)
+    status = jnp.where(jnp.isfinite(error), reached, Status.NOT_FINITE)
+    return Solution(chosen, hard, error, status, found.iterations, jnp.minimum(found.start + 1, starts))
+
+
+def _middle(model: Model) -> Array:
+    """The middle of all ranges that end on both sides; else the nearest to neutral."""
+    lower, upper = model.limits.lower, model.limits.upper
+    both = jnp.isfinite(lower) & jnp.isfinite(upper)
+    middle = 0.5 * (jnp.where(both, lower, 0) + jnp.where(both, upper, 0))
+    return jnp.where(both, middle, jnp.clip(neutral(model), lower, upper))
+
+
+def _as_tuple(constraints: Any) -> Any:
+    return tuple(constraints) if isinstance(constraints, Sequence) else constraints
+
+
+def _as_costs(name: str, terms: Any) -> tuple[Cost, ...]:
+    given = tuple(terms) if isinstance(terms, tuple | list) else (terms,)
+    for term in given:
+        if isinstance(term, SmoothCost) or not (isinstance(term, Cost) or callable(term)):
+            raise ValueError(
+                f"{name} must be terms such as FramePose(frame, target), functions of a stage that return (k,) "
+                f"residuals, or Costs of these, got {term!r}."
+            )
+    return tuple(term if isinstance(term, Cost) else Cost(term) for term in given)
+
+
+def _balanced(preferences: tuple[Cost, ...]) -> tuple[Cost, ...]:
+    """With the largest weight one."""
+    if not preferences:
+        return preferences
+    largest = jnp.max(jnp.stack([jnp.max(cost.weight) for cost in preferences]))
+    scale = jnp.where(largest > 0, 1 / jnp.where(largest > 0, largest, 1), 0)
+    return tuple(eqx.tree_at(lambda c: c.weight, cost, cost.weight * scale) for cost in preferences)
+
+
+def _check_numbers(tolerance: Any, starts: Any, max_iterations: Any) -> None:
+    if tolerance is not None and not tolerance > 0:
+        raise ValueError(f"tolerance must be positive, got {tolerance}.")
+    for name, number in (("starts", starts), ("max_iterations", max_iterations)):
+        if not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name} must be a positive integer, got {number!r}.")
+
+
+def _explain(found: Solution) -> None:
+    if found.status == Status.NOT_FINITE:
+        raise ValueError(
+            "The residuals of the targets are not finite: look for infinities, NaN and roots of negative numbers in "
+            f"targets, weights and q0. They are {found.residual.tolist()}."
+        )
+    if found.status == Status.NOT_REACHED:
+        warnings.warn(
+            f"The targets were not reached from {int(found.starts)} starts: the largest residual is "
+            f"{float(found.error):.3g} (rad or m). They may be out of reach or contradict one another; else allow more "
+            "starts or iterations, or begin nearer.",
+            stacklevel=3,
+        )

@@ -1,0 +1,111 @@
+"""Models in files of jaxcfa's own."""
+
+import operator
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from .. import joints
+from ..joints import AbstractJoint
+from ..model import (
+    WORLD,
+    AbstractConstraint,
+    Actuators,
+    Connect,
+    Distance,
+    JointCoupling,
+    Keyframes,
+    Limits,
+    LoopJoint,
+    Model,
+    Topology,
+    Weld,
+)
+from ..model._carried import Carried, ends_of
+from ..spatial import Transform
+from ._archive import read_archive, types_by_name, with_own_types, write_archive
+from ._source import PathOrText
+
+_JOINTS = [kind for kind in vars(joints).values() if isinstance(kind, type) and issubclass(kind, AbstractJoint)]
+_CONSTRAINTS = [Carried, Connect, Distance, JointCoupling, LoopJoint, Weld]
+_PARTS = [Actuators, Keyframes, Limits, Model, Topology, Transform]
+_KNOWN = types_by_name([*_JOINTS, *_CONSTRAINTS, *_PARTS])
+
+_SHAPES = {
+    "nb": ("mass",),
+    "nb 3": ("com", "placement.translation"),
+    "nb 3 3": ("inertia", "placement.rotation"),
+    "nv": ("armature", "damping", "friction_loss", "stiffness", "limits.velocity", "limits.effort"),
+    "nq": ("spring_reference", "limits.lower", "limits.upper"),
+    "3": ("gravity",),
+    "nf 3": ("frame_placement.translation",),
+    "nf 3 3": ("frame_placement.rotation",),
+    "nk nq": ("keyframes.q",),
+    "nk nv": ("keyframes.v",),
+    "nu nq": ("actuators.length_gradient",),
+    "nu nv": ("actuators.moment",),
+    "nu 3": ("actuators.bias",),
+    "nu": (
+        *("actuators.length_offset", "actuators.gain", "actuators.control_lower", "actuators.control_upper"),
+        *("actuators.force_lower", "actuators.force_upper"),
+    ),
+}
+
+
+def save_model(path: PathOrText, model: Model) -> None:
+    """Write a model to a file, from which `load_model` reads it again, bit by bit and without anything compiled anew.
+
+    The file holds arrays and JSON, all of the model (topology, joints, constraints, actuators, keyframes, limits,
+    frames) and no code. Joints and constraints of your own types are stored by the name of the class, which
+    `load_model` needs.
+
+    **Arguments:** `path`: of the file, which is overwritten; it must end with `.npz`. `model`: a model, or a batch.
+
+    **Raises:** `ValueError` for another ending, a model that is traced, and types whose fields are no arrays, numbers,
+    strings, containers or dataclasses.
+    """
+    if not isinstance(model, Model):
+        raise ValueError(f"save_model saves a Model, got {model!r:.200}.")
+    write_archive(path, "model", model, _KNOWN)
+
+
+def read_model(data: bytes, name: str, types: Sequence[type]) -> Model:
+    """The model in a file that `save_model` wrote; `types` are those of the user's joints and constraints."""
+    model = read_archive(data, name, "model", with_own_types(_KNOWN, types))
+    try:
+        _check(model)
+    except Exception as error:  # whatever the parts of a damaged file do not have
+        raise ValueError(f"{name}: damaged, its parts do not fit together ({error!s:.200}).") from error
+    return model
+
+
+def _check(model: Model) -> None:
+    """Raises for sizes and numbers that contradict one another. Leading axes may be a batch."""
+    topology = model.topology
+    sizes = {"nb": model.nb, "nq": model.nq, "nv": model.nv, "nf": len(model.frame_names), "3": 3}
+    sizes |= {"nu": len(model.actuators.names), "nk": len(model.keyframes.names)}
+    for letters, fields in _SHAPES.items():
+        shape = tuple(sizes[letter] for letter in letters.split())
+        for field in fields:
+            found = operator.attrgetter(field)(model).shape
+            _require(found[len(found) - len(shape) :] == shape, f"{field} has shape {found}")
+    bodies = np.concatenate([np.zeros(0, dtype=int), *topology.group_bodies])
+    _require(np.array_equal(np.sort(bodies), np.arange(model.nb)), "groups of joints")
+    _require(len(topology.joint_names) == len(topology.body_names) == model.nb, "names of bodies or joints")
+    _require(len(topology.frame_bodies) == sizes["nf"], "bodies of frames")
+    _require(bool(np.all((topology.frame_bodies >= WORLD) & (topology.frame_bodies < model.nb))), "bodies of frames")
+    for joint, group in zip(model.joints, topology.group_bodies, strict=True):
+        _require(isinstance(joint, AbstractJoint), f"{joint!r:.100} is no joint")
+        coordinates = np.array([topology.nqs[group], topology.nvs[group]]).T
+        _require(bool(np.all(coordinates == (joint.nq, joint.nv))), f"coordinates of {type(joint).__name__}")
+        _require(all(len(group) in x.shape for x in jax.tree.leaves(joint)), f"sizes of {type(joint).__name__}")
+    for constraint in model.constraints:
+        _require(isinstance(constraint, AbstractConstraint), f"{constraint!r:.100} is no constraint")
+        ends = [getattr(constraint, field) for field in ends_of(constraint, "load_model")]
+        _require(all(WORLD <= number < model.nb for number in ends), f"bodies of {type(constraint).__name__}")
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise ValueError(what)

@@ -1,0 +1,75 @@
+"""Frames and masses added to bodies."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from .._small import matmul, transpose
+from .._types import NameOrNumber
+from ._given import Numbers, Placement, as_placement, given_com, given_inertia, given_mass
+from ._model import Model, require_single
+from ._rigid_parts import with_parts
+from ._topology import WORLD
+
+FramesToAdd = Mapping[str, NameOrNumber | tuple[NameOrNumber, Placement]]
+
+
+def add_frames(model: Model, frames: FramesToAdd) -> Model:
+    """The model with more named frames, after those it has.
+
+    **Arguments:** `frames`: by name, the frame or body it is placed in (name, or number of a body, -1 for the world),
+    or a pair of this and a placement: a `Transform`, a 4 x 4 matrix, or a translation [m]. Placements may be traced.
+
+    **Raises:** `ValueError` for names that a frame or body has, unknown frames or bodies, placements that are none, and
+    a batch of models.
+    """
+    require_single(model, "add_frames")
+    taken = {*model.frame_names, *model.body_names}
+    bodies, poses = [], []
+    for name, where in frames.items():
+        if name in taken:
+            raise ValueError(f"The model has a frame or body named {name!r}; names must be unique.")
+        place, placement = where if isinstance(where, tuple) else (where, None)
+        body, pose = model.locate(place)
+        bodies.append(body)
+        poses.append(pose @ as_placement(placement, model.dtype, f"frame {name!r}"))
+    topology = model.topology
+    added = [jax.tree.map(lambda x: x[None], pose) for pose in poses]
+    return dataclasses.replace(
+        model,
+        frame_placement=jax.tree.map(lambda *x: jnp.concatenate(x), model.frame_placement, *added),
+        topology=topology.replace(
+            frame_names=(*topology.frame_names, *frames),
+            frame_bodies=np.concatenate([topology.frame_bodies, np.array(bodies, dtype=np.int64)]),
+        ),
+    )
+
+
+def add_payload(
+    model: Model,
+    frame: NameOrNumber,
+    mass: ArrayLike,
+    com: Numbers = (0.0, 0.0, 0.0),
+    inertia: Numbers = 0.0,
+) -> Model:
+    """The model with a rigid mass fixed to a frame: a load in a hand, a camera, the palm of a gripper.
+
+    **Arguments:** `frame`: name of a frame or body, or a body's number. `mass` [kg]; `com` (3,), its centre in the
+    frame [m]; `inertia` [kg m^2]: about that centre, in the frame's axes: a 3 x 3 matrix, three principal moments, or
+    one number for all three. They, and the model's leaves, may be traced: a model of a batch of loads is made by
+    `jax.vmap`.
+
+    **Raises:** `ValueError` for an unknown frame, one that is fixed to the world, values that make no sense, and a
+    batch of models.
+    """
+    require_single(model, "add_payload")
+    body, pose = model.locate(frame)
+    if body == WORLD:
+        raise ValueError(f"{frame!r} is fixed to the world, where a mass has no effect; give a frame that moves.")
+    given = given_mass(mass, model.dtype, "the payload"), given_com(com, model.dtype, "the payload")
+    turned = matmul(matmul(pose.rotation, given_inertia(inertia, model.dtype, "the payload")), transpose(pose.rotation))
+    return with_parts(model, np.array([body]), given[0][None], pose.apply(given[1])[None], turned[None])

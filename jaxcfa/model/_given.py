@@ -1,0 +1,169 @@
+"""What is given for parts of a model, checked: `ValueError` saying what was given and what is wanted."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._types import NameOrNumber
+from ..spatial import Transform
+from ._model import Model
+
+Numbers = ArrayLike | Sequence[float]
+Placement = Transform | Numbers
+NOT_NEGATIVE = ("armature", "damping", "friction_loss", "velocity_limit", "effort_limit")
+
+
+def as_finite(x, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """An array of this shape without infinities and NaN."""
+    array = np.asarray(x, dtype=float)
+    if array.shape != shape:
+        raise ValueError(f"The {what} must have shape {shape}, got {array.shape}.")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"The {what} must be finite, got {array.tolist()}.")
+    return array
+
+
+def as_mass(mass, what: str) -> float:
+    """A mass [kg]."""
+    value = float(as_finite(mass, (), f"mass of {what}"))
+    if value < 0:
+        raise ValueError(f"The mass of {what} must not be negative, got {value}.")
+    return value
+
+
+def as_inertia(inertia, what: str) -> np.ndarray:
+    """(3, 3): an inertia given as a matrix, by three principal moments, or by one number for all three."""
+    array = np.asarray(inertia, dtype=float)
+    if array.ndim == 0:
+        array = array * np.eye(3)
+    elif array.shape == (3,):
+        array = np.diag(array)
+    array = as_finite(array, (3, 3), f"inertia of {what}")
+    if not np.allclose(array, array.T, rtol=1e-6, atol=1e-12):
+        raise ValueError(f"The inertia of {what} must be symmetric, got {array.tolist()}.")
+    return 0.5 * (array + array.T)
+
+
+def as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rotation and translation of a placement: a `Transform`, a 4 x 4 matrix, a translation, or nothing."""
+    if placement is None:
+        return np.eye(3), np.zeros(3)
+    if isinstance(placement, Transform):
+        rotation, translation = np.asarray(placement.rotation, float), np.asarray(placement.translation, float)
+    else:
+        array = np.asarray(placement, dtype=float)
+        if array.shape not in ((3,), (4, 4)):
+            raise ValueError(
+                f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, "
+                f"got shape {array.shape}."
+            )
+        rotation, translation = (np.eye(3), array) if array.ndim == 1 else (array[:3, :3], array[:3, 3])
+    rotation = as_finite(rotation, (3, 3), f"rotation of {what}")
+    translation = as_finite(translation, (3,), f"translation of {what}")
+    if not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-5) or np.linalg.det(rotation) < 0:
+        raise ValueError(f"The rotation of {what} must be a proper rotation matrix, got {rotation.tolist()}.")
+    return rotation, translation
+
+
+def as_coordinates(value, size: int, what: str) -> np.ndarray:
+    """(size,): one number for each coordinate, or one for all."""
+    array = np.asarray(value, dtype=float)
+    if array.shape not in ((), (size,)):
+        raise ValueError(f"The {what} must be one number or have shape ({size},), got {array.shape}.")
+    if np.any(np.isnan(array)):
+        raise ValueError(f"The {what} must not be NaN.")
+    return np.broadcast_to(array, (size,))
+
+
+def given_mass(mass: ArrayLike, dtype, what: str) -> Float[Array, ""]:
+    """A mass [kg], which may be traced."""
+    return _given(mass, lambda x: as_mass(x, what), ((),), dtype, f"mass of {what}")
+
+
+def given_com(com: Numbers, dtype, what: str) -> Float[Array, "3"]:
+    """A centre of mass [m], which may be traced."""
+    name = f"centre of mass of {what}"
+    return _given(com, lambda x: as_finite(x, (3,), name), ((3,),), dtype, name)
+
+
+def given_inertia(inertia: Numbers, dtype, what: str) -> Float[Array, "3 3"]:
+    """An inertia as for `ModelBuilder`, which may be traced."""
+    array = _given(inertia, lambda x: as_inertia(x, what), ((), (3,), (3, 3)), dtype, f"inertia of {what}")
+    if array.ndim == 2:
+        return array
+    return array * jnp.eye(3, dtype=dtype) if array.ndim == 0 else jnp.diag(array)
+
+
+def given_coordinates(value: Numbers, size: int, dtype, what: str) -> Float[Array, "size"]:
+    """One number for each coordinate, or one for all; they may be traced."""
+    array = _given(value, lambda x: as_coordinates(x, size, what), ((), (size,)), dtype, what)
+    return jnp.broadcast_to(array, (size,))
+
+
+def _given(value: Any, check: Callable[[Any], Any], shapes: tuple[tuple[int, ...], ...], dtype, what: str) -> Array:
+    """What has been checked, as an array; of what is traced only the shape can be."""
+    if is_concrete(value):
+        return jnp.asarray(check(value), dtype)
+    if jnp.shape(value) not in shapes:
+        raise ValueError(f"The {what} must have shape {' or '.join(map(str, shapes))}, got {jnp.shape(value)}.")
+    return jnp.asarray(value, dtype)
+
+
+def check_quaternions(model: Model, name: str, q: Array) -> None:
+    """Raises `ValueError` for orientations that are none, of which everything would be NaN; not where q is traced."""
+    if not is_concrete(q):
+        return
+    for joint, group in zip(model.joints, model.topology.groups, strict=True):
+        for start in joint.quaternions:
+            quaternions = np.asarray(q)[group.q_index[:, start : start + 4]]
+            zero = np.flatnonzero(~np.any(quaternions, axis=1))
+            if len(zero):
+                first = int(group.q_index[zero[0], start])
+                raise ValueError(
+                    f"{name}[{first}:{first + 4}] is the quaternion of joint "
+                    f"{model.joint_names[group.bodies[zero[0]]]!r} and must not be zero. Start from neutral(model), "
+                    "whose quaternions are [1, 0, 0, 0]."
+                )
+
+
+def as_list(names: NameOrNumber | Sequence[NameOrNumber]) -> list[NameOrNumber]:
+    """One name or number, or several."""
+    if isinstance(names, np.ndarray):
+        return list(np.atleast_1d(names))
+    if isinstance(names, Sequence) and not isinstance(names, str):
+        return list(names)
+    return [names]
+
+
+def is_concrete(*trees) -> bool:
+    """Whether values can be looked at: no leaf is being traced."""
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def as_configuration(model: Model, q: Numbers) -> Float[Array, "nq"]:
+    """A configuration in the model's floating-point type."""
+    array = jnp.asarray(q, model.dtype)
+    if array.shape != (model.nq,):
+        raise ValueError(f"q must have shape (nq,) = ({model.nq},), got {array.shape}.")
+    check_quaternions(model, "q", array)
+    return array
+
+
+def as_placement(placement: Placement | None, dtype, what: str) -> Transform:
+    """A placement as for `ModelBuilder`, which may be traced."""
+    if is_concrete(placement):
+        return Transform(*(jnp.asarray(x, dtype) for x in as_pose(placement, what)))
+    if not isinstance(placement, Transform):
+        array = jnp.asarray(placement)
+        if array.shape not in ((3,), (4, 4)):
+            raise ValueError(
+                f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, "
+                f"got shape {array.shape}."
+            )
+        placement = Transform(jnp.eye(3), array) if array.ndim == 1 else Transform(array[:3, :3], array[:3, 3])
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), placement)

@@ -1,0 +1,154 @@
+"""Changing the parameters of one joint or body."""
+
+import dataclasses
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array
+
+from .._types import NameOrNumber
+from ..joints import AbstractJoint
+from ._given import (
+    NOT_NEGATIVE,
+    Numbers,
+    as_placement,
+    given_com,
+    given_coordinates,
+    given_inertia,
+    given_mass,
+    is_concrete,
+)
+from ._model import Model, require_single, suggestion
+
+Where = Callable[[Model], Array]
+
+_OF_V: dict[str, Where] = {
+    "armature": lambda m: m.armature,
+    "damping": lambda m: m.damping,
+    "friction_loss": lambda m: m.friction_loss,
+    "stiffness": lambda m: m.stiffness,
+    "velocity_limit": lambda m: m.limits.velocity,
+    "effort_limit": lambda m: m.limits.effort,
+}
+_OF_Q: dict[str, Where] = {
+    "spring_reference": lambda m: m.spring_reference,
+    "lower": lambda m: m.limits.lower,
+    "upper": lambda m: m.limits.upper,
+}
+
+
+def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
+    """The model with other parameters of one joint, which `model.joint(joint)` shows.
+
+    ```python
+    stiff = jaxcfa.with_joint(model, "elbow", stiffness=40.0, damping=2.0, lower=-1.0, upper=1.0)
+    ```
+
+    **Arguments:** `joint`: name or number. `parameters`, all of which may be traced:
+
+    - `armature`, `damping`, `friction_loss`, `stiffness`, `velocity_limit`, `effort_limit`: one number, or one for each
+      degree of freedom. `lower`, `upper`, `spring_reference`: one number, or one for each configuration coordinate.
+    - `placement` of the joint's frame in the parent: a `Transform`, a 4 x 4 matrix, or a translation [m].
+    - the arrays of the joint itself, such as `axis` or `pitch`.
+
+    **Raises:** `ValueError` for an unknown joint or parameter, wrong shapes, values that make no sense, and a batch of
+    models.
+    """
+    require_single(model, "with_joint")
+    number = model.joint_index(joint)
+    name = f"joint {model.joint_names[number]!r}"
+    group, place = model.topology.place_in_groups(number)
+    own = _own_parameters(model.joints[group])
+    for key, value in parameters.items():
+        what = f"{key} of {name}"
+        if key in _OF_V:
+            model = _with_rows(model, _OF_V[key], model.v_slice(number), value, what, key in NOT_NEGATIVE)
+        elif key in _OF_Q:
+            model = _with_rows(model, _OF_Q[key], model.q_slice(number), value, what)
+        elif key == "placement":
+            pose = as_placement(value, model.dtype, name)
+            placement = jax.tree.map(lambda x, y: x.at[number].set(y), model.placement, pose)
+            model = dataclasses.replace(model, placement=placement)
+        elif key in own:
+            joints = list(model.joints)
+            joints[group] = _with_own_value(joints[group], place, key, value, what)
+            model = dataclasses.replace(model, joints=tuple(joints))
+        else:
+            known = (*_OF_V, *_OF_Q, "placement", *own)
+            raise ValueError(f"Unknown parameter {key!r} of {name}; {suggestion(key, known)}")
+    _check_range(model, number, name)
+    return model
+
+
+def _with_rows(model: Model, where: Where, rows: slice, value: Numbers, what: str, not_negative: bool = False) -> Model:
+    """The model with other values of the coordinates of one joint."""
+    array = given_coordinates(value, rows.stop - rows.start, model.dtype, what)
+    if not_negative and is_concrete(array) and np.any(np.asarray(array) < 0):
+        raise ValueError(f"The {what} must not be negative, got {np.asarray(array).tolist()}.")
+    return eqx.tree_at(where, model, where(model).at[rows].set(array))
+
+
+def _own_parameters(joint: AbstractJoint) -> tuple[str, ...]:
+    """The fields of a joint that are arrays."""
+    return tuple(field.name for field in dataclasses.fields(joint) if hasattr(getattr(joint, field.name), "shape"))
+
+
+def _with_own_value(joint: AbstractJoint, place: int, key: str, value: Numbers, what: str) -> AbstractJoint:
+    """Stacked joints of which one has another value of a field, converted as the joint type does it."""
+    old = getattr(joint, key)
+    (field,) = (field for field in dataclasses.fields(joint) if field.name == key)
+    convert = field.metadata.get("converter", np.asarray)
+    array = jnp.asarray(convert(value) if is_concrete(value) else value, old.dtype)
+    if array.shape != old.shape[1:]:
+        raise ValueError(f"The {what} must have shape {old.shape[1:]}, got {array.shape}.")
+    if is_concrete(array) and not np.all(np.isfinite(array)):
+        raise ValueError(f"The {what} must be finite, got {np.asarray(array).tolist()}.")
+    return eqx.tree_at(operator.attrgetter(key), joint, old.at[place].set(array))
+
+
+def _check_range(model: Model, number: int, name: str) -> None:
+    rows = model.q_slice(number)
+    lower, upper = model.limits.lower, model.limits.upper
+    if is_concrete(lower, upper) and np.any(np.asarray(lower)[rows] > np.asarray(upper)[rows]):
+        raise ValueError(
+            f"The lower limit of {name} exceeds the upper: {np.asarray(lower)[rows].tolist()}, "
+            f"{np.asarray(upper)[rows].tolist()}."
+        )
+
+
+def with_body(
+    model: Model,
+    body: NameOrNumber,
+    *,
+    mass: ArrayLike | None = None,
+    com: Numbers | None = None,
+    inertia: Numbers | None = None,
+) -> Model:
+    """The model with another mass, centre of mass or inertia of one body, which `model.body(body)` shows.
+
+    What is not given stays: another mass alone changes neither the centre of mass nor the inertia about it.
+
+    **Arguments:** `body`: name or number. `mass` [kg]; `com` (3,), in body axes [m]; `inertia` [kg m^2], about the
+    centre of mass in body axes: a 3 x 3 matrix, three principal moments, or one number for all three. They may be
+    traced.
+
+    **Raises:** `ValueError` for an unknown body, wrong shapes, values that make no sense, and a batch of models.
+    """
+    require_single(model, "with_body")
+    number = model.body_index(body)
+    what, dtype = f"body {model.body_names[number]!r}", model.dtype
+    given = {
+        "mass": None if mass is None else given_mass(mass, dtype, what),
+        "com": None if com is None else given_com(com, dtype, what),
+        "inertia": None if inertia is None else given_inertia(inertia, dtype, what),
+    }
+    changes: dict = {
+        field: getattr(model, field).at[number].set(value) for field, value in given.items() if value is not None
+    }
+    return dataclasses.replace(model, **changes)

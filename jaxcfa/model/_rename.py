@@ -1,0 +1,61 @@
+"""Other names for the parts of a model."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from ._constraints import AbstractConstraint
+from ._model import Model, suggestion
+
+Names = Mapping[str, str] | Callable[[str], str]
+
+
+def rename(model: Model, names: Names) -> Model:
+    """The model with other names of bodies, joints, frames, actuators and constraints.
+
+    ```python
+    left = jaxcfa.rename(model, lambda name: "left_" + name)
+    model = jaxcfa.rename(model, {"panda_hand": "hand", "panda_joint1": "base_yaw"})
+    ```
+
+    **Arguments:** `names`: new names by old ones, for whatever has these (others stay), or a function that gives the
+    new name of everything. The joints in a composite joint have names of their own, joined by plus signs; each is
+    renamed.
+
+    **Raises:** `ValueError` for old names that nothing has, and for names that are not unique afterwards.
+    """
+    if isinstance(names, Mapping):
+        _check_known(model, names)
+        table = dict(names)
+        return rename(model, lambda name: table.get(name, name))
+    topology, actuators = model.topology, model.actuators
+    bodies, frames = (tuple(map(names, x)) for x in (topology.body_names, topology.frame_names))
+    joints = tuple("+".join(map(names, name.split("+"))) for name in topology.joint_names)
+    motors = tuple(map(names, actuators.names))
+    # Bodies and frames are looked up together.
+    for kind, new in (("bodies or frames", (*bodies, *frames)), ("joints", joints), ("actuators", motors)):
+        shared = [name for name, count in Counter(new).items() if count > 1]
+        if shared:
+            raise ValueError(f"Several {kind} would be named {', '.join(map(repr, shared))}; names must be unique.")
+    return dataclasses.replace(
+        model,
+        constraints=tuple(_renamed(constraint, names) for constraint in model.constraints),
+        actuators=dataclasses.replace(actuators, names=motors),
+        topology=topology.replace(body_names=bodies, joint_names=joints, frame_names=frames),
+    )
+
+
+def _renamed(constraint: AbstractConstraint, names: Callable[[str], str]) -> AbstractConstraint:
+    if not constraint.name:
+        return constraint
+    changes: dict = {"name": names(constraint.name)}
+    return dataclasses.replace(constraint, **changes)
+
+
+def _check_known(model: Model, names: Mapping[str, str]) -> None:
+    joints = [part for name in model.joint_names for part in name.split("+")]
+    constraints = [constraint.name for constraint in model.constraints if constraint.name]
+    known = (*model.body_names, *joints, *model.frame_names, *model.actuators.names, *constraints)
+    for name in names:
+        if name not in known:
+            raise ValueError(f"Nothing in the model is named {name!r}; {suggestion(name, known)}")

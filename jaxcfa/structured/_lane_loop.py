@@ -1,0 +1,79 @@
+"""Loops that take a different number of steps for each member of a batch."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Bool
+
+State = TypeVar("State")
+
+# On CPUs, programs of this many lanes are as fast per lane as those of many more.
+_LANES_ON_CPU = 64
+_STEPS = 8
+
+
+def lane_loop(
+    unfinished: Callable[[Any, State], Bool[Array, ""]],
+    improve: Callable[[Any, State], State],
+    constants: Any,
+    state: State,
+) -> State:
+    """`while unfinished(constants, state): state = improve(constants, state)`.
+
+    Under `jax.vmap`, a loop goes on until its last member has finished, and all the others take part in every step.
+    This one takes a few unfinished members at a time, as many as are worth it, for a few steps, and then others. What
+    is traced must be in `constants` and `state`. It cannot be differentiated.
+    """
+
+    @custom_vmap
+    def run(constants: Any, state: State) -> State:
+        return _steps(unfinished, improve, constants, state, None)
+
+    @run.def_vmap
+    def run_batch(size: int, batched: Any, constants: Any, state: State) -> tuple[State, Any]:
+        states = jax.tree.map(
+            lambda x, own: x if own else jnp.broadcast_to(x, (size, *jnp.shape(x))), state, batched[1]
+        )
+        leaves, structure = jax.tree.flatten(constants)
+        varies = jax.tree.leaves(batched[0])
+
+        def lanes(function: Callable, states: State, chosen: Array | None = None) -> Any:
+            taken = [x[chosen] if own and chosen is not None else x for x, own in zip(leaves, varies, strict=True)]
+            axes = [0 if own else None for own in varies]
+            return jax.vmap(lambda own, state: function(structure.unflatten(own), state), (axes, 0))(taken, states)
+
+        width = _width(size)
+        if width == size:
+            found = lanes(lambda own, state: _steps(unfinished, improve, own, state, None), states)
+            return found, jax.tree.map(lambda _: True, found)
+
+        def some(states: State) -> State:
+            chosen = jnp.argsort(~lanes(unfinished, states), stable=True)[:width]
+            taken = jax.tree.map(lambda x: x[chosen], states)
+            found = lanes(lambda own, state: _steps(unfinished, improve, own, state, _STEPS), taken, chosen)
+            return jax.tree.map(lambda x, y: x.at[chosen].set(y, unique_indices=True), states, found)
+
+        found = lax.while_loop(lambda states: jnp.any(lanes(unfinished, states)), some, states)
+        return found, jax.tree.map(lambda _: True, found)
+
+    return run(constants, state)
+
+
+def _steps(unfinished: Callable, improve: Callable, constants: Any, state: State, most: int | None) -> State:
+    """The plain loop, of so many steps at most."""
+    if most is None:
+        return lax.while_loop(lambda s: unfinished(constants, s), lambda s: improve(constants, s), state)
+
+    def goes_on(carry: tuple[Array, State]) -> Array:
+        return (carry[0] < most) & unfinished(constants, carry[1])
+
+    return lax.while_loop(goes_on, lambda c: (c[0] + 1, improve(constants, c[1])), (jnp.zeros((), int), state))[1]
+
+
+def _width(size: int) -> int:
+    """How many lanes at a time. Accelerators need many to be busy."""
+    return min(size, _LANES_ON_CPU) if jax.default_backend() == "cpu" else max(size // 4, min(size, 4096))

@@ -1,0 +1,197 @@
+"""Inverse kinematics: targets are reached within limits, preferences are least, derivatives are those of solutions."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from jaxcfa import closed_chains, inverse_kinematics as ik
+from jaxcfa.joints import Revolute
+from robots import urdf_path
+
+HAND = "panda_hand"
+
+
+@pytest.fixture(scope="module")
+def panda() -> jaxcfa.Model:
+    with pytest.warns(UserWarning, match="not modelled|ignored|mimic"):
+        return jaxcfa.load_model(urdf_path("panda.urdf"))
+
+
+def random_poses(model: jaxcfa.Model, frame: str, count: int, seed: int = 0) -> jaxcfa.Transform:
+    keys = jax.random.split(jax.random.key(seed), count)
+    return jax.vmap(lambda key: jaxcfa.frame_pose(model, jaxcfa.random_configuration(model, key), frame))(keys)
+
+
+@pytest.mark.slow
+def test_random_poses_are_reached_within_limits(panda):
+    targets = random_poses(panda, HAND, 96)
+    found = jax.jit(jax.vmap(lambda target: ik.solve(panda, ik.FramePose(HAND, target))))(targets)
+    reached = np.asarray(found.reached)
+    assert np.mean(reached) >= 0.98
+    assert np.all((found.q >= panda.limits.lower) & (found.q <= panda.limits.upper))
+    poses = jax.vmap(lambda q: jaxcfa.frame_pose(panda, q, HAND))(found.q)
+    for pose, target in ((poses.translation, targets.translation), (poses.rotation, targets.rotation)):
+        np.testing.assert_allclose(pose[reached], target[reached], atol=3e-8)
+
+
+@pytest.mark.slow
+def test_preferences_are_least_among_what_reaches_the_targets(panda):
+    (target,) = random_poses(panda, HAND, 1, seed=3).translation
+    rest = jnp.array([0.0, -0.5, 0.0, -1.8, 0.0, 1.5, 0.7, 0.02, 0.02])
+
+    def solved(target):
+        return ik.solve(panda, ik.FramePosition(HAND, target), rest, preferences=ik.Posture(rest))
+
+    found = solved(target)
+    assert found.reached
+    assert found.error < 1e-8
+    jacobian = np.asarray(jaxcfa.jacobian(panda, found.q, HAND))[3:]
+    _, _, rows = np.linalg.svd(jacobian)
+    inside = (found.q > panda.limits.lower + 1e-6) & (found.q < panda.limits.upper - 1e-6)
+    assert np.all(inside)
+    np.testing.assert_allclose(rows[3:] @ (found.q - rest), 0, atol=1e-5)
+
+    @jax.jit
+    def derivatives(target, step):
+        moved = jax.vmap(lambda x: solved(x).q)(jnp.stack([target + step, target - step]))
+        function = lambda x: solved(x).q  # noqa: E731
+        return jax.jacfwd(function)(target), jax.jacrev(function)(target), (moved[0] - moved[1]) / 2
+
+    step = 1e-3 * jnp.array([1.0, -2.0, 1.0])
+    rate, reverse, by_differences = derivatives(target, step)
+    np.testing.assert_allclose(jacobian @ rate, np.eye(3), atol=1e-7)
+    np.testing.assert_allclose(reverse, rate, atol=1e-9)
+    np.testing.assert_allclose(rate @ step, by_differences, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def arm() -> jaxcfa.Model:
+    """Three joints for three coordinates, and ranges on two of them."""
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("base", joint=Revolute((0, 0, 1)), mass=1.0, inertia=0.1)
+    builder.add_body("upper", "base", Revolute((0, 1, 0)), (0, 0, 0.3), mass=1.0, inertia=0.1, lower=-1.5, upper=1.5)
+    builder.add_body("fore", "upper", Revolute((0, 1, 0)), (0, 0, 0.5), mass=1.0, inertia=0.1, lower=0.1, upper=2.5)
+    builder.add_frame("tip", "fore", (0, 0, 0.4))
+    return builder.build()
+
+
+@pytest.mark.slow
+def test_derivatives_of_a_single_solution_in_every_mode_and_of_second_order(arm):
+    """By a target in the closure of a function, and by the lengths of the arm."""
+    q = jnp.array([0.3, 0.4, 0.9])
+    target = jaxcfa.frame_pose(arm, q, "tip").translation
+
+    def solved(target, offset):
+        longer = eqx.tree_at(lambda m: m.frame_placement.translation, arm, arm.frame_placement.translation + offset)
+        term = lambda stage: jaxcfa.frame_pose(stage.model, stage.q, "tip").translation - target  # noqa: E731
+        return ik.solve(longer, term, q + 0.05).q
+
+    zero = jnp.zeros(3)
+
+    @jax.jit
+    def all_derivatives(target):
+        by_target = jax.jacfwd(solved)(target, zero)
+        return by_target, jax.jacrev(solved)(target, zero), jax.jacrev(solved, 1)(target, zero)
+
+    forward, reverse, by_length = all_derivatives(target)
+    jacobian = jaxcfa.jacobian(arm, q, "tip")[3:]
+    rotation = jaxcfa.frame_pose(arm, q, "tip").rotation
+    np.testing.assert_allclose(forward, jnp.linalg.inv(jacobian), atol=1e-7)
+    np.testing.assert_allclose(reverse, forward, atol=1e-10)
+    np.testing.assert_allclose(by_length, -jnp.linalg.solve(jacobian, rotation), atol=1e-7)
+
+    step = jnp.array([0.01, -0.02, 0.015])
+    curvature = jax.jit(jax.jacfwd(jax.jacrev(lambda x: solved(x, zero) @ jnp.arange(1.0, 4))))
+    slope = jax.jit(jax.grad(lambda x: solved(x, zero) @ jnp.arange(1.0, 4)))
+    change = slope(target + 1e-2 * step) - slope(target - 1e-2 * step)
+    np.testing.assert_allclose(2e-2 * curvature(target) @ step, change, atol=1e-7)
+
+
+@pytest.mark.slow
+def test_targets_out_of_reach_are_approached_and_said_to_be(arm):
+    target = jnp.array([2.0, 0.5, 0.9])
+    with pytest.warns(UserWarning, match="largest residual is"):
+        found = ik.solve(arm, ik.FramePosition("tip", target), starts=3)
+    assert ik.Status(int(found.status)) == ik.Status.NOT_REACHED
+    # The arm points at the target, as straight as the range of its last joint lets it be.
+    tip, shoulder = jaxcfa.frame_pose(arm, found.q, "tip").translation, jnp.array([0, 0, 0.3])
+    reach = jnp.linalg.norm(tip - shoulder)
+    np.testing.assert_allclose(
+        tip - shoulder, reach * (target - shoulder) / jnp.linalg.norm(target - shoulder), atol=1e-6
+    )
+    np.testing.assert_allclose(found.q[2], 0.1, atol=1e-12)
+
+    # It turns about the vertical with the target, the last joint held at its end.
+    solved = jax.jit(lambda x: ik.solve(arm, ik.FramePosition("tip", x), starts=3).q)
+    rate = jax.jit(jax.jacrev(solved))(target)
+    across = 1e-3 * jnp.array([0.3, -1.0, 2.0])
+    np.testing.assert_allclose(rate @ across, (solved(target + across) - solved(target - across)) / 2, atol=1e-7)
+    np.testing.assert_allclose(rate[2], 0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_loops_stay_closed():
+    bar = {"mass": 1.0, "com": (0.3, 0, 0), "inertia": (0.001, 0.03, 0.03)}
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("crank", joint=Revolute((0, 1, 0)), **bar)
+    builder.add_body("coupler", "crank", Revolute((0, 1, 0)), (0.6, 0, 0), **bar)
+    builder.add_body("rocker", joint=Revolute((0, 1, 0)), placement=(0.5, 0, 0), **bar)
+    builder.add_frame("coupler_end", "coupler", (0.6, 0, 0))
+    builder.add_frame("rocker_end", "rocker", (0.6, 0, 0))
+    builder.add_frame("pen", "coupler", (0.3, 0, 0.2))
+    linkage = builder.build()
+    loop = closed_chains.loop_joint(linkage, "coupler_end", "rocker_end", Revolute((0, 1, 0)))
+    closed = closed_chains.project_configuration(linkage, loop, jnp.array([-1.5, 1.5, -1.4])).q
+    wanted = jaxcfa.frame_pose(linkage, closed, "pen").translation
+
+    def height(stage):
+        return jaxcfa.frame_pose(stage.model, stage.q, "pen").translation[2:] - wanted[2]
+
+    found = ik.solve(linkage, height, closed + 0.2, constraints=loop)
+    assert found.reached
+    assert found.residual.shape == (1 + 5,)
+    ends = [jaxcfa.frame_pose(linkage, found.q, name).translation for name in ("coupler_end", "rocker_end")]
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-8)
+    np.testing.assert_allclose(jaxcfa.frame_pose(linkage, found.q, "pen").translation[2], wanted[2], atol=1e-8)
+
+
+def test_floating_robots_with_quaternions_in_both_precisions(dtype):
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("trunk", joint=jaxcfa.joints.Free(), mass=5.0, inertia=0.3)
+    for side, y in (("left", 0.2), ("right", -0.2)):
+        builder.add_body(side, "trunk", jaxcfa.joints.Spherical(), (0, y, 0.1), mass=1.0, com=(0, 0, 0.2), inertia=0.02)
+        builder.add_frame(f"{side}_hand", side, (0, 0, 0.4))
+    robot = builder.build(dtype=dtype)
+    goals = [jnp.array([0.3, y, 0.4], dtype) for y in (0.3, -0.1)]
+    targets = [
+        *(ik.FramePosition(f"{side}_hand", goal) for side, goal in zip(("left", "right"), goals, strict=True)),
+        ik.Cost(ik.FrameDirection("trunk", jnp.array([0.0, 0.1, 1.0], dtype)), 2.0),
+    ]
+    preferences = [ik.CenterOfMass(jnp.array([0.1, 0.1, 0.2], dtype)), ik.Cost(ik.Posture(jaxcfa.neutral(robot)), 0.01)]
+    found = ik.solve(robot, targets, preferences=preferences)
+    assert found.reached
+    assert found.q.dtype == dtype
+    assert found.error < (1e-8 if dtype == jnp.float64 else 1.2e-5)
+    quaternions = found.q[jnp.array([[3, 4, 5, 6], [7, 8, 9, 10], [11, 12, 13, 14]])]
+    np.testing.assert_allclose(jnp.linalg.norm(quaternions, axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([],), {}, "no targets"),
+        (("tip",), {}, "must be terms such as FramePose"),
+        ((ik.FramePosition("tp", jnp.zeros(3)),), {}, "did you mean 'tip'"),
+        ((ik.FramePosition("tip"), jnp.zeros(4)), {}, r"q0 must have shape \(nq,\) = \(3,\)"),
+        ((ik.FramePosition("tip"),), {"tolerance": 0.0}, "tolerance must be positive"),
+        ((ik.FramePosition("tip"),), {"starts": 0}, "starts must be a positive integer"),
+        ((ik.FramePosition("tip", jnp.full(3, jnp.nan)),), {}, "not finite"),
+        ((ik.FramePosition("tip"),), {"constraints": ["loop"]}, "constraints must be"),
+    ],
+)
+def test_wrong_arguments_are_explained(arm, arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        ik.solve(arm, *arguments, **options)
