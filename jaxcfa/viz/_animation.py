@@ -82,4 +82,7 @@ def _views(scene: Scene, poses: Poses, azimuth: float, elevation: float) -> list
         return [whole] * len(poses.rotation)
     radius = 0.75 * scene.size
     centers = poses.translation.mean(axis=1)
-    return [View(whole.camera._replace(center=center, radius=radius), whole.ground) for center in centers]
+    return [
+        View(whole.camera._replace(center=center, radius=radius), whole.ground, np.zeros(2), radius)
+        for center in centers
+    ]

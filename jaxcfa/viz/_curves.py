@@ -46,8 +46,8 @@ def plot_trajectory(model: Model, trajectory: Any, file: str | os.PathLike | Non
 
 def plot_coordinates(axes: Any, t: np.ndarray, values: np.ndarray, title: str, names: list[str]) -> None:
     """Curves (n, k) of coordinates, with a legend unless there are too many."""
-    few = len(names) <= _LONGEST_LEGEND
-    axes.plot(t, values, label=names if few else None, linewidth=1.4 if few else 0.8)
+    few = 1 < len(names) <= _LONGEST_LEGEND
+    axes.plot(t, values, label=names if few else None, linewidth=1.4 if len(names) <= _LONGEST_LEGEND else 0.8)
     axes.set_ylabel(title)
     axes.grid(visible=True, alpha=0.3)
     axes.margins(x=0)

@@ -85,10 +85,16 @@ def visual_color(visual: Visual, number: int) -> Color:
 
 
 class View(NamedTuple):
-    """How a scene is looked at: by a camera, above a ground at a height [m]."""
+    """How a scene is looked at.
+
+    **Fields:** `camera`; `ground`: its height [m]; `middle` (2,) and `half`: the square part of the picture that is
+    needed, half of its edge [m].
+    """
 
     camera: Camera
     ground: float
+    middle: np.ndarray
+    half: float
 
 
 class Scene:
@@ -119,7 +125,10 @@ class Scene:
         height = 0.0 if lowest > -0.02 * self.size else lowest
         near = height > lowest - 0.5 * self.size
         points = np.concatenate([points, [[*points[:, :2].mean(axis=0), height]]]) if near else points
-        return View(camera(points, azimuth, elevation, 0.1 * self.size), height)
+        found = camera(points, azimuth, elevation, 0.1 * self.size)
+        seen = found.project(points)[0]
+        middle, half = (seen.max(axis=0) + seen.min(axis=0)) / 2, 0.5 * np.ptp(seen, axis=0).max()
+        return View(found, height, middle, 1.12 * max(float(half), 0.1 * self.size))
 
     def draw(self, axes: Any, poses: Poses, view: View, ground: bool) -> None:
         """Everything at poses (n, k), of which all but the last are paler."""
@@ -132,14 +141,16 @@ class Scene:
             for k in range(len(self._surfaces))
         ]
         polygons, colors, nearness = (np.concatenate(x) for x in zip(*painted, strict=True))
-        order = np.argsort(nearness)
+        # What does not move is in the same place in all poses; the last is on top.
+        later = np.repeat(np.arange(len(painted)) // len(self._surfaces), [len(x[2]) for x in painted])
+        order = np.argsort(nearness + 0.03 * self.size * later)
         # Thin edges of the same colour close the seams between neighbours.
         style = {"linewidths": 0.3, "zorder": 2}
         axes.add_collection(
             collections.PolyCollection(polygons[order], facecolors=colors[order], edgecolors=colors[order], **style)
         )
-        edge = 1.06 * view.camera.radius
-        axes.set(xlim=(-edge, edge), ylim=(-edge, edge), aspect="equal")
+        (x, y), half = view.middle, view.half
+        axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal")
         axes.axis("off")
 
     def _draw_ground(self, axes: Any, collections: Any, poses: Poses, view: View) -> None:

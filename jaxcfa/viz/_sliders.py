@@ -13,6 +13,7 @@ from ._poses import body_poses
 
 _MOST = 60
 _STEP = 1e-3
+_HALF_TURN = (3.141, 1.57, 3.141)  # of roll, pitch, yaw, in whole steps
 
 
 class Control(NamedTuple):
@@ -43,10 +44,10 @@ def controls(model: Model) -> Iterator[Control]:
         while k < own.stop:
             if k in quaternions:
                 for angle, title in enumerate(("roll", "pitch", "yaw")):
-                    yield Control(f"{name} {title}", *_range(-math.pi, math.pi, angle == 1), k, angle)
+                    yield Control(f"{name} {title}", -_HALF_TURN[angle], _HALF_TURN[angle], k, angle)
                 k += 4
                 continue
-            reach = math.pi if _turns(model, q, i, k) else 1.0
+            reach = _HALF_TURN[0] if _turns(model, q, i, k) else 1.0
             low, high = _finite(lower[k], upper[k], reach)
             yield Control(f"{name}[{k - own.start}]" if several else name, low, high, k)
             k += 1
@@ -58,6 +59,10 @@ def value_of(control: Control, q: np.ndarray) -> float:
         return float(q[control.start])
     rotation = extra("viser.transforms").SO3(np.asarray(q[control.start : control.start + 4], dtype=float)).normalize()
     return float(rotation.as_rpy_radians()[control.angle])
+
+
+def _shown(control: Control, q: np.ndarray) -> float:
+    return round(float(np.clip(value_of(control, q), control.lower, control.upper)), 3)
 
 
 class Sliders:
@@ -83,13 +88,12 @@ class Sliders:
         self._silent = True
         try:
             for control, slider in self._sliders:
-                slider.value = float(np.clip(value_of(control, q), slider.min, slider.max))
+                slider.value = _shown(control, q)
         finally:
             self._silent = False
 
     def _add(self, gui: Any, control: Control) -> Any:
-        value = float(np.clip(value_of(control, self._q), control.lower, control.upper))
-        slider = gui.add_slider(control.label, control.lower, control.upper, _STEP, value)
+        slider = gui.add_slider(control.label, control.lower, control.upper, _STEP, _shown(control, self._q))
         slider.on_update(lambda _: self._slide(control))
         return slider
 
@@ -137,8 +141,6 @@ def _finite(lower: float, upper: float, reach: float) -> tuple[float, float]:
         low = high - 2 * reach
     if high >= 1e3:
         high = low + 2 * reach
-    return (low, high) if high > low else (low - reach, low + reach)
-
-
-def _range(lower: float, upper: float, halved: bool) -> tuple[float, float]:
-    return (lower / 2, upper / 2) if halved else (lower, upper)
+    # Rounded inward, to the steps of the sliders.
+    low, high = math.ceil(low / _STEP - 0.01) * _STEP, math.floor(high / _STEP + 0.01) * _STEP
+    return (round(low, 3), round(high, 3)) if high > low else (low - reach, low + reach)

@@ -23,8 +23,8 @@ class Surface(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def surface(shape: AbstractShape, cell: float) -> Surface:
-    """The surface of a shape, without details that are smaller than `cell` [m] and without edges beyond six of it."""
-    vertices, faces = _finer(_coarser(shape.triangles(), cell), 6 * cell)
+    """The surface of a shape, without details that are smaller than `cell` [m] and without edges beyond three of it."""
+    vertices, faces = _finer(_coarser(shape.triangles(), cell), 3 * cell)
     if not len(faces):
         return Surface(vertices, faces, np.zeros((0, 3)), True)
     corners = vertices[faces]

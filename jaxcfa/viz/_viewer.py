@@ -22,7 +22,7 @@ from ._sliders import Sliders
 
 
 class Viewer:
-    """A robot in the browser, with sliders for its joints, by viser.
+    """A robot in the browser, with sliders for its joints (of the first, if several are shown), by viser.
 
     The page is at `url`, from this machine only unless `host` says otherwise; everything that the browser needs comes
     from this process. A viewer is also a context manager, and in notebooks it shows itself.
@@ -53,7 +53,7 @@ class Viewer:
         viser = extra("viser")
         if isinstance(visuals, (str, os.PathLike)):
             visuals = load_visuals(visuals, model, package_dirs=package_dirs)
-        with contextlib.redirect_stdout(io.StringIO()):  # viser announces itself
+        with contextlib.redirect_stdout(io.StringIO()):  # viser says that it starts and stops
             self._server = viser.ViserServer(host=host, port=port, label="jaxcfa", verbose=False)
         self._lock = threading.RLock()
         self._playback: Playback | None = None
@@ -154,7 +154,8 @@ class Viewer:
         if not self._closed.is_set():
             self._closed.set()
             self.stop()
-            self._server.stop()
+            with contextlib.redirect_stdout(io.StringIO()):
+                self._server.stop()
 
     def __enter__(self) -> "Viewer":
         return self
@@ -172,7 +173,7 @@ class Viewer:
     def _slid(self, q: np.ndarray) -> None:
         self.stop()
         with self._lock:
-            self.robot.show(q)
+            self.robot.show(np.concatenate([q[None], self.robot.q[1:]]))
 
     def _set_scene(self) -> None:
         """A ground, and a camera that sees the robot."""
@@ -182,17 +183,22 @@ class Viewer:
         # Legs that reach a little below zero do not move the ground.
         height = 0.0 if lower[2] > -0.02 * size else lower[2]
         cell = 10.0 ** np.floor(np.log10(size)) / 5
+        # Lamps alone: with the light of viser's surroundings colours are pale, and without a GPU pictures take long.
+        self._server.scene.configure_environment_map(None)
+        self._server.scene.add_light_ambient("/light", intensity=2.0)
         self._server.scene.add_grid(
             "/ground",
-            width=50 * cell,
-            height=50 * cell,
+            width=30 * cell,
+            height=30 * cell,
             cell_size=cell,
             section_size=5 * cell,
             position=(0.0, 0.0, height - 1e-3 * size),
             shadow_opacity=0.2,
         )
-        self._server.initial_camera.position = center + size * np.array([0.9, -1.1, 0.6])
-        self._server.initial_camera.look_at = center
+        # A little to the left of the middle, as the sliders are on the right.
+        target = center + 0.15 * size * np.array([0.8, 0.6, 0.0])
+        self._server.initial_camera.position = target + size * np.array([0.6, -0.8, 0.4])
+        self._server.initial_camera.look_at = target
 
     def _add_switches(self) -> None:
         gui, robot = self._server.gui, self.robot
