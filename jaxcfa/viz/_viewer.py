@@ -185,7 +185,7 @@ class Viewer:
         cell = 10.0 ** np.floor(np.log10(size)) / 5
         # Lamps alone: with the light of viser's surroundings colours are pale, and without a GPU pictures take long.
         self._server.scene.configure_environment_map(None)
-        self._server.scene.add_light_ambient("/light", intensity=2.0)
+        self._server.scene.add_light_ambient("/light", intensity=1.3)
         self._server.scene.add_grid(
             "/ground",
             width=30 * cell,
