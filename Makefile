@@ -38,7 +38,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test test-fast bench lint format types lock clean distclean
+.PHONY: help demo test test-fast browser bench lint format types lock clean distclean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1@\2/p' Makefile | while IFS=@ read -r target text; do \
@@ -52,6 +52,10 @@ test: .venv/.installed  ## All tests
 
 test-fast: .venv/.installed  ## The tests that are not marked as slow
 	$(PYTEST) -m "not slow" $(ARGS)
+
+browser:  ## Install the browser that tests of the viewer need (Debian and Ubuntu, as root)
+	apt-get update -qq
+	apt-get install -qq -y --no-install-recommends chromium
 
 bench: .venv/.installed  ## Benchmarks into output/bench/: all, or e.g. ARGS="chain batch --dtype float32", ARGS=--smoke
 	$(BIN)/python -m benchmarks $(ARGS)

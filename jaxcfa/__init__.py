@@ -40,10 +40,16 @@ from .dynamics import (
     aba as aba,
     bias_forces as bias_forces,
     center_of_mass as center_of_mass,
+    center_of_mass_jacobian as center_of_mass_jacobian,
+    center_of_mass_velocity as center_of_mass_velocity,
+    centroidal_momentum_bias as centroidal_momentum_bias,
+    centroidal_momentum_matrix as centroidal_momentum_matrix,
+    coriolis_matrix as coriolis_matrix,
     crba as crba,
     default_method as default_method,
     forward_dynamics as forward_dynamics,
     forward_dynamics_derivatives as forward_dynamics_derivatives,
+    gravity_forces as gravity_forces,
     inertial_parameters as inertial_parameters,
     inverse_dynamics as inverse_dynamics,
     inverse_dynamics_derivatives as inverse_dynamics_derivatives,
@@ -57,6 +63,8 @@ from .dynamics import (
     potential_energy as potential_energy,
     regressor as regressor,
     rnea as rnea,
+    subtree_centers_of_mass as subtree_centers_of_mass,
+    subtree_masses as subtree_masses,
     with_inertial_parameters as with_inertial_parameters,
 )
 from .io import (
@@ -69,10 +77,16 @@ from .kinematics import (
     body_accelerations as body_accelerations,
     body_velocities as body_velocities,
     forward_kinematics as forward_kinematics,
+    frame_acceleration as frame_acceleration,
     frame_pose as frame_pose,
+    frame_velocity as frame_velocity,
     generalized_forces as generalized_forces,
     jacobian as jacobian,
     jacobian_dot_v as jacobian_dot_v,
+    relative_jacobian as relative_jacobian,
+    relative_pose as relative_pose,
+    relative_velocity as relative_velocity,
+    wrench_at as wrench_at,
 )
 from .latency import enable_low_latency as enable_low_latency
 from .model import (

@@ -1,8 +1,13 @@
 """Checking the arguments of public functions."""
 
-import jax.numpy as jnp
-from jaxtyping import Array
+from collections.abc import Sequence
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from ._types import Frames
 from .model import Model
 from .model._given import as_list as as_list, check_quaternions as check_quaternions, is_concrete as is_concrete
 
@@ -59,3 +64,31 @@ def _expected(model: Model, name: str) -> tuple[tuple[int, ...], str]:
     if name in _CONTROLS:
         return (len(model.actuators.names),), "(nu,)"
     return (model.nv,), "(nv,)"
+
+
+def as_frames(model: Model, frames: Frames) -> Int[Array | np.ndarray, "*m"]:
+    """Numbers of frames and bodies, see `Model.frame_number`: () of one, (m,) of several, any of them traced.
+
+    **Raises:** `ValueError` for unknown names, for what is known to be out of range, and for what is no integer.
+    """
+    if isinstance(frames, np.ndarray) and frames.dtype.kind in "UO":
+        frames = frames.tolist()
+    if isinstance(frames, (jax.Array, np.ndarray)):
+        return _as_numbers(model, frames, most=1)
+    if isinstance(frames, Sequence) and not isinstance(frames, str):
+        numbers = [_as_numbers(model, x) if isinstance(x, jax.core.Tracer) else model.frame_number(x) for x in frames]
+        return np.array(numbers, np.int32) if is_concrete(numbers) else jnp.stack(list(map(jnp.asarray, numbers)))
+    return np.array(model.frame_number(frames), np.int32)
+
+
+def _as_numbers(model: Model, numbers: Array | np.ndarray, most: int = 0) -> Array | np.ndarray:
+    """Numbers in an array that has at most so many axes."""
+    if not jnp.issubdtype(numbers.dtype, jnp.integer) or numbers.ndim > most:
+        raise ValueError(
+            "frames must be names, or integers, or an array of integers of shape () or (m,), got an array of shape "
+            f"{numbers.shape} and dtype {numbers.dtype}."
+        )
+    if is_concrete(numbers):
+        numbers = np.asarray(numbers)
+        model.check_frame_numbers(numbers)
+    return numbers.astype(np.int32)

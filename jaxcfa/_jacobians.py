@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from .model import Model
 from .spatial import shift_motion
@@ -41,3 +41,12 @@ def point_jacobians(
 def supporting_dofs(model: Model, body: int) -> np.ndarray:
     """(nv,): whether a degree of freedom moves the body; none moves the world."""
     return model.topology.supports(body)[model.topology.dof_bodies]
+
+
+def moving_dofs(model: Model, bodies: Int[Array, "*m"]) -> Bool[Array, "*m nv"]:
+    """`supporting_dofs` of bodies whose numbers may be traced."""
+    first, last = model.topology.intervals
+    # The world is before all intervals.
+    number = jnp.asarray(np.append(first, -1))[bodies][..., None]
+    dofs = model.topology.dof_bodies
+    return (jnp.asarray(first[dofs]) <= number) & (number < jnp.asarray(last[dofs]))

@@ -7,6 +7,7 @@ The aliases that end in `Like` are for arguments of public functions. Those take
 and check its shape themselves, so that a mistake gives a `ValueError` that explains it.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, SupportsIndex
 
 from jax.typing import ArrayLike
@@ -24,11 +25,15 @@ BodyForcesLike = Annotated[ArrayLike, "nb 6"]
 # Of a body, joint or frame. Numbers are integers of any type, NumPy's too.
 NameOrNumber = str | SupportsIndex
 
+# Of frames and bodies: one, or several, which give results a leading axis. Arrays of integers are `SupportsIndex` too.
+Frames = NameOrNumber | Sequence[NameOrNumber]
+
 __all__ = [
     "BodyForces",
     "BodyForcesLike",
     "Configuration",
     "ConfigurationLike",
+    "Frames",
     "Key",
     "NameOrNumber",
     "Velocity",

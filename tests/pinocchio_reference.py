@@ -55,14 +55,18 @@ class Robots:
         base = [pin.JointModelFreeFlyer()] if floating_base else []
         return Robots(models, [pin.buildModelFromUrdf(str(path), *base) for path in paths])
 
+    @property
+    def masks(self) -> np.ndarray:
+        """For each robot, which bodies belong to it."""
+        owners = np.repeat(np.arange(len(self.models)), [model.nb for model in self.models])
+        return np.arange(len(self.models))[:, None] == owners
+
     def quantities(self, q: Array, v: Array, qdd: Array) -> list[dict[str, np.ndarray]]:
         """What this package computes, robot by robot. The last body of each stands for frames.
 
         Forward dynamics is that of the torques of inverse dynamics.
         """
-        owners = np.repeat(np.arange(len(self.models)), [model.nb for model in self.models])
-        masks = np.arange(len(self.models))[:, None] == owners
-        local, totals = jax.tree.map(np.asarray, _quantities(self.model, masks, q, v, qdd))
+        local, totals = jax.tree.map(np.asarray, _quantities(self.model, self.masks, q, v, qdd))
         results = []
         for number, (body, dof) in enumerate(zip(self.bodies, self.dofs, strict=True)):
             last = body.stop - 1
@@ -116,6 +120,12 @@ class Robots:
         return matrix
 
 
+def without_others(model: Model, mask: Array) -> Model:
+    """For totals of one robot: all bodies but its own are without mass."""
+    kept = model.mass * mask, model.inertia * mask[:, None, None], model.armature * mask[model.topology.dof_bodies]
+    return eqx.tree_at(lambda m: (m.mass, m.inertia, m.armature), model, kept)
+
+
 def _split(sizes: Sequence[int]) -> list[slice]:
     stops = np.cumsum(sizes).tolist()
     return [slice(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
@@ -130,9 +140,7 @@ def _quantities(model: Model, masks: Array, q: Array, v: Array, qdd: Array) -> t
     local["forward dynamics"] = jaxcfa.forward_dynamics(model, q, v, local["inverse dynamics"])
 
     def totals(mask: Array) -> dict[str, Array]:
-        """Those of one robot: all others are without mass."""
-        kept = model.mass * mask, model.inertia * mask[:, None, None], model.armature * mask[model.topology.dof_bodies]
-        alone = eqx.tree_at(lambda m: (m.mass, m.inertia, m.armature), model, kept)
+        alone = without_others(model, mask)
         return {name: total(alone, q, v) for name, total in _TOTALS.items()}
 
     return local, jax.vmap(totals)(masks)

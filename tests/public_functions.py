@@ -81,15 +81,36 @@ def of_motions(model: Model, x: State, motions: jaxcfa.BodyMotions) -> list[PyTr
         jaxcfa.frame_pose(model, x.q, last(model), motions=motions),
         jaxcfa.body_velocities(model, x.q, x.v, motions=motions),
         jaxcfa.body_accelerations(model, x.q, x.v, x.qdd, motions=motions),
+        jaxcfa.frame_velocity(model, x.q, x.v, last(model), motions=motions),
+        jaxcfa.frame_acceleration(model, x.q, x.v, x.qdd, last(model), motions=motions),
         jaxcfa.jacobian(model, x.q, last(model), motions=motions),
         jaxcfa.jacobian_dot_v(model, x.q, x.v, last(model), motions=motions),
+        jaxcfa.relative_pose(model, x.q, last(model), 0, motions=motions),
+        jaxcfa.relative_velocity(model, x.q, x.v, last(model), 0, motions=motions),
+        jaxcfa.relative_jacobian(model, x.q, last(model), 0, motions=motions),
+        jaxcfa.wrench_at(model, x.q, [last(model), 0], x.f_ext[:2], motions=motions),
         jaxcfa.generalized_forces(model, x.q, x.f_ext, motions=motions),
         jaxcfa.mass_matrix(model, x.q, motions=motions),
         jaxcfa.center_of_mass(model, x.q, motions=motions),
         jaxcfa.momentum(model, x.q, x.v, motions=motions),
+        *totals(model, x, motions),
         jaxcfa.kinetic_energy(model, x.q, x.v, motions=motions),
         jaxcfa.potential_energy(model, x.q, motions=motions),
         jaxcfa.regressor(model, x.q, x.v, x.qdd, motions=motions),
+    ]
+
+
+def totals(model: Model, x: State, motions: jaxcfa.BodyMotions | None = None) -> list[Array]:
+    """Matrices and rates of momentum and of centres of mass."""
+    return [
+        jaxcfa.center_of_mass_velocity(model, x.q, x.v, motions=motions),
+        jaxcfa.center_of_mass_jacobian(model, x.q, motions=motions),
+        jaxcfa.centroidal_momentum_matrix(model, x.q, motions=motions),
+        jaxcfa.centroidal_momentum_bias(model, x.q, x.v, motions=motions),
+        jaxcfa.coriolis_matrix(model, x.q, x.v, motions=motions),
+        jaxcfa.gravity_forces(model, x.q, motions=motions),
+        jaxcfa.subtree_masses(model),
+        jaxcfa.subtree_centers_of_mass(model, x.q, motions=motions),
     ]
 
 
@@ -159,9 +180,28 @@ FUNCTIONS = {
     "body_accelerations": Function(lambda m, x: jaxcfa.body_accelerations(m, x.q, x.v, x.qdd), MOTION),
     "jacobian": Function(lambda m, x: jaxcfa.jacobian(m, x.q, last(m)), Q),
     "jacobian_dot_v": Function(lambda m, x: jaxcfa.jacobian_dot_v(m, x.q, x.v, last(m)), QV),
+    "frame_velocity": Function(lambda m, x: jaxcfa.frame_velocity(m, x.q, x.v, [last(m), -1], "local"), QV),
+    "frame_acceleration": Function(
+        lambda m, x: jaxcfa.frame_acceleration(m, x.q, x.v, x.qdd, [last(m), -1], "local"), MOTION
+    ),
+    "jacobian in the frame's axes": Function(lambda m, x: jaxcfa.jacobian(m, x.q, [last(m), -1], "local"), Q),
+    "relative_pose": Function(lambda m, x: jaxcfa.relative_pose(m, x.q, [last(m), -1], 0), Q),
+    "relative_velocity": Function(lambda m, x: jaxcfa.relative_velocity(m, x.q, x.v, [last(m), -1], 0), QV),
+    "relative_jacobian": Function(lambda m, x: jaxcfa.relative_jacobian(m, x.q, [last(m), -1], 0), Q),
+    "wrench_at": Function(lambda m, x: jaxcfa.wrench_at(m, x.q, [last(m), -1], x.f_ext[:2], "local"), ("q", "f_ext")),
     "generalized_forces": Function(lambda m, x: jaxcfa.generalized_forces(m, x.q, x.f_ext), ("q", "f_ext")),
     "kinematics of motions": Function(with_motions(of_motions), ALL),
     "center_of_mass": Function(lambda m, x: jaxcfa.center_of_mass(m, x.q), Q),
+    "center_of_mass_velocity": Function(lambda m, x: jaxcfa.center_of_mass_velocity(m, x.q, x.v), QV),
+    "center_of_mass_jacobian": Function(lambda m, x: jaxcfa.center_of_mass_jacobian(m, x.q), Q),
+    "subtree_centers_of_mass, subtree_masses": Function(
+        lambda m, x: [jaxcfa.subtree_centers_of_mass(m, x.q), jaxcfa.subtree_masses(m)], Q
+    ),
+    "centroidal_momentum_matrix": Function(lambda m, x: jaxcfa.centroidal_momentum_matrix(m, x.q), Q),
+    "centroidal_momentum_bias": Function(lambda m, x: jaxcfa.centroidal_momentum_bias(m, x.q, x.v), QV),
+    "coriolis_matrix": Function(lambda m, x: jaxcfa.coriolis_matrix(m, x.q, x.v), QV),
+    "coriolis_matrix by scans": Function(lambda m, x: jaxcfa.coriolis_matrix(m, x.q, x.v, Doubling()), QV),
+    "gravity_forces": Function(lambda m, x: jaxcfa.gravity_forces(m, x.q), Q),
     "momentum": Function(lambda m, x: jaxcfa.momentum(m, x.q, x.v), QV),
     "kinetic_energy": Function(lambda m, x: jaxcfa.kinetic_energy(m, x.q, x.v), QV),
     "potential_energy": Function(lambda m, x: jaxcfa.potential_energy(m, x.q), Q),

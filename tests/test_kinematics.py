@@ -151,14 +151,27 @@ FUNCTIONS = {
     "forward_dynamics": ("q", "v", "tau", "f_ext"),
     "mass_matrix": ("q",),
     "center_of_mass": ("q",),
+    "center_of_mass_jacobian": ("q",),
+    "center_of_mass_velocity": ("q", "v"),
+    "centroidal_momentum_bias": ("q", "v"),
+    "centroidal_momentum_matrix": ("q",),
+    "coriolis_matrix": ("q", "v"),
+    "gravity_forces": ("q",),
     "momentum": ("q", "v"),
+    "subtree_centers_of_mass": ("q",),
     "kinetic_energy": ("q", "v"),
     "potential_energy": ("q",),
     "passive_forces": ("q", "v"),
     "integrate": ("q", "v"),
     "difference": ("q0", "q1"),
 }
-OF_FRAMES = {"frame_pose": ("q",), "jacobian": ("q",), "jacobian_dot_v": ("q", "v")}
+OF_FRAMES = {
+    "frame_acceleration": ("q", "v", "qdd"),
+    "frame_pose": ("q",),
+    "frame_velocity": ("q", "v"),
+    "jacobian": ("q",),
+    "jacobian_dot_v": ("q", "v"),
+}
 
 
 def right_shape(model, argument: str) -> tuple[int, ...]:
@@ -218,7 +231,7 @@ def test_far_from_the_worlds_origin_no_digits_are_lost():
     def everything(q):
         return {
             "jacobian": jaxcfa.jacobian(model, q, last),
-            "by scans": jaxcfa.jacobian(model, q, last, Doubling()),
+            "by scans": jaxcfa.jacobian(model, q, last, schedule=Doubling()),
             "several": jaxcfa.operational_space_inertia(model, q, [last, 0]).jacobian,
             "derivatives": tuple(jaxcfa.inverse_dynamics_derivatives(model, q, v, qdd, f_ext)),
             "regressor": jaxcfa.regressor(model, q, v, qdd),
@@ -238,12 +251,12 @@ def test_arguments_that_are_no_numbers():
 @pytest.mark.parametrize("function", OF_FRAMES)
 def test_unknown_frames(function):
     model = mechanism("humanoid-like")
-    state = {"q": jaxcfa.neutral(model), "v": np.zeros(model.nv)}
+    state = {"q": jaxcfa.neutral(model), "v": np.zeros(model.nv), "qdd": np.zeros(model.nv)}
     arguments = [state[name] for name in OF_FRAMES[function]]
     with pytest.raises(ValueError, match="No frame or body named 'hnd'; did you mean 'hand'"):
         getattr(jaxcfa, function)(model, *arguments, "hnd")
-    with pytest.raises(ValueError, match="No body number 13"):
-        getattr(jaxcfa, function)(model, *arguments, 13)
+    with pytest.raises(ValueError, match="No frame or body number 14"):
+        getattr(jaxcfa, function)(model, *arguments, 14)
 
 
 def test_nothing_that_moves():
@@ -256,10 +269,12 @@ def test_nothing_that_moves():
         "potential_energy": (),
         "body_velocities": (0, 6),
         "body_accelerations": (0, 6),
+        "coriolis_matrix": (0, 0),
+        "subtree_centers_of_mass": (0, 3),
     }
     for function, names in FUNCTIONS.items():
         arguments = [np.zeros(right_shape(model, name)) for name in names]
-        if function in ("center_of_mass", "momentum"):
+        if "center_of_mass" in function or "momentum" in function:
             with pytest.raises(ValueError, match="no moving body with mass"):
                 getattr(jaxcfa, function)(model, *arguments)
         elif function == "forward_kinematics":

@@ -71,6 +71,18 @@ def _rotations(dtype: jnp.dtype) -> None:
     pose = Transform(spatial.rotation_exp(axis), axis)
     (pose.inverse() @ pose).apply(axis)
     Transform.identity(dtype).as_matrix()
+    for described in (
+        Transform.from_quaternion(pose.as_quaternion(), axis[0]),
+        Transform.from_rpy(*jnp.moveaxis(pose.as_rpy(), -1, 0), axis),
+        Transform.from_axis_angle(*pose.as_axis_angle()),
+        Transform.from_matrix(pose.as_matrix()),
+        Transform.from_translation(axis),
+        Transform.exp(pose.log()),
+        spatial.transform_exp(spatial.transform_log(pose)),
+    ):
+        described.as_rotation_vector()
+    spatial.rpy_to_matrix(spatial.matrix_to_rpy(pose.rotation))
+    spatial.matrix_to_axis_angle(pose.rotation)
 
 
 def _spatial_vectors(dtype: jnp.dtype) -> None:

@@ -22,22 +22,28 @@ from ..dynamics import (
     potential_energy,
 )
 from ..model import Model
+from ..viz import Visual, draw
+from ..viz._curves import coordinate_names, plot_coordinates
+from ..viz._picture import new_figure
+from ._view import shapes_of
 
 _TIME_STEP = 1e-3
+_POSES, _SEEN = 4, 0.45  # how many are drawn, and until when [s]
 _FRICTION_VELOCITY = 0.01
 _REPETITIONS = 7
 
 
 def run_demo(
-    console: Console, name: str, model: Model, *, batch: int, duration: float, output: Path, seed: int
+    console: Console, file: Path, model: Model, *, batch: int, duration: float, output: Path, seed: int
 ) -> None:
     """Prints error and timing of inverse and forward dynamics, then simulates and plots."""
+    name = file.stem
     console.print(f"[bold]{name}[/]: {model.nb} moving bodies, {model.nv} degrees of freedom, {model.dtype}, ", end="")
     console.print(f"on {jax.default_backend()}")
     if not model.nb:
         raise ValueError("The robot has no moving body; there is nothing to demonstrate. Try --floating-base.")
     _batch_dynamics(console, model, batch, seed)
-    _simulation(console, name, model, random_configuration(model, jax.random.key(seed)), duration, output)
+    _simulation(console, file, model, random_configuration(model, jax.random.key(seed)), duration, output)
 
 
 def _batch_dynamics(console: Console, model: Model, batch: int, seed: int) -> None:
@@ -79,7 +85,7 @@ def _timed(table: Table, name: str, function: Callable[..., Array], *arguments: 
     return result
 
 
-def _simulation(console: Console, name: str, model: Model, q0: Array, duration: float, output: Path) -> None:
+def _simulation(console: Console, file: Path, model: Model, q0: Array, duration: float, output: Path) -> None:
     steps = max(1, round(duration / _TIME_STEP))
     with console.status(f"Simulating {steps * _TIME_STEP:.2f} s of free motion ..."):
         q, v, energy = jax.block_until_ready(_simulate(model, q0, steps))
@@ -88,7 +94,9 @@ def _simulation(console: Console, name: str, model: Model, q0: Array, duration: 
     start, end = float(energy[0]), float(energy[-1])
     console.print(f"Simulated {steps * _TIME_STEP:.2f} s of falling from rest: energy {start:.5g} J, then {end:.5g} J")
     with console.status("Plotting ..."):
-        _plot(name, model, np.arange(steps) * _TIME_STEP, np.asarray(q), np.asarray(v), np.asarray(energy), output)
+        t = np.arange(steps) * _TIME_STEP
+        visuals = shapes_of(console, file, model)
+        _plot(file.stem, model, visuals, t, np.asarray(q), np.asarray(v), np.asarray(energy), output)
     console.print(f"Plot: {output}", soft_wrap=True)
 
 
@@ -115,28 +123,25 @@ def _simulate(
 
 
 def _plot(
-    name: str, model: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray, energy: np.ndarray, output: Path
+    name: str,
+    model: Model,
+    visuals: list[Visual],
+    t: np.ndarray,
+    q: np.ndarray,
+    v: np.ndarray,
+    energy: np.ndarray,
+    output: Path,
 ) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 8), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(3, sharex=True)
-    axes[0].plot(t, q, label=_labels(model, model.topology.nqs))
-    axes[0].set(ylabel="configuration [rad, m]", title=f"{name}: falling from rest")
-    axes[1].plot(t, v)
-    axes[1].set(ylabel="velocity [rad/s, m/s]")
-    axes[2].plot(t, energy)
-    axes[2].set(ylabel="energy [J]", xlabel="time [s]")
-    if model.nq <= 12:
-        axes[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
-    for axis in axes:
-        axis.grid(visible=True, alpha=0.3)
+    """The robot at a few times, beside the curves."""
+    figure = new_figure((13, 7), layout="constrained")
+    axes = figure.subplot_mosaic([["robot", "q"], ["robot", "v"], ["robot", "energy"]], width_ratios=(1, 1.1))
+    seen = np.unique(np.linspace(0, min(len(t) - 1, _SEEN / _TIME_STEP), _POSES).astype(int))
+    draw(axes["robot"], model, q[seen], visuals)
+    times = ", ".join(f"{t[i]:.2g}" for i in seen)
+    axes["robot"].set_title(f"{name}: falling from rest, at {times} s", fontsize="medium")
+    plot_coordinates(axes["q"], t, q, "configuration [rad, m]", coordinate_names(model, model.topology.nqs))
+    plot_coordinates(axes["v"], t, v, "velocity [rad/s, m/s]", coordinate_names(model, model.topology.nvs))
+    plot_coordinates(axes["energy"], t, energy[:, None], "energy [J]", ["energy"])
+    axes["energy"].set_xlabel("time [s]")
     output.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(output)
-
-
-def _labels(model: Model, sizes: np.ndarray) -> list[str]:
-    names = zip(model.joint_names, sizes, strict=True)
-    return [name if size == 1 else f"{name}[{i}]" for name, size in names for i in range(size)]

@@ -30,7 +30,7 @@ _FREE = {
 def weld(model: Model, frame1: FrameOrBody, frame2: FrameOrBody, name: str = "") -> Weld:
     """Two frames coincide.
 
-    **Arguments:** `frame1`, `frame2`: names of frames or bodies, or numbers of bodies (-1 is the world); or a pair of
+    **Arguments:** `frame1`, `frame2`: names of frames or bodies, or numbers (`Model.frame_number`); or a pair of
     such a one and a pose in it, for example `(-1, frame_pose(model, q, "foot"))`.
 
     **Raises:** `ValueError` for unknown names, and for two frames of the same body.

@@ -1,7 +1,18 @@
 """Dynamics of trees: inverse and forward dynamics, mass matrix, energy and momentum."""
 
 from ._articulated_body import ABA as ABA, aba as aba
+from ._centers_of_mass import (
+    center_of_mass_jacobian as center_of_mass_jacobian,
+    center_of_mass_velocity as center_of_mass_velocity,
+    subtree_centers_of_mass as subtree_centers_of_mass,
+    subtree_masses as subtree_masses,
+)
+from ._centroidal import (
+    centroidal_momentum_bias as centroidal_momentum_bias,
+    centroidal_momentum_matrix as centroidal_momentum_matrix,
+)
 from ._constraint_force import CFA as CFA
+from ._coriolis import coriolis_matrix as coriolis_matrix
 from ._energy import (
     center_of_mass as center_of_mass,
     kinetic_energy as kinetic_energy,
@@ -14,6 +25,7 @@ from ._forward_derivatives import (
     ForwardDerivatives as ForwardDerivatives,
     forward_dynamics_derivatives as forward_dynamics_derivatives,
 )
+from ._gravity import gravity_forces as gravity_forces
 from ._inertial_parameters import (
     inertial_parameters as inertial_parameters,
     with_inertial_parameters as with_inertial_parameters,

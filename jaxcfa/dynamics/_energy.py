@@ -2,15 +2,15 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays, is_concrete
+from .._arguments import as_arrays
 from .._types import ConfigurationLike, VelocityLike
-from ..model import Model, join_bodies
+from ..model import Model
 from ..motion import BodyMotions, motions_at, schedule_for
-from ..spatial import Force, RigidInertia, Vector
+from ..spatial import Vector
 from ..structured import Sequential
+from ._totals import bodies_as_components, check_mass, mean_position
 
 
 def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | None = None) -> Float[Array, "3"]:
@@ -24,30 +24,13 @@ def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | No
     """
     (q,) = as_arrays(model, q=q)
     schedule_for(model, None, motions)
-    _check_mass(model)
+    check_mass(model)
     return _center_of_mass(model, q, motions)
 
 
 @jax.jit
 def _center_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3"]:
-    return _mean_position(*_bodies(model, motions_at(model, q, None, Sequential(), motions))[:2]).array()
-
-
-def _bodies(model: Model, motions: BodyMotions) -> tuple[RigidInertia, Vector, Force]:
-    """Inertias, origins and momenta (about these) of all bodies (nb), world axes."""
-    return join_bodies(
-        model.topology, [(link.inertia, link.position, link.inertia @ link.velocity) for link in motions.links]
-    )
-
-
-def _mean_position(inertia: RigidInertia, position: Vector) -> Vector:
-    total = jnp.sum(inertia.mass)
-    return jax.tree.map(lambda x: jnp.sum(x) / total, position * inertia.mass + inertia.moment)
-
-
-def _check_mass(model: Model) -> None:
-    if is_concrete(model.mass) and not np.any(np.asarray(model.mass)):
-        raise ValueError("The model has no moving body with mass, so its centre of mass is not defined.")
+    return mean_position(*bodies_as_components(model, motions_at(model, q, None, Sequential(), motions))[:2]).array()
 
 
 def momentum(
@@ -63,7 +46,7 @@ def momentum(
     """
     q, v = as_arrays(model, q=q, v=v)
     schedule_for(model, None, motions)
-    _check_mass(model)
+    check_mass(model)
     return _momentum(model, q, v, motions)
 
 
@@ -71,9 +54,9 @@ def momentum(
 def _momentum(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
 ) -> Float[Array, "6"]:
-    inertia, position, own = _bodies(model, motions_at(model, q, v, Sequential(), motions))
+    inertia, position, own = bodies_as_components(model, motions_at(model, q, v, Sequential(), motions))
     # Bodies' levers are taken from the common centre, not the world's origin, so that far away no digits are lost.
-    return jnp.sum(own.carried(position - _mean_position(inertia, position)).array(), axis=0)
+    return jnp.sum(own.carried(position - mean_position(inertia, position)).array(), axis=0)
 
 
 def kinetic_energy(
@@ -111,6 +94,6 @@ def potential_energy(model: Model, q: ConfigurationLike, motions: BodyMotions | 
 
 @jax.jit
 def _potential_energy(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, ""]:
-    inertia, position, _ = _bodies(model, motions_at(model, q, None, Sequential(), motions))
+    inertia, position, _ = bodies_as_components(model, motions_at(model, q, None, Sequential(), motions))
     weight = Vector.of(model.gravity.astype(q.dtype))
     return -jnp.sum((position * inertia.mass + inertia.moment).dot(weight))

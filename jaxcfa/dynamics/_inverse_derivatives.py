@@ -29,6 +29,7 @@ from ..motion import BodyMotions, fictitious_acceleration, joint_motions, motion
 from ..spatial import force_cross, motion_cross, rotate, shift_force, shift_motion
 from ..structured import AbstractSchedule
 from ..structured._tree_scan import from_parents
+from ._pairs import ancestors, twice_b
 
 
 class InverseDerivatives(NamedTuple):
@@ -93,8 +94,8 @@ def derivatives_of_arrays(
     momentum = matvec(inertia, velocity)
     external = shift_force(f_ext, lever)
     wrench = matvec(inertia, acceleration) + force_cross(velocity, momentum) - external
-    own = inertia, _twice_b(inertia, velocity, momentum), wrench, _turned(external, lever)
-    inertia, twice_b, wrench, turned = (x[bodies] for x in schedule.subtree_sum(tree, own))
+    own = inertia, twice_b(inertia, velocity, momentum), wrench, _turned(external, lever)
+    inertia, b2, wrench, turned = (x[bodies] for x in schedule.subtree_sum(tree, own))
 
     # What displacements and velocities of each degree of freedom do to all that it carries.
     d = moved(motions.subspace_columns, bodies)
@@ -105,16 +106,16 @@ def derivatives_of_arrays(
     kappa_q = motion_cross(parent[1], d) + motion_cross(parent[0], nu_q) + s + motion_cross(v_own, u)
     kappa_v = motion_cross(parent[0], d) + b + motion_cross(v_own, d)
 
-    rows = jnp.concatenate([matvec(transpose(twice_b), d), matvec(inertia, d), -matvec(transpose(turned), d)], -1)
-    within, beyond = _ancestors(model)
+    rows = jnp.concatenate([matvec(transpose(b2), d), matvec(inertia, d), -matvec(transpose(turned), d)], -1)
+    within, beyond = ancestors(model)
 
     def torques(columns: Array, change: Array) -> Array:
         """Of the joint itself and those that it carries, and of those that carry it."""
         own = matmul(rows[:, : columns.shape[1]], columns.T)
         return jnp.where(within, own, jnp.where(beyond, matmul(d, change.T), 0))
 
-    change_q = matvec(twice_b, nu_q) + matvec(inertia, kappa_q) - matvec(turned, d[:, :3]) + force_cross(d, wrench)
-    change_v = matvec(twice_b, d) + matvec(inertia, kappa_v)
+    change_q = matvec(b2, nu_q) + matvec(inertia, kappa_q) - matvec(turned, d[:, :3]) + force_cross(d, wrench)
+    change_v = matvec(b2, d) + matvec(inertia, kappa_v)
     by_axes = _own_axes(model, q, rotate(transpose(rotation)[bodies], _to_origins(wrench, lever[bodies])))
     dq = torques(jnp.concatenate([nu_q, kappa_q, d[:, :3]], -1), change_q) + by_axes
     dv = torques(jnp.concatenate([d, kappa_v], -1), change_v)
@@ -186,18 +187,6 @@ def _units(model: Model, dtype: jnp.dtype) -> tuple[Float[Array, "d nv"], np.nda
     return jnp.asarray(index == np.arange(index.max(initial=-1) + 1)[:, None], dtype), index
 
 
-def _twice_b(
-    inertia: Float[Array, "nb 6 6"], velocity: Float[Array, "nb 6"], momentum: Float[Array, "nb 6"]
-) -> Float[Array, "nb 6 6"]:
-    """`2 B nu = nu x* (I V) + V x* (I nu) + I (nu x V)`."""
-    w, u, n, f = (skew(x) for x in (velocity[:, :3], velocity[:, 3:], momentum[:, :3], momentum[:, 3:]))
-    zero = jnp.zeros_like(w)
-    cross = jnp.concatenate([jnp.concatenate([w, zero], -1), jnp.concatenate([u, w], -1)], -2)
-    of_momentum = jnp.concatenate([jnp.concatenate([n, f], -1), jnp.concatenate([f, zero], -1)], -2)
-    product = matmul(inertia, cross)
-    return -(of_momentum + transpose(product) + product)
-
-
 def _turned(wrench: Float[Array, "nb 6"], lever: Float[Array, "nb 3"]) -> Float[Array, "nb 6 3"]:
     """The matrix that says how wrenches fixed in the world change in axes that turn, with their reference points.
 
@@ -210,10 +199,3 @@ def _turned(wrench: Float[Array, "nb 6"], lever: Float[Array, "nb 3"]) -> Float[
 
 def _to_origins(wrench: Float[Array, "nv 6"], lever: Float[Array, "nv 3"]) -> Float[Array, "nv 6"]:
     return shift_force(wrench, -lever)
-
-
-def _ancestors(model: Model) -> tuple[Array, Array]:
-    """(nv, nv): whether the column's body is the row's or carries it; whether the row's body carries the column's."""
-    first, last = (jnp.asarray(x[model.topology.dof_bodies]) for x in model.topology.intervals)
-    within = (first[None, :] <= first[:, None]) & (first[:, None] < last[None, :])
-    return within, within.T & ~within

@@ -36,13 +36,8 @@ crba = mass_matrix
 @jax.jit
 def _mass_matrix(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "nv nv"]:
     motions = motions_at(model, q, None, Sequential(), motions)
-    topology, links = model.topology, motions.links
-    composites = composite_inertias(motions)
-    wrenches = [
-        jax.vmap(RigidInertia.__matmul__)(inertia, link.subspace)
-        for inertia, link in zip(composites, links, strict=True)
-    ]
-    wrench = Force.of(join_dofs(topology, [x.array() for x in wrenches]))
+    topology = model.topology
+    wrench = unit_wrenches(motions)
     column = Motion.of(motions.subspace_columns)
     position = Vector.of(motions.origins[topology.dof_bodies])
     # Rows i, columns j: the power of dof i's wrench on dof j's motion, taken at the origin of j's body.
@@ -52,6 +47,15 @@ def _mass_matrix(model: Model, q: Float[Array, "nq"], motions: BodyMotions | Non
     lower = jnp.where(_lower_ancestors(model), entries, 0)
     strict = lower * (1 - jnp.eye(model.nv, dtype=lower.dtype))
     return lower + strict.T + jnp.diag(model.armature)
+
+
+def unit_wrenches(motions: BodyMotions) -> Force:
+    """`I_i^c S_i` by degree of freedom (nv): momenta of all that it carries at unit speed, about its body's origin."""
+    wrenches = [
+        jax.vmap(RigidInertia.__matmul__)(inertia, link.subspace)
+        for inertia, link in zip(composite_inertias(motions), motions.links, strict=True)
+    ]
+    return Force.of(join_dofs(motions.topology, [x.array() for x in wrenches]))
 
 
 def composite_inertias(motions: BodyMotions) -> list[RigidInertia]:

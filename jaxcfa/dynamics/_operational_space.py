@@ -65,8 +65,8 @@ def operational_space_inertia(
     With the factors of the mass matrix `Omega = W^T W`, where `W = R^-1 J^T = D^-1/2 H psi B` is one inward sweep
     (Rodriguez & Kreutz 1992, sec. 6; here for trees and any joints). Its depth is logarithmic with a parallel schedule.
 
-    **Arguments:** `q` (nq,); `frames`: names of frames or bodies, or numbers of bodies, one or several; `schedule` as
-    for `mass_operator`.
+    **Arguments:** `q` (nq,); `frames`: names or numbers (`Model.frame_number`) of frames or bodies, one or several;
+    `schedule` as for `mass_operator`.
 
     **Raises:** `ValueError` for a wrong shape, an unknown name, and bodies that move no inertia.
     """

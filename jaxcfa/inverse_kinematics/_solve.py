@@ -152,13 +152,14 @@ def _as_costs(name: str, terms: Any) -> tuple[Cost, ...]:
     return tuple(term if isinstance(term, Cost) else Cost(term) for term in given)
 
 
-def _balanced(preferences: tuple[Cost, ...]) -> tuple[Cost, ...]:
+def _balanced(preferences: tuple[Cost | SmoothCost, ...]) -> tuple[Cost, ...]:
     """With the largest weight one."""
-    if not preferences:
-        return preferences
-    largest = jnp.max(jnp.stack([jnp.max(cost.weight) for cost in preferences]))
+    costs = [cost for cost in preferences if isinstance(cost, Cost)]
+    if not costs:
+        return ()
+    largest = jnp.max(jnp.stack([jnp.max(cost.weight) for cost in costs]))
     scale = jnp.where(largest > 0, 1 / jnp.where(largest > 0, largest, 1), 0)
-    return tuple(eqx.tree_at(lambda c: c.weight, cost, cost.weight * scale) for cost in preferences)
+    return tuple(eqx.tree_at(lambda c: c.weight, cost, cost.weight * scale) for cost in costs)
 
 
 def _check_numbers(tolerance: Any, starts: Any, max_iterations: Any) -> None:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,16 @@ def import_mujoco() -> ModuleType:
     return optional_module("mujoco")
 
 
-def compile_mjcf(path_or_text: PathOrText, source: Source) -> tuple[MjModel, list[str]]:
-    """The model that MuJoCo's own compiler makes of a file or text, and the compiler's warnings.
+class Compiled(NamedTuple):
+    """A compiled model, the compiler's warnings, and what was left out: numbers of bodies and names of their meshes."""
+
+    model: MjModel
+    messages: list[str]
+    left_out: list[tuple[int, str]]
+
+
+def compile_mjcf(path_or_text: PathOrText, source: Source) -> Compiled:
+    """What MuJoCo's own compiler makes of a file or text.
 
     Files of meshes, textures, skins and height fields may be missing unless masses are computed from them.
 
@@ -31,18 +39,18 @@ def compile_mjcf(path_or_text: PathOrText, source: Source) -> tuple[MjModel, lis
     """
     mujoco = import_mujoco()
     _check_root(source.data)
-    text = source.data.decode("utf-8", "replace") if _is_text(path_or_text) else None
+    text = source.data.decode("utf-8", "replace") if is_text(path_or_text) else None
     path = Path() if text is not None else Path(os.fsdecode(path_or_text))
     with _messages_kept(mujoco) as messages:
         try:
-            model = _compile(mujoco, text, path)
+            model, left_out = _compile(mujoco, text, path)
         except Exception as error:  # MuJoCo has exceptions of its own, derived from nothing but Exception
             message = " ".join([str(error).strip(), *messages])
             raise ValueError(f"MuJoCo cannot compile it: {message}\n{_remedy(message)}") from error
-    return model, list(dict.fromkeys(messages))
+    return Compiled(model, list(dict.fromkeys(messages)), left_out)
 
 
-def _is_text(path_or_text: PathOrText) -> bool:
+def is_text(path_or_text: PathOrText) -> bool:
     """Whether something that `read_source` has accepted is no path."""
     if isinstance(path_or_text, str):
         return path_or_text.lstrip("\ufeff \t\r\n").startswith("<")
@@ -59,34 +67,39 @@ def _check_root(data: bytes) -> None:
         raise ValueError(f"the root element is <{tag}>. Give MJCF, whose root element is <mujoco>.")
 
 
-def _compile(mujoco: ModuleType, text: str | None, path: Path) -> MjModel:
+def _compile(mujoco: ModuleType, text: str | None, path: Path) -> tuple[MjModel, list[tuple[int, str]]]:
     if text is not None:
         spec = mujoco.MjSpec.from_string(text)
     elif path.suffix == ".xml":
         spec = mujoco.MjSpec.from_file(str(path))
     else:  # MjSpec looks at the suffix
-        return mujoco.MjModel.from_xml_path(str(path))
+        return mujoco.MjModel.from_xml_path(str(path)), []
     # The range of muscles' lengths takes long to find, may fail, and is of no use here.
     spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
     try:
-        return spec.compile()
+        return spec.compile(), []
     except ValueError as error:
         if not _MISSING_FILE.search(str(error)):
             raise
-    _leave_assets_out(mujoco, spec)
-    return spec.compile()
+    left_out = _leave_assets_out(mujoco, spec)
+    return spec.compile(), left_out
 
 
-def _leave_assets_out(mujoco: ModuleType, spec: Any) -> None:
-    """Delete everything that is read from files and has no influence on masses, and what refers to it."""
-    needed = set()
-    for body in spec.bodies:
+def _leave_assets_out(mujoco: ModuleType, spec: Any) -> list[tuple[int, str]]:
+    """Delete everything that is read from files and has no influence on masses, and what refers to it.
+
+    **Returns:** numbers of bodies and the names of meshes that they lose.
+    """
+    needed, left_out = set(), []
+    for number, body in enumerate(spec.bodies):
         given = _inertia_is_given(mujoco, spec, body)
         for geom in body.geoms:
             geom.material = ""
             if geom.meshname and not given and _has_inertia(spec, geom):
                 needed.add(geom.meshname)
             elif geom.meshname or geom.type == mujoco.mjtGeom.mjGEOM_HFIELD:
+                if geom.meshname:
+                    left_out.append((number, str(geom.meshname)))
                 spec.delete(geom)
     for site in spec.sites:
         site.material = ""
@@ -96,6 +109,7 @@ def _leave_assets_out(mujoco: ModuleType, spec: Any) -> None:
     assets = (*spec.skins, *spec.materials, *spec.textures, *spec.hfields, *meshes)
     for element in (*spec.pairs, *sensors, *assets):
         spec.delete(element)
+    return left_out
 
 
 def _inertia_is_given(mujoco: ModuleType, spec: Any, body: Any) -> bool:

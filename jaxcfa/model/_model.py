@@ -188,22 +188,46 @@ class Model(eqx.Module):
         names = self.keyframes.names
         return self.keyframes.q[_lookup(name, {key: i for i, key in enumerate(names)}, "keyframe")]
 
-    def locate(self, frame_or_body: NameOrNumber) -> tuple[int, Transform]:
+    def frame_number(self, frame: NameOrNumber) -> int:
+        """Number of a frame or body for the functions of frames, which also take numbers that are traced.
+
+        -1 is the world, 0 to nb - 1 are the bodies, and nb + i is frame i of `frame_names`. A name is looked up among
+        the frames first, then the bodies.
+
+        **Raises:** `ValueError` for an unknown name, and for a number out of range.
+        """
+        if isinstance(frame, str):
+            names = self.topology
+            if frame in names.frame_indices:
+                return self.nb + names.frame_indices[frame]
+            if frame not in names.body_indices:
+                raise ValueError(
+                    f"No frame or body named {frame!r}; {suggestion(frame, (*self.frame_names, *self.body_names))}"
+                )
+            return names.body_indices[frame]
+        number = as_number(frame, "frame or body")
+        self.check_frame_numbers(np.array(number))
+        return number
+
+    def check_frame_numbers(self, numbers: np.ndarray) -> None:
+        """Raises `ValueError` if one of the integers is no `frame_number`."""
+        nb, stop = self.nb, self.nb + len(self.frame_names)
+        wrong = numbers[(numbers < WORLD) | (numbers >= stop)]
+        if wrong.size:
+            raise ValueError(
+                f"No frame or body number {wrong.flat[0]}: numbers go from -1 (the world) to {stop - 1}. The first "
+                f"{nb} from 0 are bodies, the following {stop - nb} frames."
+            )
+
+    def locate(self, frame: NameOrNumber) -> tuple[int, Transform]:
         """The body (number, -1 for the world) that carries a frame or body, and the frame's pose in it.
 
-        A name is looked up among the frames first, then the bodies; a number is a body's.
+        **Arguments:** `frame`: name or `frame_number`. **Raises:** `ValueError` if there is none.
         """
-        dtype = self.dtype
-        if isinstance(frame_or_body, str):
-            frame = self.topology.frame_indices.get(frame_or_body)
-            if frame is not None:
-                return int(self.topology.frame_bodies[frame]), self.frame_placement[frame]
-            if frame_or_body not in self.topology.body_indices:
-                names = (*self.frame_names, *self.body_names)
-                raise ValueError(f"No frame or body named {frame_or_body!r}; {suggestion(frame_or_body, names)}")
-        elif as_number(frame_or_body, "frame or body") == WORLD:
-            return WORLD, Transform.identity(dtype)
-        return self.body_index(frame_or_body), Transform.identity(dtype)
+        number = self.frame_number(frame)
+        if number < self.nb:
+            return number, Transform.identity(self.dtype)
+        return int(self.topology.frame_bodies[number - self.nb]), self.frame_placement[number - self.nb]
 
     def __repr__(self) -> str:
         return f"Model(nb={self.nb}, nq={self.nq}, nv={self.nv}, frames={len(self.frame_names)}, dtype={self.dtype})"

@@ -2,7 +2,6 @@
 
 from ._algebra import Matrix as Matrix, Symmetric as Symmetric, Vector as Vector, ZeroVector as ZeroVector
 from ._inertia import Inertia as Inertia, inverse_inertia as inverse_inertia, steiner as steiner
-from ._logarithm import transform_exp as transform_exp, transform_log as transform_log
 from ._quantities import (
     ArticulatedInertia as ArticulatedInertia,
     Force as Force,
@@ -12,7 +11,9 @@ from ._quantities import (
 )
 from ._rotation import (
     axis_angle_to_matrix as axis_angle_to_matrix,
+    matrix_to_axis_angle as matrix_to_axis_angle,
     matrix_to_quaternion as matrix_to_quaternion,
+    matrix_to_rpy as matrix_to_rpy,
     quaternion_conjugate as quaternion_conjugate,
     quaternion_exp as quaternion_exp,
     quaternion_log as quaternion_log,
@@ -21,9 +22,10 @@ from ._rotation import (
     random_quaternion as random_quaternion,
     rotation_exp as rotation_exp,
     rotation_log as rotation_log,
+    rpy_to_matrix as rpy_to_matrix,
     unit as unit,
 )
-from ._transform import Transform as Transform
+from ._transform import Transform as Transform, transform_exp as transform_exp, transform_log as transform_log
 from ._vectors import (
     angular as angular,
     force_cross as force_cross,

@@ -1,20 +1,19 @@
-"""Logarithm and exponential of rigid transforms."""
+"""Logarithm and exponential of rigid transforms, given as rotation and translation."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._small import cross, dot
 from ._rotation import rotation_exp, rotation_log
-from ._transform import Transform
 
 
-def transform_log(transform: Transform) -> Float[Array, "*batch 6"]:
+def screw_of(rotation: Float[Array, "*batch 3 3"], translation: Float[Array, "*batch 3"]) -> Float[Array, "*batch 6"]:
     """The screw `[rotation; translation]` whose exponential is the transform; the rotation's length is at most pi.
 
     `V^-1 p = p - w x p / 2 + c w x (w x p)` with `c = (1 - (t/2) cot(t/2)) / t^2` (Murray, Li & Sastry, A Mathematical
     Introduction to Robotic Manipulation, 1994, sec. 2.3); smooth at the identity.
     """
-    w, p = rotation_log(transform.rotation), transform.translation
+    w, p = rotation_log(rotation), translation
     square = dot(w, w)
     small = square < jnp.finfo(square.dtype).eps ** 0.25
     # The double `where` keeps the quotient finite; the series is exact to rounding where it is used.
@@ -26,7 +25,7 @@ def transform_log(transform: Transform) -> Float[Array, "*batch 6"]:
     return jnp.concatenate([w, p - 0.5 * turned + c * cross(w, turned)], axis=-1)
 
 
-def transform_exp(screw: Float[Array, "*batch 6"]) -> Transform:
+def along_screw(screw: Float[Array, "*batch 6"]) -> tuple[Float[Array, "*batch 3 3"], Float[Array, "*batch 3"]]:
     """The transform by the screw `[rotation; translation]` at unit velocity for unit time; smooth at zero.
 
     `V p = p + a w x p + b w x (w x p)` with `a = (1 - cos t) / t^2`, `b = (t - sin t) / t^3`.
@@ -40,4 +39,4 @@ def transform_exp(screw: Float[Array, "*batch 6"]) -> Transform:
     closed = (angle - jnp.sin(angle)) / (safe * angle)
     b = jnp.where(small, 1 / 6 - square * (1 / 120 - square * (1 / 5040 - square / 362880)), closed)
     turned = cross(w, p)
-    return Transform(rotation_exp(w), p + a[..., None] * turned + b[..., None] * cross(w, turned))
+    return rotation_exp(w), p + a[..., None] * turned + b[..., None] * cross(w, turned)

@@ -110,6 +110,48 @@ def rotation_log(matrix: RotationMatrix) -> RotationVector:
     return quaternion_log(matrix_to_quaternion(matrix))
 
 
+def matrix_to_axis_angle(matrix: RotationMatrix) -> tuple[Float[Array, "*batch 3"], Float[Array, "*batch"]]:
+    """Unit axis, and angle from 0 to pi, of a rotation matrix.
+
+    The identity has no axis; `[1, 0, 0]` stands for it, with derivatives of zero.
+    """
+    vector = rotation_log(matrix)
+    square = dot(vector, vector)
+    none = square < jnp.finfo(square.dtype).tiny
+    angle = jnp.sqrt(jnp.where(none, 1.0, square))
+    axis = jnp.where(none[..., None], jnp.eye(3, dtype=vector.dtype)[0], vector / angle[..., None])
+    return axis, jnp.where(none, 0.0, angle)
+
+
+def rpy_to_matrix(rpy: Float[Array, "*batch 3"]) -> RotationMatrix:
+    """Rotation by the angles `[roll, pitch, yaw]` about the fixed axes x, y, z: `Rz(yaw) Ry(pitch) Rx(roll)`."""
+    (sr, sp, sy), (cr, cp, cy) = (jnp.moveaxis(f(rpy), -1, 0) for f in (jnp.sin, jnp.cos))
+    rows = (
+        (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
+        (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),
+        (-sp, cp * sr, cp * cr),
+    )
+    return jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def matrix_to_rpy(matrix: RotationMatrix) -> Float[Array, "*batch 3"]:
+    """Angles `[roll, pitch, yaw]` of `rpy_to_matrix`, with the pitch from -pi/2 to pi/2.
+
+    Where the pitch is one of these, only the sum or the difference of roll and yaw is defined. The roll is zero there,
+    by value and derivative, and the angles still give the same matrix; near there derivatives are as large as the
+    distance is small.
+    """
+    m = matrix
+    sine, cosine = m[..., 2, 1], m[..., 2, 2]
+    singular = sine * sine + cosine * cosine < jnp.finfo(m.dtype).eps ** 2
+    roll = jnp.arctan2(jnp.where(singular, 0.0, sine), jnp.where(singular, 1.0, cosine))
+    # Yaw and pitch are those of `R Rx(-roll)`, two of whose columns are of length one everywhere.
+    s, c = jnp.sin(roll), jnp.cos(roll)
+    pitch = jnp.arctan2(-m[..., 2, 0], s * sine + c * cosine)
+    yaw = jnp.arctan2(s * m[..., 0, 2] - c * m[..., 0, 1], c * m[..., 1, 1] - s * m[..., 1, 2])
+    return jnp.stack([roll, pitch, yaw], axis=-1)
+
+
 def random_quaternion(key: Key, dtype: jnp.dtype) -> Float[Array, "4"]:
     """Uniformly distributed unit quaternion."""
     return unit(jax.random.normal(key, (4,), dtype))

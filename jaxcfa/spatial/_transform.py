@@ -1,14 +1,33 @@
 """Rigid transforms (poses)."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._small import matmul, matvec, transpose
+from ._logarithm import along_screw, screw_of
+from ._rotation import (
+    axis_angle_to_matrix,
+    matrix_to_axis_angle,
+    matrix_to_quaternion,
+    matrix_to_rpy,
+    quaternion_to_matrix,
+    rotation_log,
+    rpy_to_matrix,
+    unit,
+)
+
+# How far a rotation that a user gives may be from orthogonal: digits of a printed matrix.
+_ORTHOGONAL = 1e-3
 
 
 class Transform(eqx.Module):
     """Pose of a frame B in a frame A: `x_A = rotation x_B + translation`. Leading axes are a batch.
+
+    The methods `from_...` take numbers, sequences and arrays, and a translation of zero where none is given.
 
     **Fields:** `rotation` (columns are B's axes in A), `translation` (B's origin in A, metres).
     """
@@ -20,6 +39,60 @@ class Transform(eqx.Module):
     def identity(dtype: jnp.dtype | None = None) -> "Transform":
         """The pose of a frame in itself."""
         return Transform(jnp.eye(3, dtype=dtype), jnp.zeros(3, dtype))
+
+    @staticmethod
+    def from_translation(translation: ArrayLike) -> "Transform":
+        """Of a frame with the same axes, its origin at `translation` (..., 3) [m]."""
+        (point,) = _floating(translation=(translation, 3))
+        return Transform(jnp.broadcast_to(jnp.eye(3, dtype=point.dtype), (*point.shape, 3)), point)
+
+    @staticmethod
+    def from_matrix(matrix: ArrayLike) -> "Transform":
+        """From homogeneous 4 x 4 matrices (..., 4, 4).
+
+        **Raises:** `ValueError` for another shape, and for what is known to be no rigid transform.
+        """
+        (array,) = _floating(matrix=(matrix, 4))
+        if array.shape[-2:] != (4, 4):
+            raise ValueError(f"matrix must have shape (..., 4, 4), got {array.shape}.")
+        if not isinstance(array, jax.core.Tracer):
+            _check_rigid(np.asarray(array))
+        return Transform(array[..., :3, :3], array[..., :3, 3])
+
+    @staticmethod
+    def from_quaternion(quaternion: ArrayLike, translation: ArrayLike | None = None) -> "Transform":
+        """From quaternions (..., 4) `[w, x, y, z]` of any length but zero.
+
+        **Raises:** `ValueError` for another shape, and for a quaternion known to be zero.
+        """
+        q, point = _floating(quaternion=(quaternion, 4), translation=(translation, 3))
+        _check_length("quaternion", q, "The identity is [1, 0, 0, 0].")
+        return _posed(quaternion_to_matrix(q), point)
+
+    @staticmethod
+    def from_rpy(
+        roll: ArrayLike, pitch: ArrayLike, yaw: ArrayLike, translation: ArrayLike | None = None
+    ) -> "Transform":
+        """From turns about the fixed axes x, y, z in turn [rad], as in URDF: `Rz(yaw) Ry(pitch) Rx(roll)`."""
+        angles = jnp.stack(jnp.broadcast_arrays(*map(jnp.asarray, (roll, pitch, yaw))), axis=-1)
+        rpy, point = _floating(angles=(angles, 3), translation=(translation, 3))
+        return _posed(rpy_to_matrix(rpy), point)
+
+    @staticmethod
+    def from_axis_angle(axis: ArrayLike, angle: ArrayLike, translation: ArrayLike | None = None) -> "Transform":
+        """From turns by `angle` (...) [rad] about `axis` (..., 3) of any length but zero.
+
+        **Raises:** `ValueError` for another shape, and for an axis known to be zero.
+        """
+        direction, turn, point = _floating(axis=(axis, 3), angle=(angle, None), translation=(translation, 3))
+        _check_length("axis", direction, "Give its direction, e.g. [0, 0, 1].")
+        return _posed(axis_angle_to_matrix(unit(direction), turn), point)
+
+    @staticmethod
+    def exp(screw: ArrayLike) -> "Transform":
+        """The transform by screws (..., 6) `[rotation; translation]` at unit velocity for unit time."""
+        (array,) = _floating(screw=(screw, 6))
+        return Transform(*along_screw(array))
 
     def __matmul__(self, other: "Transform") -> "Transform":
         """Composition: pose of C in A from the poses of B in A and of C in B."""
@@ -40,6 +113,77 @@ class Transform(eqx.Module):
         bottom = jnp.broadcast_to(jnp.array([0, 0, 0, 1], top.dtype), (*top.shape[:-2], 1, 4))
         return jnp.concatenate([top, bottom], axis=-2)
 
+    def as_quaternion(self) -> Float[Array, "*batch 4"]:
+        """The rotation as unit quaternion `[w, x, y, z]`, its largest component positive."""
+        return matrix_to_quaternion(self.rotation)
+
+    def as_rpy(self) -> Float[Array, "*batch 3"]:
+        """The rotation as `[roll, pitch, yaw]` of `from_rpy` [rad], with the pitch from -pi/2 to pi/2.
+
+        At both ends roll and yaw are not defined singly: the roll is zero there, and derivatives grow without bound
+        towards them.
+        """
+        return matrix_to_rpy(self.rotation)
+
+    def as_axis_angle(self) -> tuple[Float[Array, "*batch 3"], Float[Array, "*batch"]]:
+        """The rotation as unit axis and angle from 0 to pi; where the angle is zero, the axis is `[1, 0, 0]`.
+
+        There derivatives are zero; those of `as_rotation_vector` are true everywhere below pi.
+        """
+        return matrix_to_axis_angle(self.rotation)
+
+    def as_rotation_vector(self) -> Float[Array, "*batch 3"]:
+        """The rotation as axis times angle, which is at most pi; smooth at the identity."""
+        return rotation_log(self.rotation)
+
+    def log(self) -> Float[Array, "*batch 6"]:
+        """The screw `[rotation; translation]` whose `exp` is this; the rotation's length is at most pi."""
+        return screw_of(self.rotation, self.translation)
+
     def __getitem__(self, index) -> "Transform":
         """Select from the batch axes."""
         return Transform(self.rotation[index], self.translation[index])
+
+
+def transform_log(transform: Transform) -> Float[Array, "*batch 6"]:
+    """`Transform.log`."""
+    return transform.log()
+
+
+def transform_exp(screw: Float[Array, "*batch 6"]) -> Transform:
+    """`Transform.exp`."""
+    return Transform.exp(screw)
+
+
+def _floating(**arguments: tuple[ArrayLike | None, int | None]) -> list[Array]:
+    """Arrays of one floating-point type from values, whose last axis has the given length; zero for none."""
+    arrays = []
+    for name, (value, size) in arguments.items():
+        array = jnp.zeros((size,), jnp.int8) if value is None else jnp.asarray(value)
+        if size is not None and array.shape[-1:] != (size,):
+            raise ValueError(f"{name} must have shape (..., {size}), got {array.shape}.")
+        arrays.append(array)
+    dtype = jnp.result_type(*arrays)
+    if not jnp.issubdtype(dtype, jnp.floating):
+        dtype = jnp.result_type(float)
+    return [x.astype(dtype) for x in arrays]
+
+
+def _posed(rotation: Float[Array, "*#batch 3 3"], translation: Float[Array, "*#batch 3"]) -> Transform:
+    """With the batch axes of both."""
+    batch = jnp.broadcast_shapes(rotation.shape[:-2], translation.shape[:-1])
+    return Transform(jnp.broadcast_to(rotation, (*batch, 3, 3)), jnp.broadcast_to(translation, (*batch, 3)))
+
+
+def _check_length(name: str, vectors: Array, remedy: str) -> None:
+    if not isinstance(vectors, jax.core.Tracer) and not np.all(np.any(np.asarray(vectors), axis=-1)):
+        raise ValueError(f"The {name} must not be zero. {remedy}")
+
+
+def _check_rigid(matrix: np.ndarray) -> None:
+    rotation = matrix[..., :3, :3]
+    square = np.swapaxes(rotation, -1, -2) @ rotation
+    if not np.all(np.abs(square - np.eye(3)) < _ORTHOGONAL) or not np.all(np.linalg.det(rotation) > 0):
+        raise ValueError("The upper left 3 x 3 block of the matrix must be a rotation.")
+    if not np.all(np.abs(matrix[..., 3, :] - [0, 0, 0, 1]) < _ORTHOGONAL):
+        raise ValueError("The last row of the matrix must be [0, 0, 0, 1].")

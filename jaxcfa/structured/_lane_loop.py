@@ -44,7 +44,9 @@ def lane_loop(
         def lanes(function: Callable, states: State, chosen: Array | None = None) -> Any:
             taken = [x[chosen] if own and chosen is not None else x for x, own in zip(leaves, varies, strict=True)]
             axes = [0 if own else None for own in varies]
-            return jax.vmap(lambda own, state: function(structure.unflatten(own), state), (axes, 0))(taken, states)
+            return jax.vmap(lambda own, state: function(jax.tree.unflatten(structure, own), state), (axes, 0))(
+                taken, states
+            )
 
         width = _width(size)
         if width == size:

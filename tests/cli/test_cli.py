@@ -4,14 +4,18 @@ import itertools
 import subprocess
 import sys
 import warnings
+from importlib import resources
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import jaxcfa
 from jaxcfa.cli._app import app
+from jaxcfa.viz import Viewer
 from robots import urdf_path, urdf_paths
 
+ARM = str(resources.files("jaxcfa") / "data" / "arm7.urdf")
 MJCF = """<mujoco><worldbody>
   <body name="cart"><joint name="slide" type="slide" axis="1 0 0" damping="0.3" range="-1 2" limited="true"/>
     <geom size=".1" mass="2"/>
@@ -91,12 +95,68 @@ def test_demo(cart, tmp_path):
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+def test_simulate(cart, tmp_path):
+    out = tmp_path / "somewhere" / "motion.npz"
+    output = run("simulate", cart, "--seconds", 0.1, "--dt", 0.002, "--seed", 3, "--limits", "--out", out)
+    assert "energy" in output
+    with np.load(out) as motion:
+        assert motion["joint_names"].tolist() == ["slide", "hinge"]
+        assert [motion[name].shape for name in ("t", "q", "v", "tau")] == [(51,), (51, 2), (51, 2), (50, 2)]
+        t, q, v = motion["t"], motion["q"], motion["v"]
+    assert t[-1] == pytest.approx(0.1)
+    assert np.all(v[0] == 0)
+    assert np.all(v[-1] != 0)
+    model = jaxcfa.load_model(cart)
+    expected = jaxcfa.rollout(model, q[0], v[0], np.zeros((50, 2)), 0.002, limits=True)
+    np.testing.assert_allclose(q, expected.q, rtol=1e-6, atol=1e-6)
+
+
+def test_simulate_as_a_picture_and_in_the_browser(cart, tmp_path, monkeypatch):
+    out = tmp_path / "motion.gif"
+    shown = []
+
+    def wait(viewer):
+        shown.append((viewer.url, viewer.robot.model.nq, viewer._playback is not None))
+
+    monkeypatch.setattr(Viewer, "wait", wait)
+    monkeypatch.setattr(Viewer, "open", lambda viewer: shown.append("opened"))
+    output = run("simulate", cart, "--seconds", 0.04, "--out", out, "--view", "--port", 8500)
+    assert out.read_bytes().startswith(b"GIF")
+    opened, (url, nq, is_played) = shown
+    assert (opened, nq, is_played) == ("opened", 2, True)
+    assert url in output
+
+
+def test_view(cart, monkeypatch):
+    shown = []
+    monkeypatch.setattr(Viewer, "wait", lambda viewer: shown.append(viewer.robot.model.body_names))
+    monkeypatch.setattr(Viewer, "open", lambda viewer: shown.append("opened"))
+    assert "http://127.0.0.1:" in run("view", cart, "--no-browser")
+    assert shown == [("cart", "pole")]
+
+
+def test_missing_extra_is_named(cart, monkeypatch):
+    monkeypatch.setitem(sys.modules, "viser", None)
+    result = CliRunner().invoke(app, ["view", str(cart)])
+    assert result.exit_code == 1
+    assert "pip install 'jaxcfa[viz]'" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_completion_of_the_shell_is_offered():
+    assert "--install-completion" in run("--help")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["info", "no_such_file.urdf"], "no_such_file.urdf"),
         (["demo", "--precision", "16"], "32 or 64"),
         (["demo", "--robot", "no_such_file.xml"], "no_such_file.xml"),
+        (["view", "no_such_file.urdf"], "no_such_file.urdf"),
+        (["simulate", "no_such_file.urdf"], "no_such_file.urdf"),
+        (["simulate", ARM, "--out", "motion.foo"], ".gif"),
+        (["simulate", ARM, "--dt", "-1"], "--dt"),
     ],
 )
 def test_errors_are_explained(arguments, message):

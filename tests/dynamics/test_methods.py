@@ -305,8 +305,8 @@ def everything(name, schedule):
             "pose of the last": jaxcfa.frame_pose(model, q, last, schedule),
             "velocities": jaxcfa.body_velocities(model, q, v, schedule),
             "accelerations": jaxcfa.body_accelerations(model, q, v, qdd, schedule),
-            "jacobian": jaxcfa.jacobian(model, q, last, schedule),
-            "drift": jaxcfa.jacobian_dot_v(model, q, v, last, schedule),
+            "jacobian": jaxcfa.jacobian(model, q, last, schedule=schedule),
+            "drift": jaxcfa.jacobian_dot_v(model, q, v, last, schedule=schedule),
             "forces of wrenches": jaxcfa.generalized_forces(model, q, f_ext, schedule),
         }
 

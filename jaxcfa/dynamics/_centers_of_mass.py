@@ -1,0 +1,96 @@
+"""How centres of mass are placed and move, of everything and of all that each joint carries."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays
+from .._defaults import default_schedule
+from .._types import ConfigurationLike, VelocityLike
+from ..model import Model, join_bodies
+from ..motion import BodyMotions, motions_at, schedule_for
+from ..structured import Sequential
+from ._mass_matrix import composite_inertias, unit_wrenches
+from ._totals import bodies_as_components, check_mass
+
+
+def center_of_mass_velocity(
+    model: Model, q: ConfigurationLike, v: VelocityLike, motions: BodyMotions | None = None
+) -> Float[Array, "3"]:
+    """Velocity of the `center_of_mass`, world axes [m/s].
+
+    **Arguments:** `q` (nq,), `v` (nv,); `motions`: `body_motions` of these, if they are known already.
+
+    **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
+    """
+    q, v = as_arrays(model, q=q, v=v)
+    schedule_for(model, None, motions)
+    check_mass(model)
+    return _center_of_mass_velocity(model, q, v, motions)
+
+
+@jax.jit
+def _center_of_mass_velocity(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
+) -> Float[Array, "3"]:
+    _, _, momentum = bodies_as_components(model, motions_at(model, q, v, Sequential(), motions))
+    return jnp.sum(momentum.force.array(), axis=0) / jnp.sum(model.mass)
+
+
+def center_of_mass_jacobian(
+    model: Model, q: ConfigurationLike, motions: BodyMotions | None = None
+) -> Float[Array, "3 nv"]:
+    """Jacobian of the `center_of_mass`: `J v` is `center_of_mass_velocity`.
+
+    **Arguments:** `q` (nq,); `motions`: `body_motions` of the same q, if they are known already.
+
+    **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
+    """
+    (q,) = as_arrays(model, q=q)
+    schedule_for(model, None, motions)
+    check_mass(model)
+    return _center_of_mass_jacobian(model, q, motions)
+
+
+@jax.jit
+def _center_of_mass_jacobian(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3 nv"]:
+    wrenches = unit_wrenches(motions_at(model, q, None, Sequential(), motions))
+    return wrenches.force.array().T / jnp.sum(model.mass)
+
+
+def subtree_masses(model: Model) -> Float[Array, "nb"]:
+    """Masses of all bodies with everything that they carry [kg], (nb,)."""
+    return _subtree_masses(model)
+
+
+@jax.jit
+def _subtree_masses(model: Model) -> Float[Array, "nb"]:
+    return default_schedule(model).subtree_sum(model.topology.schedule, model.mass)
+
+
+def subtree_centers_of_mass(
+    model: Model, q: ConfigurationLike, motions: BodyMotions | None = None
+) -> Float[Array, "nb 3"]:
+    """Centres of mass, in the world, of all bodies with everything that they carry [m].
+
+    Where that has no mass, the body's origin, so that results and derivatives stay finite.
+
+    **Arguments:** `q` (nq,); `motions`: `body_motions` of the same q, if they are known already.
+
+    **Raises:** `ValueError` for a wrong shape.
+    """
+    (q,) = as_arrays(model, q=q)
+    schedule_for(model, None, motions)
+    return _subtree_centers_of_mass(model, q, motions)
+
+
+@jax.jit
+def _subtree_centers_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "nb 3"]:
+    motions = motions_at(model, q, None, Sequential(), motions)
+    inertias = composite_inertias(motions)
+    # Without mass the first moment is zero, too.
+    centers = [
+        link.position + inertia.moment * (1 / jnp.where(inertia.mass == 0, 1, inertia.mass))
+        for link, inertia in zip(motions.links, inertias, strict=True)
+    ]
+    return join_bodies(model.topology, [center.array() for center in centers])

@@ -1,0 +1,77 @@
+"""Momentum about the centre of mass as a function of joint velocities."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays
+from .._types import ConfigurationLike, VelocityLike
+from ..model import Model, join_bodies
+from ..motion import BodyMotions, drifts, motions_at, schedule_for
+from ..spatial import Vector
+from ..structured import Sequential
+from ._mass_matrix import unit_wrenches
+from ._totals import bodies_as_components, check_mass, mean_position
+
+
+def centroidal_momentum_matrix(
+    model: Model, q: ConfigurationLike, motions: BodyMotions | None = None
+) -> Float[Array, "6 nv"]:
+    """Matrix A(q) with `A v = momentum(model, q, v)`: angular momentum about the centre of mass, linear momentum.
+
+    Orin, Goswami & Lee, "Centroidal dynamics of a humanoid robot", Autonomous Robots 2013, by composite inertias.
+
+    **Arguments:** `q` (nq,); `motions`: `body_motions` of the same q, if they are known already.
+
+    **Returns:** (6, nv), world axes [kg m^2, kg m, kg]. Armature does not count.
+
+    **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
+    """
+    (q,) = as_arrays(model, q=q)
+    schedule_for(model, None, motions)
+    check_mass(model)
+    return _centroidal_momentum_matrix(model, q, motions)
+
+
+@jax.jit
+def _centroidal_momentum_matrix(
+    model: Model, q: Float[Array, "nq"], motions: BodyMotions | None
+) -> Float[Array, "6 nv"]:
+    motions = motions_at(model, q, None, Sequential(), motions)
+    inertia, position, _ = bodies_as_components(model, motions)
+    levers = (position - mean_position(inertia, position)).array()[model.topology.dof_bodies]
+    return unit_wrenches(motions).carried(Vector.of(levers)).array().T
+
+
+def centroidal_momentum_bias(
+    model: Model, q: ConfigurationLike, v: VelocityLike, motions: BodyMotions | None = None
+) -> Float[Array, "6"]:
+    """`(dA/dt) v` of `centroidal_momentum_matrix`: rate of the centroidal momentum at zero joint acceleration.
+
+    The rate of momentum is `A qdd + centroidal_momentum_bias`, and equals the sum of all external wrenches about the
+    centre of mass, gravity and those on the base included.
+
+    **Arguments:** `q` (nq,), `v` (nv,); `motions`: `body_motions` of these, if they are known already.
+
+    **Returns:** (6,), world axes [N m, N].
+
+    **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
+    """
+    q, v = as_arrays(model, q=q, v=v)
+    schedule_for(model, None, motions)
+    check_mass(model)
+    return _centroidal_momentum_bias(model, q, v, motions)
+
+
+@jax.jit
+def _centroidal_momentum_bias(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
+) -> Float[Array, "6"]:
+    motions = motions_at(model, q, v, Sequential(), motions)
+    inertia, position, _ = bodies_as_components(model, motions)
+    rates = [
+        link.inertia @ drift + link.inertia.gyroscopic(link.velocity.angular)
+        for link, drift in zip(motions.links, drifts(motions), strict=True)
+    ]
+    lever = position - mean_position(inertia, position)
+    return jnp.sum(join_bodies(model.topology, rates).carried(lever).array(), axis=0)

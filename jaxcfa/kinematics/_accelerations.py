@@ -1,0 +1,108 @@
+"""Accelerations of frames."""
+
+from functools import partial
+
+import jax
+from jaxtyping import Array, Float, Int
+
+from .._arguments import as_arrays, as_frames
+from .._small import cross
+from .._types import ConfigurationLike, Frames, VelocityLike
+from ..model import Model, join_bodies
+from ..motion import BodyMotions, drifts, motions_at, schedule_for
+from ..spatial import pack
+from ..structured import AbstractSchedule
+from ._bodies import accelerations
+from ._frames import Axes, PlacedFrames, check_axes, place_frames
+
+
+def frame_acceleration(
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    qdd: VelocityLike,
+    frames: Frames,
+    axes: Axes = "world",
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
+) -> Float[Array, "*m 6"]:
+    """Accelerations of frames: `[angular acceleration; acceleration of the frame's origin]` [rad/s^2, m/s^2].
+
+    These are classical accelerations, time derivatives of `frame_velocity` in world axes; "local" ones are the same
+    vectors in the frame's axes. Gravity is not added: an accelerometer at rest would show `-model.gravity` besides.
+
+    **Arguments:** `q` (nq,), `v` (nv,), `qdd` (nv,); `frames` as for `frame_pose`; `axes`: "world", or "local" for the
+    frame's own.
+
+    **Returns:** (6,), of several frames (m, 6).
+
+    **Raises:** `ValueError` for a wrong shape, an unknown name, a number out of range and other axes.
+    """
+    check_axes(axes)
+    q, v, qdd = as_arrays(model, q=q, v=v, qdd=qdd)
+    numbers = as_frames(model, frames)
+    return _frame_acceleration(model, q, v, qdd, numbers, schedule_for(model, schedule, motions), motions, axes)
+
+
+@partial(jax.jit, static_argnames="axes")
+def _frame_acceleration(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    qdd: Float[Array, "nv"],
+    numbers: Int[Array, "*m"],
+    schedule: AbstractSchedule,
+    motions: BodyMotions | None,
+    axes: Axes,
+) -> Float[Array, "*m 6"]:
+    motions = motions_at(model, q, v, schedule, motions)
+    frames = place_frames(model, motions, numbers)
+    return frames.in_axes(_carried(frames, motions, accelerations(motions, qdd)), axes)
+
+
+def jacobian_dot_v(
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    frames: Frames,
+    axes: Axes = "world",
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
+) -> Float[Array, "*m 6"]:
+    """`(dJ/dt) v` of `jacobian` in world axes: classical accelerations of frames at zero joint acceleration.
+
+    "Local" ones are the same vectors in the frames' axes. In either, `J qdd + jacobian_dot_v` with the Jacobian in the
+    same axes is `frame_acceleration`.
+
+    **Arguments:** `q` (nq,), `v` (nv,); `frames` as for `frame_pose`; `axes`: "world", or "local" for the frame's own.
+
+    **Returns:** (6,), of several frames (m, 6) [rad/s^2, m/s^2].
+
+    **Raises:** `ValueError` for a wrong shape, an unknown name, a number out of range and other axes.
+    """
+    check_axes(axes)
+    q, v = as_arrays(model, q=q, v=v)
+    return _jacobian_dot_v(model, q, v, as_frames(model, frames), schedule_for(model, schedule, motions), motions, axes)
+
+
+@partial(jax.jit, static_argnames="axes")
+def _jacobian_dot_v(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    numbers: Int[Array, "*m"],
+    schedule: AbstractSchedule,
+    motions: BodyMotions | None,
+    axes: Axes,
+) -> Float[Array, "*m 6"]:
+    motions = motions_at(model, q, v, schedule, motions)
+    frames = place_frames(model, motions, numbers)
+    drift = join_bodies(model.topology, [motion.array() for motion in drifts(motions)])
+    return frames.in_axes(_carried(frames, motions, drift), axes)
+
+
+def _carried(frames: PlacedFrames, motions: BodyMotions, bodies: Float[Array, "nb 6"]) -> Float[Array, "*m 6"]:
+    """Accelerations of frames from those of all bodies: `a + alpha x r + w x (w x r)`."""
+    acceleration, angular, lever = frames.rows(bodies), frames.rows(motions.velocities[:, :3]), frames.lever
+    alpha, origin = acceleration[..., :3], acceleration[..., 3:]
+    return pack(alpha, origin + cross(alpha, lever) + cross(angular, cross(angular, lever)))

@@ -1,0 +1,90 @@
+"""Poses, velocities and accelerations of all bodies."""
+
+import jax
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays
+from .._types import ConfigurationLike, VelocityLike
+from ..model import Model, join_bodies
+from ..motion import BodyMotions, carried_motions, joint_motions, motions_at, schedule_for
+from ..spatial import Motion, Transform
+from ..structured import AbstractSchedule
+
+
+def forward_kinematics(
+    model: Model, q: ConfigurationLike, schedule: AbstractSchedule | None = None, motions: BodyMotions | None = None
+) -> Transform:
+    """Poses of all bodies in the world.
+
+    **Arguments:** `q` (nq,) [rad, m]. **Returns:** a `Transform` with leading axis nb.
+
+    **Raises:** `ValueError` for a wrong shape.
+    """
+    return _forward_kinematics(model, *as_arrays(model, q=q), schedule_for(model, schedule, motions), motions)
+
+
+@jax.jit
+def _forward_kinematics(
+    model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, motions: BodyMotions | None
+) -> Transform:
+    return motions_at(model, q, None, schedule, motions).poses
+
+
+def body_velocities(
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
+) -> Float[Array, "nb 6"]:
+    """Velocities of all bodies: `[angular velocity; velocity of the body's origin]` in world axes [rad/s, m/s].
+
+    **Arguments:** `q` (nq,), `v` (nv,). **Raises:** `ValueError` for a wrong shape.
+    """
+    return _body_velocities(model, *as_arrays(model, q=q, v=v), schedule_for(model, schedule, motions), motions)
+
+
+@jax.jit
+def _body_velocities(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule, motions: BodyMotions | None
+) -> Float[Array, "nb 6"]:
+    return motions_at(model, q, v, schedule, motions).velocities
+
+
+def body_accelerations(
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    qdd: VelocityLike,
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
+) -> Float[Array, "nb 6"]:
+    """Accelerations of all bodies: `[angular acceleration; acceleration of the body's origin]` in world axes.
+
+    These are classical accelerations (time derivatives of `body_velocities`), in [rad/s^2, m/s^2]; gravity is not
+    added.
+
+    **Arguments:** `q` (nq,), `v` (nv,), `qdd` (nv,). **Raises:** `ValueError` for a wrong shape.
+    """
+    return _body_accelerations(
+        model, *as_arrays(model, q=q, v=v, qdd=qdd), schedule_for(model, schedule, motions), motions
+    )
+
+
+@jax.jit
+def _body_accelerations(
+    model: Model,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    qdd: Float[Array, "nv"],
+    schedule: AbstractSchedule,
+    motions: BodyMotions | None,
+) -> Float[Array, "nb 6"]:
+    return accelerations(motions_at(model, q, v, schedule, motions), qdd)
+
+
+def accelerations(motions: BodyMotions, qdd: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
+    """`body_accelerations` in the state of the motions."""
+    relative = [link.bias + own for link, own in zip(motions.links, joint_motions(motions, qdd), strict=True)]
+    found = carried_motions(motions, relative, Motion.zero(qdd.dtype))
+    return join_bodies(motions.topology, [acceleration.array() for acceleration in found])

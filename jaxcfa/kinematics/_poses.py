@@ -1,0 +1,45 @@
+"""Poses of frames."""
+
+import jax
+from jaxtyping import Array, Float, Int
+
+from .._arguments import as_arrays, as_frames
+from .._types import ConfigurationLike, Frames
+from ..model import Model
+from ..motion import BodyMotions, motions_at, schedule_for
+from ..spatial import Transform
+from ..structured import AbstractSchedule
+from ._frames import place_frames
+
+
+def frame_pose(
+    model: Model,
+    q: ConfigurationLike,
+    frames: Frames,
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
+) -> Transform:
+    """Poses of frames or bodies in the world.
+
+    **Arguments:** `q` (nq,); `frames`: name or number (`Model.frame_number`, may be traced), or several of them, such
+    as `model.frame_names`.
+
+    **Returns:** a `Transform`, of several with leading axis m.
+
+    **Raises:** `ValueError` for a wrong shape, an unknown name or a number out of range.
+    """
+    (q,) = as_arrays(model, q=q)
+    return _frame_pose(model, q, as_frames(model, frames), schedule_for(model, schedule, motions), motions)
+
+
+@jax.jit
+def _frame_pose(
+    model: Model,
+    q: Float[Array, "nq"],
+    numbers: Int[Array, "*m"],
+    schedule: AbstractSchedule,
+    motions: BodyMotions | None,
+) -> Transform:
+    motions = motions_at(model, q, None, schedule, motions)
+    frames = place_frames(model, motions, numbers)
+    return Transform(frames.rotation, frames.rows(motions.poses.translation) + frames.lever)

@@ -1,0 +1,97 @@
+"""Wrenches on bodies and frames."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int
+
+from .._arguments import as_arrays, as_frames
+from .._types import BodyForces, BodyForcesLike, ConfigurationLike, Frames, Velocity
+from ..model import Model, split_bodies
+from ..motion import BodyMotions, joint_torques, motions_at, schedule_for, total_forces
+from ..spatial import Force, rotate, shift_force
+from ..structured import AbstractSchedule
+from ._frames import Axes, check_axes, place_frames
+
+
+def generalized_forces(
+    model: Model,
+    q: ConfigurationLike,
+    wrenches: BodyForcesLike,
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
+) -> Velocity:
+    """Joint torques and forces equivalent to wrenches on the bodies: `sum of J_i^T w_i`, the transpose of `J v`.
+
+    The product with the Jacobians of all bodies at once, none of which is formed; `body_velocities` is the other one.
+
+    **Arguments:** `q` (nq,); `wrenches` (nb, 6): `[moment; force]` on each body, world axes, at its origin [N m, N].
+
+    **Returns:** (nv,) [N m, N]. **Raises:** `ValueError` for a wrong shape.
+    """
+    q, wrenches = as_arrays(model, q=q, wrenches=wrenches)
+    return _generalized_forces(model, q, wrenches, schedule_for(model, schedule, motions), motions)
+
+
+@jax.jit
+def _generalized_forces(
+    model: Model,
+    q: Float[Array, "nq"],
+    wrenches: Float[Array, "nb 6"],
+    schedule: AbstractSchedule,
+    motions: BodyMotions | None,
+) -> Velocity:
+    motions = motions_at(model, q, None, schedule, motions)
+    own = [Force.of(wrench) for wrench in split_bodies(model.topology, wrenches)]
+    return joint_torques(motions, total_forces(motions, own))
+
+
+def wrench_at(
+    model: Model,
+    q: ConfigurationLike,
+    frames: Frames,
+    wrenches: ArrayLike,
+    axes: Axes = "world",
+    schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
+) -> BodyForces:
+    """Wrenches at frames as the `f_ext` of dynamics: on each body, world axes, at the body's origin.
+
+    Those at frames of one body add up; those at frames fixed to the world move nothing and do not count.
+
+    **Arguments:** `q` (nq,); `frames` as for `frame_pose`; `wrenches` (6,), of several frames (m, 6): `[moment; force]`
+    at each frame's origin [N m, N]; their `axes`: "world", or "local" for the frame's own.
+
+    **Returns:** (nb, 6) [N m, N].
+
+    **Raises:** `ValueError` for a wrong shape, an unknown name, a number out of range and other axes.
+    """
+    check_axes(axes)
+    (q,) = as_arrays(model, q=q)
+    numbers = as_frames(model, frames)
+    values = jnp.asarray(wrenches)
+    if values.shape != (*numbers.shape, 6):
+        raise ValueError(f"wrenches must have shape {(*numbers.shape, 6)}, six for each frame, got {values.shape}.")
+    dtype = jnp.result_type(q, values)
+    schedule = schedule_for(model, schedule, motions)
+    return _wrench_at(model, q.astype(dtype), numbers, values.astype(dtype), schedule, motions, axes)
+
+
+@partial(jax.jit, static_argnames="axes")
+def _wrench_at(
+    model: Model,
+    q: Float[Array, "nq"],
+    numbers: Int[Array, "*m"],
+    wrenches: Float[Array, "*m 6"],
+    schedule: AbstractSchedule,
+    motions: BodyMotions | None,
+    axes: Axes,
+) -> BodyForces:
+    frames = place_frames(model, motions_at(model, q, None, schedule, motions), numbers)
+    in_world = rotate(frames.rotation, wrenches) if axes == "local" else wrenches
+    # The world's number would count from the end; beyond the end it is left out.
+    index = jnp.where(frames.bodies < 0, model.nb, frames.bodies)
+    at_origins = shift_force(in_world, frames.lever)
+    return jnp.zeros((model.nb, 6), at_origins.dtype).at[index].add(at_origins, mode="drop")

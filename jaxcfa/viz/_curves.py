@@ -1,0 +1,63 @@
+"""Curves of a motion over time."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..model import Model
+from ._picture import new_figure
+
+_LONGEST_LEGEND = 12
+
+
+def plot_trajectory(model: Model, trajectory: Any, file: str | os.PathLike | None = None) -> Any:
+    """Configuration, velocity and torques of a trajectory over time, with the joints' names.
+
+    **Arguments:** `trajectory`: what `rollout` gives, or anything with `t` (n,) [s], `q` (n, nq), `v` (n, nv), and
+    `tau` (n or n - 1, nv), or without torques. `file`: where the picture goes, if anywhere.
+
+    **Returns:** matplotlib's figure.
+
+    **Raises:** `ValueError` for wrong shapes; `ImportError` without matplotlib.
+    """
+    t, q, v = (np.asarray(getattr(trajectory, name)) for name in ("t", "q", "v"))
+    expected = {"q": (len(t), model.nq), "v": (len(t), model.nv)}
+    for name, array in (("q", q), ("v", v)):
+        if array.shape != expected[name]:
+            raise ValueError(
+                f"The trajectory's {name} must have shape {expected[name]}, for {len(t)} instants, got {array.shape}. "
+                "Plot the trajectories of a batch one by one."
+            )
+    tau = getattr(trajectory, "tau", None)
+    curves = [(t, q, "configuration [rad, m]", "nqs"), (t, v, "velocity [rad/s, m/s]", "nvs")]
+    if tau is not None and np.shape(tau)[-1:] == (model.nv,):
+        curves.append((t[: len(tau)], np.asarray(tau), "torque [N m, N]", "nvs"))
+    figure = new_figure((8, 2.6 * len(curves)), layout="constrained")
+    for axes, (times, values, title, sizes) in zip(figure.subplots(len(curves), sharex=True), curves, strict=True):
+        plot_coordinates(axes, times, values, title, coordinate_names(model, getattr(model.topology, sizes)))
+    figure.axes[-1].set_xlabel("time [s]")
+    if file is not None:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(file, dpi=150)
+    return figure
+
+
+def plot_coordinates(axes: Any, t: np.ndarray, values: np.ndarray, title: str, names: list[str]) -> None:
+    """Curves (n, k) of coordinates, with a legend unless there are too many."""
+    few = 1 < len(names) <= _LONGEST_LEGEND
+    axes.plot(t, values, label=names if few else None, linewidth=1.4 if len(names) <= _LONGEST_LEGEND else 0.8)
+    axes.set_ylabel(title)
+    axes.grid(visible=True, alpha=0.3)
+    axes.margins(x=0)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    if few:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", frameon=False)
+
+
+def coordinate_names(model: Model, sizes: np.ndarray) -> list[str]:
+    """A name for every coordinate: the joint's, with a number where it has several. `sizes` (nb,): how many it has."""
+    names = zip(model.joint_names, sizes, strict=True)
+    return [name if size == 1 else f"{name}[{i}]" for name, size in names for i in range(size)]

@@ -1,0 +1,60 @@
+"""Where the files are that a robot description names."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+_PACKAGE_NAME = re.compile(rb"<name>\s*([^<\s]+)\s*</name>")
+Directories = Sequence[str | os.PathLike]
+
+
+def find_file(address: str, robot_file: Path | None, package_dirs: Directories = ()) -> Path | None:
+    """The file that an address in a robot description means; `None` if there is none here. Nothing is fetched.
+
+    - `package://NAME/PATH` and `model://NAME/PATH`: in the package NAME, which is looked for in `package_dirs`, above
+      the robot's file (by the names of folders, and those in their `package.xml`), and in `ROS_PACKAGE_PATH`. If it is
+      nowhere, PATH is looked for in the folders above the robot's file.
+    - `file://PATH`, absolute paths, and paths relative to the robot's file.
+    """
+    address = address.strip().replace("\\", "/")
+    scheme, _, rest = address.partition("://")
+    if not rest:
+        return _first([(robot_file.parent if robot_file else Path.cwd()) / address])
+    if scheme == "file":
+        return _first([Path(unquote(urlsplit(address).path)), Path(rest)])
+    if scheme not in ("package", "model"):
+        return None
+    package, _, path = rest.lstrip("/").partition("/")
+    return _first(_in_package(package, path, robot_file, package_dirs))
+
+
+def _in_package(package: str, path: str, robot_file: Path | None, package_dirs: Directories) -> Iterator[Path]:
+    above = list(robot_file.resolve().parents) if robot_file else []
+    listed = [Path(entry) for entry in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if entry]
+    for folder in (*map(Path, package_dirs), *above, *listed):
+        if folder.name == package or _package_name(folder) == package:
+            yield folder / path
+        yield folder / package / path
+    for folder in above:
+        yield folder / path
+
+
+def _package_name(folder: Path) -> str | None:
+    try:
+        found = _PACKAGE_NAME.search((folder / "package.xml").read_bytes())
+    except OSError:
+        return None
+    return found.group(1).decode(errors="replace") if found else None
+
+
+def _first(paths: Iterator[Path] | list[Path]) -> Path | None:
+    return next((path for path in paths if _is_file(path)), None)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # characters that no path can have
+        return False

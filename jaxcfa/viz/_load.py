@@ -1,0 +1,50 @@
+"""Shapes from files of either format."""
+
+import os
+from pathlib import Path
+
+from ..io._mjcf_compile import is_text
+from ..io._report import Report
+from ..io._source import PathOrText, parse_xml, read_source, root_tag
+from ..model import Model
+from ._default_visuals import default_visuals
+from ._files import Directories
+from ._mjcf_visuals import mjcf_visuals
+from ._shapes import Visual
+from ._urdf_visuals import urdf_visuals
+
+
+def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Directories = ()) -> list[Visual]:
+    """The shapes that a URDF or MJCF file gives a robot: what is to be seen, or what collides where there is nothing.
+
+    A file without any gets `default_visuals(model)`. Meshes are read by trimesh (STL, DAE, OBJ, GLB, ...), never from a
+    network; one that is missing or cannot be read is replaced by a box with the body's inertia, and one warning names
+    all of these. `package://` is looked for in `package_dirs`, the folders above the file, and `ROS_PACKAGE_PATH`.
+
+    **Arguments:**
+
+    - `path_or_text`: path of a file, or its content.
+    - `model`: the model that `load_model` makes of it, with fixed or floating base.
+    - `package_dirs`: folders that hold packages, or are such.
+
+    **Raises:** `FileNotFoundError` for a wrong path; `ValueError` for a file that is malformed or of another robot;
+    `ImportError` without the packages that read files.
+    """
+    source = read_source(path_or_text)
+    report = Report(source.name)
+    try:
+        tag = root_tag(source.data)
+        if tag == "robot":
+            file = None if is_text(path_or_text) else Path(os.fsdecode(path_or_text))
+            found = urdf_visuals(parse_xml(source.data), file, package_dirs, report)
+        elif tag == "mujoco":
+            found = mjcf_visuals(path_or_text, source, report)
+        else:
+            raise ValueError(f"the root element is <{tag}>; give URDF (<robot>) or MJCF (<mujoco>).")
+        for visual in found:
+            if visual.carrier is not None:
+                model.locate(visual.carrier)
+    except ValueError as error:
+        raise ValueError(f"{source.name}: {error}") from error
+    report.warn()
+    return found or default_visuals(model)

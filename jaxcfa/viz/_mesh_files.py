@@ -1,0 +1,63 @@
+"""Meshes from files, through trimesh."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._extra import extra
+from ._shapes import Color, Mesh
+
+
+def read_mesh(path: Path, scale: tuple[float, float, float]) -> tuple[tuple[Mesh, Color | None], ...]:
+    """The surfaces in a file, one for each colour, and the colours as far as the file has them.
+
+    Textures become their mean colour. Formats are those of trimesh: STL, DAE, OBJ, GLB, PLY and others. The same file
+    gives the same objects, which are then drawn together.
+
+    **Raises:** `ValueError` if the file cannot be read.
+    """
+    return _parts(path, scale, path.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=256)
+def _parts(path: Path, scale: tuple[float, float, float], _time: int) -> tuple[tuple[Mesh, Color | None], ...]:
+    """The time of the last change is in the key, so that what changes is read again."""
+    trimesh = extra("trimesh")
+    try:
+        scene = trimesh.load_scene(path)
+        by_color: dict[Color | None, list[tuple[np.ndarray, np.ndarray]]] = {}
+        for node in scene.graph.nodes_geometry:
+            transform, name = scene.graph[node]
+            geometry = scene.geometry[name]
+            if len(getattr(geometry, "faces", ())):
+                vertices = geometry.vertices @ transform[:3, :3].T + transform[:3, 3]
+                faces = np.asarray(geometry.faces)
+                faces = faces[:, ::-1] if np.prod(scale) < 0 else faces
+                by_color.setdefault(_color(geometry.visual), []).append((vertices * scale, faces))
+    except Exception as error:  # readers of so many formats raise everything
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    if not by_color:
+        raise ValueError(f"{path} holds no surface.")
+    return tuple((_joined(parts, path), color) for color, parts in by_color.items())
+
+
+def _joined(parts: list[tuple[np.ndarray, np.ndarray]], path: Path) -> Mesh:
+    starts = np.cumsum([0, *(len(vertices) for vertices, _ in parts)])
+    faces = np.concatenate([faces + start for (_, faces), start in zip(parts, starts, strict=False)])
+    return Mesh(np.concatenate([vertices for vertices, _ in parts]), faces, str(path))
+
+
+def _color(visual: Any) -> Color | None:
+    material = getattr(visual, "material", None)
+    if material is None:
+        if visual.kind not in ("face", "vertex"):
+            return None
+        rgba = visual.main_color
+    else:
+        image = getattr(material, "image", None) or getattr(material, "baseColorTexture", None)
+        rgba = material.main_color if image is None else np.asarray(image.convert("RGB")).mean(axis=(0, 1))
+    red, green, blue = np.asarray(rgba[:3], dtype=float) / 255
+    # What files say about opacity is read in opposite ways by different programs.
+    return float(red), float(green), float(blue), 1.0

@@ -1,0 +1,114 @@
+"""Shapes in an MJCF file, from MuJoCo's compiled model."""
+
+from typing import Any
+
+import numpy as np
+
+from ..io._mjcf_bodies import rotation
+from ..io._mjcf_compile import compile_mjcf, import_mujoco
+from ..io._mjcf_layout import read_layout
+from ..io._report import Report
+from ..io._source import PathOrText, Source
+from ._shapes import (
+    AbstractShape,
+    Box,
+    Capsule,
+    Color,
+    Cylinder,
+    Ellipsoid,
+    Mesh,
+    Plane,
+    Sphere,
+    Visual,
+    inertia_box,
+    pose,
+)
+
+_SHOWN_GROUPS = 3  # of six, as MuJoCo's own viewer does at first; models put what only collides into the others
+_DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)
+
+
+def mjcf_visuals(path_or_text: PathOrText, source: Source, report: Report) -> list[Visual]:
+    """The geoms that MuJoCo's own viewer shows at first, or all if it shows none.
+
+    Bodies of which a mesh is missing, so that the compiler had to do without, get a box with their inertia.
+    """
+    mj, _, left_out = compile_mjcf(path_or_text, source)
+    names = [None, *read_layout(mj, floating_base=False).bodies[1:]]
+    geoms = range(mj.ngeom)
+    shown = [geom for geom in geoms if mj.geom_group[geom] < _SHOWN_GROUPS] or list(geoms)
+    found = []
+    for geom in shown:
+        shape, color = _shape(mj, geom), _color(mj, geom)
+        if shape is None:
+            report.add("kind of geom that is not shown", f"geom {geom}")
+        elif color is None or color[3] > 0:
+            placement = pose(rotation(mj.geom_quat[geom]), mj.geom_pos[geom])
+            found.append(Visual(shape, names[mj.geom_bodyid[geom]], placement, color))
+    boxes = {}
+    for body, mesh in left_out:
+        report.add(
+            "mesh that the compiler had to do without; a box with the body's inertia stands for it",
+            f"{mesh!r} of body {names[body] or 'world'!r}",
+        )
+        if body:
+            boxes[body] = _inertia_box(mj, body, names[body])
+    return [*found, *boxes.values()]
+
+
+def _shape(mj: Any, geom: int) -> AbstractShape | None:
+    kinds = import_mujoco().mjtGeom
+    x, y, z = mj.geom_size[geom].tolist()
+    match mj.geom_type[geom]:
+        case kinds.mjGEOM_PLANE:
+            return Plane((2 * x, 2 * y) if x > 0 and y > 0 else None)
+        case kinds.mjGEOM_SPHERE:
+            return Sphere(x)
+        case kinds.mjGEOM_CAPSULE:
+            return Capsule(x, 2 * y)
+        case kinds.mjGEOM_ELLIPSOID:
+            return Ellipsoid((x, y, z))
+        case kinds.mjGEOM_CYLINDER:
+            return Cylinder(x, 2 * y)
+        case kinds.mjGEOM_BOX:
+            return Box((2 * x, 2 * y, 2 * z))
+        case kinds.mjGEOM_MESH:
+            return _mesh(mj, int(mj.geom_dataid[geom]))
+        case kinds.mjGEOM_HFIELD:
+            return _height_field(mj, int(mj.geom_dataid[geom]))
+    return None
+
+
+def _mesh(mj: Any, mesh: int) -> Mesh:
+    first, count = mj.mesh_vertadr[mesh], mj.mesh_vertnum[mesh]
+    faces = mj.mesh_face[mj.mesh_faceadr[mesh] : mj.mesh_faceadr[mesh] + mj.mesh_facenum[mesh]]
+    return Mesh(np.array(mj.mesh_vert[first : first + count], dtype=float), np.array(faces), mj.mesh(mesh).name)
+
+
+def _height_field(mj: Any, field: int) -> Mesh:
+    rows, columns = int(mj.hfield_nrow[field]), int(mj.hfield_ncol[field])
+    x, y, z, _ = mj.hfield_size[field]
+    first = mj.hfield_adr[field]
+    heights = z * mj.hfield_data[first : first + rows * columns]
+    across, along = np.meshgrid(np.linspace(-x, x, columns), np.linspace(-y, y, rows))
+    a = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).ravel()
+    faces = np.concatenate([np.stack([a, a + 1, a + columns + 1], 1), np.stack([a, a + columns + 1, a + columns], 1)])
+    return Mesh(np.stack([across.ravel(), along.ravel(), heights], axis=1), faces)
+
+
+def _color(mj: Any, geom: int) -> Color | None:
+    """The geom's own colour, or its material's; `None` if the file says nothing."""
+    red, green, blue, alpha = mj.geom_rgba[geom].tolist()
+    if (red, green, blue, alpha) != _DEFAULT_COLOR:
+        return red, green, blue, alpha
+    if mj.geom_matid[geom] < 0:
+        return None
+    red, green, blue, alpha = mj.mat_rgba[mj.geom_matid[geom]].tolist()
+    return red, green, blue, alpha
+
+
+def _inertia_box(mj: Any, body: int, name: str | None) -> Visual:
+    axes = rotation(mj.body_iquat[body])
+    return inertia_box(
+        name, float(mj.body_mass[body]), mj.body_ipos[body], axes @ np.diag(mj.body_inertia[body]) @ axes.T
+    )

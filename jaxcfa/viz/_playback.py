@@ -1,0 +1,119 @@
+"""Motions played in real time."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..model import Model
+from ._poses import as_configurations
+
+_PICTURES_PER_SECOND = 30
+
+
+class Playback:
+    """A motion with its controls: play and pause, speed, time.
+
+    **Arguments:** `gui`: viser's; `t` (n,) [s], ascending; `show`: called with the number of the instant to be shown,
+    by a thread of its own; `loop`: whether the motion begins anew at its end.
+    """
+
+    def __init__(self, gui: Any, t: np.ndarray, show: Callable[[int], None], loop: bool):
+        self._t, self._show = t - t[0], show
+        self._time = 0.0
+        self._playing, self._closed = threading.Event(), threading.Event()
+        self._folder = gui.add_folder("Motion", order=-1)
+        end = max(float(self._t[-1]), 1e-3)
+        with self._folder:
+            self._button = gui.add_button("Pause")
+            self._slider = gui.add_slider("time [s]", 0.0, end, min(1e-3, end), 0.0)
+            self._speed = gui.add_slider("speed", 0.05, 4.0, 0.05, 1.0)
+            self._loop = gui.add_checkbox("loop", loop)
+        self._button.on_click(lambda _: self.pause() if self.is_playing else self.play())
+        self._slider.on_update(self._seek)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.play()
+        self._thread.start()
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether time goes on."""
+        return self._playing.is_set()
+
+    def play(self) -> None:
+        """Go on; from the start if the end was reached."""
+        if self._time >= self._t[-1]:
+            self._time = 0.0
+        self._button.label = "Pause"
+        self._playing.set()
+
+    def pause(self) -> None:
+        """Stop where it is."""
+        self._playing.clear()
+        self._button.label = "Play"
+
+    def join(self) -> None:
+        """Wait for the end of a motion that is not repeated."""
+        while self.is_playing and not self._closed.wait(0.02):
+            pass
+
+    def close(self) -> None:
+        """End the thread and remove the controls."""
+        self._closed.set()
+        self._playing.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout=5.0)
+        self._folder.remove()
+
+    def _seek(self, event: Any) -> None:
+        if event.client is not None:  # moved by a user, not from here
+            self._time = float(self._slider.value)
+            self._show(self._instant())
+
+    def _run(self) -> None:
+        before = time.perf_counter()
+        while not self._closed.is_set():
+            if not self._playing.wait(timeout=0.1):
+                before = time.perf_counter()
+                continue
+            now = time.perf_counter()
+            self._advance(float(self._speed.value) * (now - before))
+            before = now
+            self._closed.wait(max(0.0, 1 / _PICTURES_PER_SECOND - (time.perf_counter() - now)))
+
+    def _advance(self, duration: float) -> None:
+        end = float(self._t[-1])
+        self._time += duration
+        if self._time >= end:
+            self._time = self._time % end if self._loop.value and end > 0 else end
+            if self._time == end:
+                self.pause()
+        self._show(self._instant())
+        if not self._closed.is_set():
+            self._slider.value = self._time
+
+    def _instant(self) -> int:
+        return int(np.clip(np.searchsorted(self._t, self._time + 1e-9, side="right") - 1, 0, len(self._t) - 1))
+
+
+def as_motion(model: Model, motion: Any, dt: float | None) -> tuple[np.ndarray, np.ndarray]:
+    """Times (n,) [s] and configurations (n, k, nq) of k robots, of a trajectory or of configurations `dt` apart.
+
+    **Arguments:** `motion`: has `t` and `q` (a batch too: `q` (k, n, nq)), or is an array (n, nq) or (k, n, nq).
+    """
+    t, q = getattr(motion, "t", None), getattr(motion, "q", motion)
+    q = np.asarray(q)
+    if q.ndim not in (2, 3) or q.shape[-1] != model.nq or 0 in q.shape[:-1]:
+        raise ValueError(
+            f"A motion is a trajectory, or configurations of shape (n, nq) with nq = {model.nq} or (batch, n, nq), "
+            f"got {q.shape}."
+        )
+    batch = q if q.ndim == 3 else q[None]
+    checked = as_configurations(model, batch.reshape(-1, model.nq), "a motion").reshape(batch.shape)
+    if t is not None:
+        return np.asarray(t, dtype=float).reshape(-1, batch.shape[1])[0], checked.swapaxes(0, 1)
+    if dt is None or not (np.isfinite(dt) and dt > 0):
+        raise ValueError(f"Configurations without times need their distance dt [s], a positive number; got {dt!r}.")
+    return float(dt) * np.arange(batch.shape[1]), checked.swapaxes(0, 1)

@@ -1,0 +1,200 @@
+"""Shapes, and how they are attached to a robot."""
+
+import abc
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+Color = tuple[float, float, float, float]
+_SEGMENTS = 32  # around an axis
+
+
+class Triangles(NamedTuple):
+    """The surface of a shape.
+
+    **Fields:** `vertices` (n, 3) [m]; `faces` (m, 3): numbers of vertices, anticlockwise from outside.
+    """
+
+    vertices: np.ndarray
+    faces: np.ndarray
+
+
+class AbstractShape(abc.ABC):
+    """Something that has a surface, in axes of its own. A new shape is a subclass with `triangles`."""
+
+    @abc.abstractmethod
+    def triangles(self) -> Triangles:
+        """The surface as triangles."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Box(AbstractShape):
+    """A box about the origin. **Fields:** `size`: lengths of the three edges [m]."""
+
+    size: tuple[float, float, float]
+
+    def triangles(self) -> Triangles:
+        corners = np.array([[-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]]) / 2
+        # Turning the axes twice in a circle makes three faces, and reflecting at the origin the other three.
+        sides = [np.roll(corners, k, axis=1) for k in range(3)]
+        sides += [-side[::-1] for side in sides]
+        faces = np.concatenate([4 * k + np.array([[0, 1, 2], [0, 2, 3]]) for k in range(6)])
+        return Triangles(np.concatenate(sides) * self.size, faces)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sphere(AbstractShape):
+    """A ball about the origin. **Fields:** `radius` [m]."""
+
+    radius: float
+
+    def triangles(self) -> Triangles:
+        return _revolved(self.radius * _arc(-np.pi / 2, np.pi / 2))
+
+
+@dataclasses.dataclass(frozen=True)
+class Ellipsoid(AbstractShape):
+    """An ellipsoid about the origin. **Fields:** `radii`: the three half axes [m]."""
+
+    radii: tuple[float, float, float]
+
+    def triangles(self) -> Triangles:
+        ball = Sphere(1.0).triangles()
+        return Triangles(ball.vertices * self.radii, ball.faces)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cylinder(AbstractShape):
+    """A cylinder along z, about the origin. **Fields:** `radius`, `length` [m]."""
+
+    radius: float
+    length: float
+
+    def triangles(self) -> Triangles:
+        r, h = self.radius, self.length / 2
+        return _revolved(np.array([[0, -h], [r, -h]]), np.array([[r, -h], [r, h]]), np.array([[r, h], [0, h]]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Capsule(AbstractShape):
+    """A cylinder along z with half a ball at each end. **Fields:** `radius`, `length` of the cylinder [m]."""
+
+    radius: float
+    length: float
+
+    def triangles(self) -> Triangles:
+        half = np.array([0, self.length / 2])
+        lower, upper = self.radius * _arc(-np.pi / 2, 0), self.radius * _arc(0, np.pi / 2)
+        return _revolved(np.concatenate([lower - half, upper + half]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Plane(AbstractShape):
+    """A rectangle in the x-y plane, seen from above. **Fields:** `size`: its edges [m], `None` if it has no end.
+
+    One without end is not drawn: the ground's grid stands for it.
+    """
+
+    size: tuple[float, float] | None = None
+
+    def triangles(self) -> Triangles:
+        if self.size is None:
+            return Triangles(np.zeros((0, 3)), np.zeros((0, 3), int))
+        x, y = self.size[0] / 2, self.size[1] / 2
+        corners = np.array([[-x, -y, 0], [x, -y, 0], [x, y, 0], [-x, y, 0]])
+        return Triangles(corners, np.array([[0, 1, 2], [0, 2, 3]]))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Mesh(AbstractShape):
+    """Any surface. **Fields:** `vertices` (n, 3) [m]; `faces` (m, 3); `file`: where it comes from, if from a file."""
+
+    vertices: np.ndarray
+    faces: np.ndarray
+    file: str | None = None
+
+    def triangles(self) -> Triangles:
+        return Triangles(self.vertices, self.faces)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Visual:
+    """A shape that a robot carries.
+
+    **Fields:**
+
+    - `shape`.
+    - `carrier`: name of the body or frame that carries it; `None` is the world.
+    - `placement` (4, 4): pose of the shape in the carrier.
+    - `color`: red, green, blue and opacity, each from 0 to 1; `None` for a colour that is chosen by the body.
+    """
+
+    shape: AbstractShape
+    carrier: str | None = None
+    placement: np.ndarray = dataclasses.field(default_factory=lambda: np.eye(4))
+    color: Color | None = None
+
+    def __post_init__(self):
+        if np.shape(self.placement) != (4, 4):
+            raise ValueError(f"The placement of a visual must have shape (4, 4), got {np.shape(self.placement)}.")
+
+
+def _arc(first: float, last: float) -> np.ndarray:
+    """(n, 2): points at distance one from the origin as [radius, z], between two latitudes."""
+    angle = np.linspace(first, last, 1 + round(_SEGMENTS * (last - first) / (2 * np.pi)))
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def _revolved(*profiles: np.ndarray) -> Triangles:
+    """The surface that curves [radius, z], upward with the axis on their left, make about z. Between two is an edge."""
+    angle = 2 * np.pi * np.arange(_SEGMENTS) / _SEGMENTS
+    around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    vertices, faces, count = [], [], 0
+    for profile in profiles:
+        points = profile[:, None, :1] * around
+        heights = np.broadcast_to(profile[:, None, 1:], (*points.shape[:2], 1))
+        vertices.append(np.concatenate([points, heights], axis=2).reshape(-1, 3))
+        ring, k = np.meshgrid(np.arange(len(profile) - 1), np.arange(_SEGMENTS), indexing="ij")
+        a, b = count + ring * _SEGMENTS + k, count + ring * _SEGMENTS + (k + 1) % _SEGMENTS
+        c, d = b + _SEGMENTS, a + _SEGMENTS
+        faces.append(np.stack([a, b, c, a, c, d], axis=-1).reshape(-1, 3))
+        count += points.shape[0] * _SEGMENTS
+    return without_slivers(Triangles(np.concatenate(vertices), np.concatenate(faces)))
+
+
+def without_slivers(triangles: Triangles) -> Triangles:
+    """Without faces that have no area, as those at a pole."""
+    corners = triangles.vertices[triangles.faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    area = np.linalg.norm(normals, axis=1)
+    return Triangles(triangles.vertices, triangles.faces[area > 1e-9 * area.max(initial=0.0)])
+
+
+def pose(rotation: np.ndarray, translation: np.ndarray) -> np.ndarray:
+    """The (4, 4) matrix of a placement."""
+    matrix = np.eye(4)
+    matrix[:3, :3], matrix[:3, 3] = rotation, translation
+    return matrix
+
+
+def along(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The placement in the middle between two points (3,), with z from the one to the other."""
+    z = (end - start) / np.linalg.norm(end - start)
+    x = np.cross(np.eye(3)[np.argmin(np.abs(z))], z)
+    x /= np.linalg.norm(x)
+    return pose(np.stack([x, np.cross(z, x), z], axis=1), (start + end) / 2)
+
+
+def inertia_box(carrier: str | None, mass: float, com: np.ndarray, inertia: np.ndarray) -> Visual:
+    """The box with a body's inertia about its centre of mass `com`; a small ball if that is none of a solid.
+
+    **Arguments:** `mass` [kg]; `com` (3,) [m]; `inertia` (3, 3) [kg m^2].
+    """
+    moments, axes = np.linalg.eigh((inertia + inertia.T) / 2)
+    if not (mass > 0 and moments[0] > 0 and np.all(np.isfinite(moments))):
+        return Visual(Sphere(0.02), carrier, pose(np.eye(3), com))
+    squares = 6 * (moments.sum() - 2 * moments) / mass
+    size = np.sqrt(np.maximum(squares, 1e-3 * squares.max()))
+    axes = axes * np.sign(np.linalg.det(axes))
+    return Visual(Box((float(size[0]), float(size[1]), float(size[2]))), carrier, pose(axes, com))

@@ -1,0 +1,146 @@
+"""Sliders that move a robot."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..configuration import neutral
+from ..model import Model
+from ._extra import extra
+from ._poses import body_poses
+
+_MOST = 60
+_STEP = 1e-3
+_HALF_TURN = (3.141, 1.57, 3.141)  # of roll, pitch, yaw, in whole steps
+
+
+class Control(NamedTuple):
+    """A number that a slider sets.
+
+    **Fields:** `label`; `lower`, `upper` [rad, m]; `start`: the coordinate in q, or where a quaternion starts; `angle`:
+    of roll, pitch and yaw, 0 to 2, or `None` for a plain coordinate.
+    """
+
+    label: str
+    lower: float
+    upper: float
+    start: int
+    angle: int | None = None
+
+
+def controls(model: Model) -> Iterator[Control]:
+    """One for each coordinate, with the range of the model, or half a turn or one metre both ways; quaternions are set
+    by roll, pitch and yaw.
+    """
+    lower, upper = (np.asarray(x, dtype=float) for x in (model.limits.lower, model.limits.upper))
+    q = np.asarray(neutral(model))
+    quaternions = _quaternions(model)
+    for i, name in enumerate(model.joint_names):
+        own = model.q_slice(i)
+        several = own.stop - own.start > 1
+        k = own.start
+        while k < own.stop:
+            if k in quaternions:
+                for angle, title in enumerate(("roll", "pitch", "yaw")):
+                    yield Control(f"{name} {title}", -_HALF_TURN[angle], _HALF_TURN[angle], k, angle)
+                k += 4
+                continue
+            reach = _HALF_TURN[0] if _turns(model, q, i, k) else 1.0
+            low, high = _finite(lower[k], upper[k], reach)
+            yield Control(f"{name}[{k - own.start}]" if several else name, low, high, k)
+            k += 1
+
+
+def value_of(control: Control, q: np.ndarray) -> float:
+    """What the slider shows at a configuration (nq,)."""
+    if control.angle is None:
+        return float(q[control.start])
+    rotation = extra("viser.transforms").SO3(np.asarray(q[control.start : control.start + 4], dtype=float)).normalize()
+    return float(rotation.as_rpy_radians()[control.angle])
+
+
+def _shown(control: Control, q: np.ndarray) -> float:
+    return round(float(np.clip(value_of(control, q), control.lower, control.upper)), 3)
+
+
+class Sliders:
+    """Sliders for the coordinates of a model, of the first sixty at most, and a button that sets the neutral ones.
+
+    **Arguments:** `gui`: viser's; `moved`: called with the configuration (nq,) after a slider or the button was moved.
+    """
+
+    def __init__(self, gui: Any, model: Model, moved: Callable[[np.ndarray], None]):
+        self._q, self._moved = np.array(neutral(model)), moved
+        self._silent = False
+        found = [control for control, _ in zip(controls(model), range(_MOST + 1), strict=False)]
+        with gui.add_folder("Joints"):
+            button = gui.add_button("Reset")
+            button.on_click(lambda _: self._reset(model))
+            self._sliders = [(control, self._add(gui, control)) for control in found[:_MOST]]
+            if len(found) > _MOST:
+                gui.add_markdown(f"The first {_MOST} coordinates of {model.nq}.")
+
+    def set(self, q: np.ndarray) -> None:
+        """Show a configuration (nq,), clipped to the ranges of the sliders, without moving anything."""
+        self._q = np.array(q)
+        self._silent = True
+        try:
+            for control, slider in self._sliders:
+                slider.value = _shown(control, q)
+        finally:
+            self._silent = False
+
+    def _add(self, gui: Any, control: Control) -> Any:
+        slider = gui.add_slider(control.label, control.lower, control.upper, _STEP, _shown(control, self._q))
+        slider.on_update(lambda _: self._slide(control))
+        return slider
+
+    def _slide(self, control: Control) -> None:
+        if self._silent:
+            return
+        values = {(each.start, each.angle): slider.value for each, slider in self._sliders}
+        if control.angle is None:
+            self._q[control.start] = values[control.start, None]
+        elif all((control.start, k) in values for k in range(3)):
+            rotation = extra("viser.transforms").SO3.from_rpy_radians(*(values[control.start, k] for k in range(3)))
+            self._q[control.start : control.start + 4] = rotation.wxyz
+        self._moved(self._q)
+
+    def _reset(self, model: Model) -> None:
+        start = np.asarray(neutral(model))
+        self.set(start)
+        self._moved(start)
+
+
+def _quaternions(model: Model) -> set[int]:
+    """Where quaternions start in q."""
+    return {
+        int(k)
+        for joint, group in zip(model.joints, model.topology.groups, strict=True)
+        for start in joint.quaternions
+        for k in group.q_index[:, start]
+    }
+
+
+def _turns(model: Model, q: np.ndarray, body: int, k: int) -> bool:
+    """Whether coordinate k is an angle: whether it turns its body."""
+    moved = np.stack([q, q])
+    moved[1, k] += 0.1
+    rotation = np.concatenate([body_poses(model, x[None]).rotation[:, body] for x in moved])
+    return bool(np.linalg.norm(rotation[1] - rotation[0]) > 1e-3)
+
+
+def _finite(lower: float, upper: float, reach: float) -> tuple[float, float]:
+    """A range that can be shown, for limits that may be infinite, absurdly large, or equal."""
+    low, high = max(lower, -1e3), min(upper, 1e3)
+    if low <= -1e3 and high >= 1e3:
+        return -reach, reach
+    if low <= -1e3:
+        low = high - 2 * reach
+    if high >= 1e3:
+        high = low + 2 * reach
+    # Rounded inward, to the steps of the sliders.
+    low, high = math.ceil(low / _STEP - 0.01) * _STEP, math.floor(high / _STEP + 0.01) * _STEP
+    return (round(low, 3), round(high, 3)) if high > low else (low - reach, low + reach)

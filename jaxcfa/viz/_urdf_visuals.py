@@ -1,0 +1,127 @@
+"""Shapes in a URDF file."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ..io._report import Report
+from ..io._source import Element
+from ._files import Directories, find_file
+from ._mesh_files import read_mesh
+from ._shapes import AbstractShape, Box, Capsule, Color, Cylinder, Sphere, Visual, inertia_box, pose
+
+MISSING_MESH = "mesh that is missing or cannot be read; a box with the link's inertia stands for it"
+
+
+def urdf_visuals(root: Element, file: Path | None, package_dirs: Directories, report: Report) -> list[Visual]:
+    """What the links show; what they collide with if none shows anything.
+
+    **Arguments:** `root`: the element `<robot>`; `file`: where it was read from.
+    """
+    materials = {element.get("name"): _rgba(element) for element in root.iterfind("material")}
+    for kind in ("visual", "collision"):
+        found = [
+            visual
+            for link in root.iterfind("link")
+            for element in link.iterfind(kind)
+            for visual in _visuals(link, element, materials, file, package_dirs, report)
+        ]
+        if found:
+            return found
+    return []
+
+
+def _visuals(
+    link: Element,
+    element: Element,
+    materials: dict[str, Color | None],
+    file: Path | None,
+    package_dirs: Directories,
+    report: Report,
+) -> list[Visual]:
+    name = link.get("name")
+    geometry = element.find("geometry")
+    shape = None if geometry is None else next((child for child in geometry if isinstance(child.tag, str)), None)
+    if shape is None:
+        return []
+    try:
+        placement, color = _origin(element), _color(element, materials)
+        if shape.tag != "mesh":
+            return [Visual(_primitive(shape), name, placement, color)]
+        address = shape.get("filename") or ""
+        path = find_file(address, file, package_dirs)
+        if path is None:
+            report.add(MISSING_MESH, f"{address!r} of link {name!r}")
+            return [_inertia_box(link)]
+        x, y, z = _numbers(shape, "scale", (1, 1, 1)).tolist()
+        parts = read_mesh(path, (x, y, z))
+        return [Visual(mesh, name, placement, own or color) for mesh, own in parts]
+    except ValueError as error:
+        if shape.tag != "mesh":
+            report.add("shape that cannot be read; it is left out", f"<{shape.tag}> of link {name!r}: {error}")
+            return []
+        report.add(MISSING_MESH, f"{shape.get('filename')!r} of link {name!r}")
+        return [_inertia_box(link)]
+
+
+def _primitive(element: Element) -> AbstractShape:
+    match element.tag:
+        case "box":
+            x, y, z = map(float, _numbers(element, "size", None))
+            return Box((x, y, z))
+        case "sphere":
+            return Sphere(float(_numbers(element, "radius", None)[0]))
+        case "cylinder" | "capsule":
+            radius, length = (float(_numbers(element, key, None)[0]) for key in ("radius", "length"))
+            return Cylinder(radius, length) if element.tag == "cylinder" else Capsule(radius, length)
+    raise ValueError("URDF has no such shape.")
+
+
+def _inertia_box(link: Element) -> Visual:
+    """A box with the inertia that the link has in the file, which is not in the model if it is merged into another."""
+    name, inertial = link.get("name"), link.find("inertial")
+    mass = None if inertial is None else inertial.find("mass")
+    inertia = None if inertial is None else inertial.find("inertia")
+    if mass is None or inertia is None:
+        return inertia_box(name, 0.0, np.zeros(3), np.zeros((3, 3)))
+    xx, xy, xz, yy, yz, zz = (_numbers(inertia, key, (0,))[0] for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
+    origin = _origin(inertial)
+    rotation = origin[:3, :3]
+    about_com = rotation @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ rotation.T
+    return inertia_box(name, float(_numbers(mass, "value", (0,))[0]), origin[:3, 3], about_com)
+
+
+def _origin(element: Element) -> np.ndarray:
+    """(4, 4): the pose in `<origin>`, the identity where there is none."""
+    origin = element.find("origin")
+    if origin is None:
+        return np.eye(4)
+    (sr, sp, sy), (cr, cp, cy) = (f(_numbers(origin, "rpy", (0, 0, 0))) for f in (np.sin, np.cos))
+    yaw, pitch = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]]), np.array([[cp, 0, sp], [0, 1, 0], [-sp, 0, cp]])
+    roll = np.array([[1, 0, 0], [0, cr, -sr], [0, sr, cr]])
+    return pose(yaw @ pitch @ roll, _numbers(origin, "xyz", (0, 0, 0)))
+
+
+def _color(element: Element, materials: dict[str, Color | None]) -> Color | None:
+    material = element.find("material")
+    return None if material is None else _rgba(material) or materials.get(material.get("name"))
+
+
+def _rgba(material: Element) -> Color | None:
+    color = material.find("color")
+    if color is None or not color.get("rgba"):
+        return None
+    red, green, blue, alpha = np.clip(_numbers(color, "rgba", (0.5, 0.5, 0.5, 1)), 0, 1).tolist()
+    return red, green, blue, alpha
+
+
+def _numbers(element: Element, key: str, default: tuple[float, ...] | None) -> np.ndarray:
+    text = element.get(key)
+    if text is None:
+        if default is None:
+            raise ValueError(f"there is no {key!r}.")
+        return np.array(default, dtype=float)
+    values = np.array(text.split(), dtype=float)
+    if not len(values) or not np.all(np.isfinite(values)) or (default is not None and len(values) != len(default)):
+        raise ValueError(f"{key}={text!r}")
+    return values

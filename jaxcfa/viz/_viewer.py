@@ -1,0 +1,217 @@
+"""The viewer in the browser."""
+
+import contextlib
+import io
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._types import NameOrNumber
+from ..model import Model
+from ._extra import extra
+from ._files import Directories
+from ._load import load_visuals
+from ._playback import Playback, as_motion
+from ._poses import as_configurations
+from ._robot import Robot
+from ._shapes import Visual
+from ._sliders import Sliders
+
+
+class Viewer:
+    """A robot in the browser, with sliders for its joints (of the first, if several are shown), by viser.
+
+    The page is at `url`, from this machine only unless `host` says otherwise; everything that the browser needs comes
+    from this process. A viewer is also a context manager, and in notebooks it shows itself.
+
+    **Fields:** `robot`: the first `Robot`, whose methods show axes, trails, wrenches and the centre of mass; `url`.
+
+    **Arguments:**
+
+    - `model`.
+    - `visuals`: as from `load_visuals`, or the path of a robot file; `default_visuals(model)` if absent.
+    - `port`: where to listen; the next that is free is taken.
+    - `host`: the address to listen at. "0.0.0.0" lets the whole network see and move what is shown.
+    - `package_dirs`: folders of packages, as of `load_visuals`.
+
+    **Raises:** `ValueError` for visuals on what the model has not; what `load_visuals` raises; `ImportError` without
+    viser.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        visuals: Sequence[Visual] | str | os.PathLike | None = None,
+        *,
+        port: int = 8080,
+        host: str = "127.0.0.1",
+        package_dirs: Directories = (),
+    ):
+        viser = extra("viser")
+        if isinstance(visuals, (str, os.PathLike)):
+            visuals = load_visuals(visuals, model, package_dirs=package_dirs)
+        with contextlib.redirect_stdout(io.StringIO()):  # viser says that it starts and stops
+            self._server = viser.ViserServer(host=host, port=port, label="jaxcfa", verbose=False)
+        self._lock = threading.RLock()
+        self._playback: Playback | None = None
+        self._closed = threading.Event()
+        shown_host = "localhost" if host in ("0.0.0.0", "::") else host
+        self.url = f"http://{shown_host}:{self._server.get_port()}"
+        try:
+            # Sharing would send the scene through a server of others.
+            self._server.gui.configure_theme(show_logo=False, show_share_button=False)
+            self.robot = Robot(self._server, "robot", model, visuals, (0, 0, 0), 1.0)
+            self._set_scene()
+            self._add_switches()
+            self._sliders = Sliders(self._server.gui, model, self._slid)
+        except BaseException:
+            self.close()
+            raise
+
+    def show(self, q) -> None:
+        """Move the robot to a configuration (nq,), or show several (n, nq): all but the first as ghosts.
+
+        A motion that is being played stops.
+
+        **Raises:** `ValueError` for a wrong shape, and what is not finite.
+        """
+        q = as_configurations(self.robot.model, q)
+        self.stop()
+        with self._lock:
+            self.robot.show(q)
+            self._sliders.set(q[0])
+
+    def play(self, motion, dt: float | None = None, *, loop: bool = True) -> None:
+        """Play a motion in real time, with controls for pause, speed and time, and return at once.
+
+        **Arguments:** `motion`: a trajectory of `rollout`, or of `jax.vmap(rollout)`, which is played as ghosts; or
+        configurations (n, nq), or (batch, n, nq), `dt` apart [s]. `loop`: whether it begins anew at its end.
+
+        **Raises:** `ValueError` for a wrong shape, what is not finite, and a `dt` that is missing or not positive.
+        """
+        t, q = as_motion(self.robot.model, motion, dt)
+
+        def show(instant: int) -> None:
+            with self._lock:
+                if instant == 0:
+                    self.robot.clear_trails()
+                self.robot.show(q[instant])
+
+        self.stop()
+        with self._lock:
+            self.robot.show(q[0])
+            self._playback = Playback(self._server.gui, t, show, loop)
+
+    def stop(self) -> None:
+        """End the motion that is being played, if any, where it is."""
+        # Without the lock, which the thread of the motion may be waiting for.
+        playback, self._playback = self._playback, None
+        if playback is not None:
+            playback.close()
+
+    def add_robot(
+        self,
+        name: str,
+        model: Model,
+        visuals: Sequence[Visual] | None = None,
+        *,
+        base: Sequence[float] = (0.0, 0.0, 0.0),
+        opacity: float = 1.0,
+    ) -> Robot:
+        """Add another robot, which has no sliders; `Robot.show` moves it.
+
+        **Arguments:** `name`: another than those of the robots that are there. `visuals`: as of the viewer, but no
+        file. `base` (3,): where its world is [m]. `opacity`: from 0 to 1.
+
+        **Raises:** `ValueError` for visuals on what the model has not.
+        """
+        return Robot(self._server, f"robots/{name}", model, visuals, base, opacity)
+
+    def add_trail(self, frame: NameOrNumber) -> None:
+        """Draw the path of a frame or body of the robot from now on; see `Robot.add_trail`."""
+        with self._lock:
+            self.robot.add_trail(frame)
+
+    def open(self) -> None:
+        """Open the page in the browser."""
+        import webbrowser
+
+        webbrowser.open(self.url)
+
+    def wait(self) -> None:
+        """Wait until the viewer is closed, or the user interrupts (Ctrl-C), which closes it."""
+        try:
+            while not self._closed.wait(0.2):
+                pass
+        except KeyboardInterrupt:
+            self.close()
+
+    def close(self) -> None:
+        """Stop everything; the page no longer works. Closing twice does no harm."""
+        if not self._closed.is_set():
+            self._closed.set()
+            self.stop()
+            with contextlib.redirect_stdout(io.StringIO()):
+                self._server.stop()
+
+    def __enter__(self) -> "Viewer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Viewer({self.robot.model!r}, url={self.url!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return f'<iframe src="{self.url}" width="100%" height="500" frameborder="0"></iframe>'
+
+    def _slid(self, q: np.ndarray) -> None:
+        self.stop()
+        with self._lock:
+            self.robot.show(np.concatenate([q[None], self.robot.q[1:]]))
+
+    def _set_scene(self) -> None:
+        """A ground, and a camera that sees the robot."""
+        points = self.robot.extent()
+        lower, upper = points.min(axis=0), points.max(axis=0)
+        center, size = (lower + upper) / 2, float(np.linalg.norm(upper - lower)) or 1.0
+        # Legs that reach a little below zero do not move the ground.
+        height = 0.0 if lower[2] > -0.02 * size else lower[2]
+        cell = 10.0 ** np.floor(np.log10(size)) / 5
+        # Lamps alone: with the light of viser's surroundings colours are pale, and without a GPU pictures take long.
+        self._server.scene.configure_environment_map(None)
+        self._server.scene.add_light_ambient("/light", intensity=1.3)
+        self._server.scene.add_grid(
+            "/ground",
+            width=30 * cell,
+            height=30 * cell,
+            cell_size=cell,
+            section_size=5 * cell,
+            position=(0.0, 0.0, height - 1e-3 * size),
+            shadow_opacity=0.2,
+        )
+        # A little to the left of the middle, as the sliders are on the right.
+        target = center + 0.15 * size * np.array([0.8, 0.6, 0.0])
+        self._server.initial_camera.position = target + size * np.array([0.6, -0.8, 0.4])
+        self._server.initial_camera.look_at = target
+
+    def _add_switches(self) -> None:
+        gui, robot = self._server.gui, self.robot
+        with gui.add_folder("Show", expand_by_default=False):
+            shapes = gui.add_checkbox("Shapes", True)
+            axes = gui.add_checkbox("Axes of bodies", False)
+            center = gui.add_checkbox("Centre of mass", False)
+
+        def switched(_: Any) -> None:
+            with self._lock:
+                robot.visible = shapes.value
+                robot.show_frames(range(robot.model.nb) if axes.value else [])
+                robot.show_center_of_mass(center.value)
+
+        for switch in (shapes, axes, center):
+            switch.on_update(switched)

@@ -1,0 +1,166 @@
+"""The viewer in a real browser, without a display: Chromium, which draws by software.
+
+Nothing here reaches beyond this machine, and the tests make sure of it.
+"""
+
+import io
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import mujoco
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+import jaxcfa
+from jaxcfa.viz import Viewer
+from jaxcfa.viz._sliders import value_of
+from robots import urdf_path
+
+pytestmark = pytest.mark.slow
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--ignore-gpu-blocklist",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+# Where nothing lies upon the scene.
+SCENE = {"x": 0, "y": 160, "width": 560, "height": 340}
+FAILED = Path("output") / "failed_browser_test.png"
+PATIENCE = 90.0  # seconds; several processes may share the machine
+
+
+class Case(NamedTuple):
+    file: Path
+    floating_base: bool = False
+    robots: int = 1
+
+
+CASES = {
+    "meshes": lambda: Case(urdf_path("go2.urdf"), floating_base=True),
+    "no meshes": lambda: Case(Path(jaxcfa.__file__).parent / "data" / "arm7.urdf"),
+    "MJCF": lambda: Case(Path(mujoco.__file__).parent / "mjx" / "test_data" / "humanoid" / "humanoid.xml"),
+    "batch": lambda: Case(Path(jaxcfa.__file__).parent / "data" / "arm7.urdf", robots=16),
+}
+
+
+def chromium() -> str:
+    names = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+    found = next((path for path in map(shutil.which, names) if path), None)
+    if found is None:
+        pytest.fail(
+            "The tests of the viewer need Chromium: `make browser` installs it on Debian and Ubuntu; elsewhere let "
+            "CHROMIUM be the path of one.",
+            pytrace=False,
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """With a profile of its own, which is empty and goes away."""
+    path = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, headless=True, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+def picture(page) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(page.screenshot(clip=SCENE))).convert("RGB"), dtype=float)
+
+
+def difference(a: np.ndarray, b: np.ndarray) -> float:
+    """The part of the picture that is not the same."""
+    return float(np.mean(np.abs(a - b).max(axis=2) > 8))
+
+
+def settled(page, wanted: Callable[[np.ndarray], bool]) -> np.ndarray:
+    """The picture once it is as wanted and no longer changes."""
+    deadline = time.monotonic() + PATIENCE
+    before = picture(page)
+    while time.monotonic() < deadline:
+        page.wait_for_timeout(200)
+        now = picture(page)
+        if np.array_equal(before, now) and wanted(now):
+            return now
+        before = now
+    FAILED.parent.mkdir(exist_ok=True)
+    Image.fromarray(before.astype(np.uint8)).save(FAILED)
+    raise AssertionError(f"The picture is not as expected; see {FAILED}.")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_robot_is_seen_and_moves(name, browser):
+    case = CASES[name]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jaxcfa.io.ModelWarning)
+        model = jaxcfa.load_model(case.file, case.floating_base)
+        viewer = Viewer(model, case.file)
+    addresses: list[str] = []
+    page = browser.new_page(viewport={"width": 900, "height": 500})
+    page.on("request", lambda request: addresses.append(request.url))
+    page.on("websocket", lambda socket: addresses.append(socket.url))
+    try:
+        if case.robots > 1:
+            keys = jax.random.split(jax.random.key(0), case.robots)
+            viewer.show(jax.vmap(lambda key: jaxcfa.random_configuration(model, key))(keys))
+        viewer.robot.visible = False
+        page.goto(viewer.url)
+        without = settled(page, lambda now: now.std() > 2)  # the ground
+        viewer.robot.visible = True
+        there = settled(page, lambda now: difference(now, without) > 0.01)
+
+        q = viewer.robot.q
+        number = 5 if name in ("meshes", "MJCF") else 0  # how a free base is turned; its place may not be in sight
+        control, handle = viewer._sliders._sliders[number]
+        slider = page.get_by_role("slider").nth(number)
+        slider.focus()
+        slider.press("End")
+        moved = settled(page, lambda now: difference(now, there) > 0.002)
+        assert difference(moved, without) > 0.01
+        assert value_of(control, viewer.robot.q[0]) == pytest.approx(control.upper) == handle.value
+        assert value_of(control, q[0]) < control.upper - 0.1
+        np.testing.assert_array_equal(viewer.robot.q[1:], q[1:])
+
+        page.get_by_role("button", name="Reset").click()
+        settled(page, lambda now: difference(now, moved) > 0.002)
+        np.testing.assert_array_equal(viewer.robot.q[0], jaxcfa.neutral(model))
+        assert page.title()
+    finally:
+        page.close()
+        viewer.close()
+    here = viewer.url.removeprefix("http://")
+    assert all(address.startswith((f"http://{here}", f"ws://{here}", "data:", "blob:")) for address in addresses)
+    assert f"ws://{here}/" in addresses
+
+
+def test_motion_is_played(browser):
+    model = jaxcfa.chain(4)
+    qs = np.linspace(0, 1, 21)[:, None] * np.ones(4)
+    page = browser.new_page(viewport={"width": 900, "height": 500})
+    try:
+        with Viewer(model) as viewer:
+            page.goto(viewer.url)
+            straight = settled(page, lambda now: now.std() > 2)
+            viewer.add_trail(model.body_names[-1])
+            viewer.play(qs, 0.05, loop=False)
+            bent = settled(page, lambda now: difference(now, straight) > 0.002)
+            np.testing.assert_array_equal(viewer.robot.q[0], qs[-1])
+            page.get_by_role("slider").first.press("Home")  # the time
+            settled(page, lambda now: difference(now, bent) > 0.002)
+            np.testing.assert_array_equal(viewer.robot.q[0], qs[0])
+    finally:
+        page.close()

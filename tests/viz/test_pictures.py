@@ -1,0 +1,146 @@
+"""Pictures, animations and curves, without a display."""
+
+import sys
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+import jaxcfa
+from jaxcfa.viz import Box, Mesh, Plane, Sphere, Visual, animate, draw, plot_trajectory, snapshot
+from jaxcfa.viz._surfaces import surface
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return jaxcfa.random_tree(5, jax.random.key(3))
+
+
+def pixels(path) -> np.ndarray:
+    return np.asarray(Image.open(path).convert("RGB"), dtype=float)
+
+
+def test_snapshot_shows_the_robot_as_it_is_posed(tree, tmp_path):
+    q = np.asarray(jaxcfa.neutral(tree))
+    other = np.asarray(jaxcfa.random_configuration(tree, jax.random.key(0)))
+    size = (2.0, 2.0)
+    for name, x in (("a", q), ("b", q), ("other", other), ("several", np.stack([other, q]))):
+        snapshot(tree, x, tmp_path / "new" / f"{name}.png", size=size)
+    a, b, moved, several = (pixels(tmp_path / "new" / f"{name}.png") for name in ("a", "b", "other", "several"))
+    assert a.shape == (300, 300, 3)
+    colourful = np.ptp(a, axis=2) > 30  # the ground is grey
+    assert colourful.mean() > 0.02
+    assert np.array_equal(a, b)
+    assert not np.array_equal(a, moved)
+    assert not np.array_equal(a, several)
+
+
+def test_colours_are_those_of_the_visuals(tree, tmp_path):
+    visuals = [Visual(Sphere(0.5), None, color=(1.0, 0.0, 0.0, 1.0)), Visual(Plane())]
+    snapshot(tree, jaxcfa.neutral(tree), tmp_path / "ball.png", visuals, size=(2.0, 2.0), ground=False)
+    picture = pixels(tmp_path / "ball.png")
+    ball = np.ptp(picture, axis=2) > 60
+    assert 0.25 < ball.mean() < 0.8
+    red, green, blue = picture[ball].mean(axis=0)
+    assert red > 2 * max(green, blue)
+
+
+def test_near_things_hide_far_ones(tree, tmp_path):
+    """Seen from x, a red box in front of a green one that is as large."""
+    placements = [np.eye(4), np.eye(4)]
+    placements[0][0, 3] = 2.0
+    colors = ((1.0, 0.0, 0.0, 1.0), (0.0, 1.0, 0.0, 1.0))
+    visuals = [Visual(Box((0.5, 1, 1)), None, x, color) for x, color in zip(placements, colors, strict=True)]
+    view = {"azimuth": 0.0, "elevation": 0.0, "ground": False, "size": (2.0, 2.0)}
+    snapshot(tree, jaxcfa.neutral(tree), tmp_path / "boxes.png", visuals, **view)
+    red, green, _ = pixels(tmp_path / "boxes.png")[120:180, 120:180].reshape(-1, 3).T
+    assert np.all(red > green)
+
+
+def test_surfaces_of_pictures_have_few_faces():
+    n = 200
+    x, y = np.meshgrid(np.linspace(0, 1, n), np.linspace(0, 1, n))
+    a = (np.arange(n - 1)[:, None] * n + np.arange(n - 1)).ravel()
+    faces = np.concatenate([np.stack([a, a + 1, a + n + 1], 1), np.stack([a, a + n + 1, a + n], 1)])
+    fine = Mesh(np.stack([x.ravel(), y.ravel(), 0 * x.ravel()], 1), faces)
+    coarse = surface(fine, 0.05)
+    assert len(coarse.faces) < 0.02 * len(faces)
+    corners = coarse.vertices[coarse.faces]
+    areas = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1) / 2
+    assert areas.sum() == pytest.approx(1, rel=0.15)
+    assert not coarse.is_closed
+    np.testing.assert_allclose(coarse.normals, np.broadcast_to([0, 0, 1], coarse.normals.shape), atol=1e-12)
+    box = surface(Box((1.0, 1.0, 1.0)), 0.05)
+    assert box.is_closed
+    edges = box.vertices[box.faces] - box.vertices[np.roll(box.faces, 1, axis=1)]
+    assert np.linalg.norm(edges, axis=2).max() <= 0.15
+
+
+def test_animation_has_the_duration_of_the_motion(tree, tmp_path):
+    qs = np.asarray(
+        jax.vmap(lambda s: jaxcfa.integrate(tree, jaxcfa.neutral(tree), s * jnp.ones(tree.nv)))(jnp.linspace(0, 1, 41))
+    )
+    animate(tree, qs, 0.01, tmp_path / "motion.gif", frames_per_second=10, size=(1.0, 1.0))
+    with Image.open(tmp_path / "motion.gif") as gif:
+        assert (gif.n_frames, gif.size) == (5, (100, 100))
+        assert gif.info["duration"] == 100
+        first = np.asarray(gif.convert("RGB"))
+        gif.seek(4)
+        assert not np.array_equal(first, np.asarray(gif.convert("RGB")))
+
+
+def test_camera_follows_what_flies_away(tmp_path):
+    model = jaxcfa.random_tree(1, jax.random.key(0), [jaxcfa.joints.Free])
+    q = np.stack([np.asarray(jaxcfa.neutral(model))] * 2)
+    q[1, :3] = 100.0
+    animate(model, q, 0.1, tmp_path / "far.gif", frames_per_second=10, size=(1.0, 1.0))
+    with Image.open(tmp_path / "far.gif") as gif:
+        gif.seek(1)
+        assert (np.ptp(np.asarray(gif.convert("RGB"), dtype=float), axis=2) > 30).mean() > 0.02
+
+
+def test_plot_of_a_trajectory(tree, tmp_path):
+    n = 4
+    trajectory = SimpleNamespace(
+        t=np.arange(n), q=np.zeros((n, tree.nq)), v=np.ones((n, tree.nv)), tau=np.ones((n - 1, tree.nv))
+    )
+    figure = plot_trajectory(tree, trajectory, tmp_path / "curves" / "motion.png")
+    assert [len(axes.lines) for axes in figure.axes] == [tree.nq, tree.nv, tree.nv]
+    names = {
+        text.get_text().partition("[")[0]
+        for axes in figure.axes
+        if axes.get_legend()
+        for text in axes.get_legend().get_texts()
+    }
+    assert names <= set(tree.joint_names)
+    assert pixels(tmp_path / "curves" / "motion.png").std() > 1
+    trajectory.q = trajectory.q[None]
+    with pytest.raises(ValueError, match="one by one"):
+        plot_trajectory(tree, trajectory)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model, q: draw(None, model, q[:-1]), r"\(nq,\)"),
+        (lambda model, q: draw(None, model, q[None, None]), r"\(nq,\)"),
+        (lambda model, q: draw(None, model, q + np.nan), "finite"),
+        (lambda model, q: draw(None, model, "no"), "array"),
+        (lambda model, q: draw(None, model, q, [Visual(Sphere(1.0), "nobody")]), "nobody"),
+        (lambda model, q: draw(None, model, q, [Visual(Plane())]), "nothing to draw"),
+        (lambda model, q: animate(model, q, 0.0, "x.gif"), "dt"),
+        (lambda model, q: animate(model, q, 0.1, "x.foo"), r"x\.foo"),
+    ],
+)
+def test_errors(tree, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(tree, np.asarray(jaxcfa.neutral(tree)))
+
+
+def test_missing_package_is_named(tree, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"matplotlib: pip install 'jaxcfa\[viz\]'"):
+        snapshot(tree, jaxcfa.neutral(tree), tmp_path / "x.png")

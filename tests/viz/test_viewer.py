@@ -1,0 +1,199 @@
+"""The viewer, without a browser: what it sends, its sliders and its motions."""
+
+import socket
+import sys
+import time
+import urllib.request
+from importlib import resources
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
+from jaxcfa.viz import Box, Sphere, Viewer, Visual
+from jaxcfa.viz._playback import as_motion
+from jaxcfa.viz._sliders import controls, value_of
+
+ARM = Path(str(resources.files("jaxcfa"))) / "data" / "arm7.urdf"
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Joints of all kinds that sliders treat in different ways."""
+    builder = jaxcfa.ModelBuilder()
+    body = {"mass": 1.0, "com": (0.02, 0.0, 0.1), "inertia": (0.02, 0.03, 0.01)}
+    builder.add_body("trunk", joint=Free(), **body)
+    builder.add_body("arm", "trunk", Revolute((0, 0, 1)), (0.5, 0, 0), lower=-1.0, upper=2.0, **body)
+    builder.add_body("slide", "arm", Prismatic((1, 0, 0)), (0.5, 0, 0), **body)
+    builder.add_body("ball", "slide", Spherical(), (0.5, 0, 0), **body)
+    builder.add_frame("tip", "ball", (0.3, 0, 0))
+    return builder.build()
+
+
+@pytest.fixture
+def viewer(model):
+    with Viewer(model) as viewer:
+        yield viewer
+
+
+def slider(viewer, label):
+    return next(handle for control, handle in viewer._sliders._sliders if control.label == label)
+
+
+def placements(viewer) -> np.ndarray:
+    meshes = viewer.robot._meshes.values()
+    return np.concatenate([np.hstack([mesh.batched_positions, mesh.batched_wxyzs]) for mesh in meshes])
+
+
+def test_sliders_have_the_ranges_of_the_joints(model):
+    ranges = {control.label: (control.lower, control.upper) for control in controls(model)}
+    assert len(ranges) == model.nv
+    assert ranges["arm_joint"] == (-1.0, 2.0)
+    assert ranges["ball_joint pitch"] == (-1.57, 1.57)
+    assert sum(bounds == (-1.0, 1.0) for bounds in ranges.values()) == 4  # the base's position, and the slide
+
+
+def test_sliders_move_the_robot(viewer, model):
+    q = np.asarray(jaxcfa.neutral(model))
+    for control, handle in viewer._sliders._sliders:
+        before = placements(viewer)
+        handle.value = 0.7
+        index = slice(control.start, control.start + (1 if control.angle is None else 4))
+        assert not np.array_equal(viewer.robot.q[0, index], q[index])
+        assert not np.allclose(before, placements(viewer))
+        assert value_of(control, viewer.robot.q[0]) == pytest.approx(0.7, abs=1e-6)
+    viewer._sliders._reset(model)
+    np.testing.assert_array_equal(viewer.robot.q[0], q)
+    assert slider(viewer, "slide_joint").value == 0
+
+
+def test_show_places_shapes_where_kinematics_says(model):
+    visuals = [Visual(Box((0.1, 0.1, 0.1)), "tip"), Visual(Box((0.1, 0.1, 0.1)), "arm"), Visual(Sphere(0.1))]
+    q = np.asarray(
+        jax.vmap(lambda key: jaxcfa.random_configuration(model, key))(jax.random.split(jax.random.key(1), 3))
+    )
+    with Viewer(model, visuals) as viewer:
+        viewer.show(q)
+        boxes, ball = viewer.robot._meshes.values()
+        places = jax.vmap(
+            lambda q: jnp.stack([jaxcfa.frame_pose(model, q, name).translation for name in ("tip", "arm")])
+        )(q)
+        np.testing.assert_allclose(boxes.batched_positions, places.reshape(-1, 3), atol=1e-6)
+        np.testing.assert_array_equal(ball.batched_positions, np.zeros((3, 3)))
+        assert boxes.batched_opacities.tolist() == [1, 1, 0.25, 0.25, 0.25, 0.25]
+        viewer.show(q[1])
+        np.testing.assert_allclose(next(iter(viewer.robot._meshes.values())).batched_positions, places[1], atol=1e-6)
+
+
+def test_overlays_follow(viewer, model):
+    q = np.asarray(jaxcfa.random_configuration(model, jax.random.key(2)))
+    wrenches = np.zeros((model.nb, 6))
+    wrenches[1] = [0, 0, 2.0, 1.0, 0, 0]
+    viewer.robot.show_frames(["tip", 0])
+    viewer.robot.show_center_of_mass()
+    viewer.robot.show_wrenches(wrenches, scale=0.5)
+    viewer.add_trail("tip")
+    viewer.show(q)
+    poses = [jaxcfa.frame_pose(model, q, frame).translation for frame in ("tip", 0, 1)]
+    axes, center, arrows, trail = (overlay._handle for overlay in viewer.robot._overlays.values())
+    np.testing.assert_allclose(axes.batched_positions, poses[:2], atol=1e-6)
+    np.testing.assert_allclose(center.position, jaxcfa.dynamics.center_of_mass(model, q), atol=1e-6)
+    force, moment = np.diff(arrows.points, axis=1)[:, 0]
+    np.testing.assert_allclose(arrows.points[:, 0], [poses[2], poses[2]], atol=1e-6)
+    np.testing.assert_allclose([force, moment], [[0.5, 0, 0], [0, 0, 1]], atol=1e-6)
+    np.testing.assert_allclose(trail.points[-1, 1], poses[0], atol=1e-6)
+    assert len(trail.points) == 2
+    viewer.robot.show_frames([])
+    viewer.robot.show_center_of_mass(False)
+    viewer.robot.show_wrenches(None)
+    assert len(viewer.robot._overlays) == 1
+    viewer.robot.visible = False
+    assert not any(mesh.visible for mesh in viewer.robot._meshes.values())
+
+
+def test_several_robots(viewer):
+    other = jaxcfa.chain(3)
+    robot = viewer.add_robot("other", other, base=(0, 1, 0), opacity=0.5)
+    robot.show(np.full(3, 0.3))
+    assert robot.q.tolist() == [[0.3] * 3]
+    robot.remove()
+
+
+def test_motions_are_played_to_their_end(viewer, model):
+    q0 = jaxcfa.neutral(model)
+    qs = np.asarray(jax.vmap(lambda s: jaxcfa.integrate(model, q0, s * jnp.ones(model.nv)))(jnp.linspace(0, 1, 11)))
+    viewer.play(qs, 0.02, loop=False)
+    viewer._playback.join()
+    np.testing.assert_array_equal(viewer.robot.q[0], qs[-1])
+    viewer._playback.play()  # from the start
+    assert viewer._playback.is_playing
+    viewer.play(np.stack([qs, qs[::-1]]), 0.02)  # a batch, without end
+    deadline = time.monotonic() + 5
+    while viewer._playback._time > 0.1 or viewer._playback._time == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    slider(viewer, "slide_joint").value = 0.5
+    assert viewer._playback is None  # whoever moves a slider takes over
+    (first,), (second,) = viewer.robot.q[:, model.q_slice("slide_joint")]
+    assert first == 0.5 != second
+
+
+def test_motions_from_trajectories(model):
+    trajectory = jaxcfa.simulation.Trajectory(
+        jnp.arange(3.0), jnp.tile(jaxcfa.neutral(model), (3, 1)), jnp.zeros((3, model.nv)), None, None
+    )
+    t, q = as_motion(model, trajectory, None)
+    assert (t.tolist(), q.shape) == ([0, 1, 2], (3, 1, model.nq))
+    batch = jax.tree.map(lambda x: jnp.stack([x, x]), trajectory)
+    t, q = as_motion(model, batch, None)
+    assert (t.tolist(), q.shape) == ([0, 1, 2], (3, 2, model.nq))
+
+
+def test_address_and_end(model):
+    with Viewer(model, port=8123) as first, Viewer(model, port=8123) as second:
+        assert first.url != second.url
+        assert first.url.startswith("http://127.0.0.1:")
+        assert second.url in second._repr_html_()
+        with urllib.request.urlopen(first.url) as page:
+            assert b"<html" in page.read()
+        address = first._server.get_host(), first._server.get_port()
+    second.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, timeout=1)
+    first.wait()  # returns
+
+
+def test_nothing_is_printed(model, capfd):
+    Viewer(model).close()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda viewer, q: viewer.show(q[1:]), r"\(nq,\)"),
+        (lambda viewer, q: viewer.show(q * 0), "quaternion"),
+        (lambda viewer, q: viewer.show(q + np.inf), "finite"),
+        (lambda viewer, q: viewer.play(q, 0.1), "shape"),
+        (lambda viewer, q: viewer.play(np.stack([q, q])), "dt"),
+        (lambda viewer, q: viewer.play(np.stack([q, q]), -1.0), "dt"),
+        (lambda viewer, q: viewer.add_trail("tp"), "did you mean 'tip'"),
+        (lambda viewer, q: viewer.robot.show_frames(["nobody"]), "nobody"),
+        (lambda viewer, q: viewer.robot.show_wrenches(np.zeros((2, 6))), "wrenches"),
+        (lambda viewer, q: Viewer(viewer.robot.model, [Visual(Sphere(1.0), "nobody")]), "nobody"),
+        (lambda viewer, q: Viewer(viewer.robot.model, ARM), "base"),
+    ],
+)
+def test_errors(viewer, model, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(viewer, np.asarray(jaxcfa.neutral(model)))
+
+
+def test_missing_package_is_named(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "viser", None)
+    with pytest.raises(ImportError, match=r"viser: pip install 'jaxcfa\[viz\]'"):
+        Viewer(model)
