@@ -21,4 +21,5 @@ def on_page_markdown(markdown: str, **_) -> str:
 def _converted(match: re.Match[str]) -> str:
     if match["block"]:
         return f"\n{convert(match['block'].strip(), display='block')}\n"
-    return convert(match["inline"].strip()) if match["inline"] else match[0]
+    # In a span, since Markdown takes a line that begins with <math> for a block of its own.
+    return f"<span>{convert(match['inline'].strip())}</span>" if match["inline"] else match[0]

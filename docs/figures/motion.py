@@ -22,7 +22,9 @@ import matplotlib.pyplot as plt  # noqa: E402
 jax.config.update("jax_enable_x64", True)
 warnings.simplefilter("ignore")
 
-ROBOTS = Path(str(metadata.distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")))
+ROBOTS = Path(
+    str(metadata.distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots"))
+)
 FILE = ROBOTS / "panda_description/urdf/panda.urdf"
 HAND, DT, STEPS = "panda_hand", 0.04, 50
 
