@@ -17,7 +17,7 @@ import jaxcfa
 from jaxcfa import inverse_kinematics as ik, optimal_control as oc, viz
 
 mpl.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 jax.config.update("jax_enable_x64", True)
 warnings.simplefilter("ignore")
