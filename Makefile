@@ -38,7 +38,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test test-fast browser bench lint format types lock clean distclean
+.PHONY: help demo test test-fast browser bench docs lint format types lock clean distclean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1@\2/p' Makefile | while IFS=@ read -r target text; do \
@@ -59,6 +59,9 @@ browser:  ## Install the browser that tests of the viewer need (Debian and Ubunt
 
 bench: .venv/.installed  ## Benchmarks into output/bench/: all, or e.g. ARGS="chain batch --dtype float32", ARGS=--smoke
 	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: .venv/.installed  ## Build the documentation site into output/site, notebooks executed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet $(ARGS)
 
 lint: .venv/.installed  ## Lint, and check the format
 	$(BIN)/ruff check .
