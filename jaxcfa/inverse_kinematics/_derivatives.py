@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from .._linear_solution import linear_solution
 from .._precise import product
 from ..configuration import integrate
 from ._rows import Problem, residuals
@@ -56,13 +57,16 @@ def _stationary(
         _, pull = jax.vjp(rows, jnp.where(vanish, 0, x))
         return jnp.where(free, pull(rows(x))[0], 0)
 
-    def nearest(linear: Callable, b: Array) -> Array:
-        matrix = jax.vmap(linear)(jnp.eye(len(b), dtype=b.dtype))
+    def inverse(linear: Callable) -> Float[Array, "nv nv"]:
+        """The pseudo-inverse, symmetric where it is taken; its changes are those of the equations."""
+        matrix = lax.stop_gradient(jax.vmap(linear)(jnp.eye(len(near), dtype=near.dtype)))
         values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
         size = jnp.abs(values)
-        significant = size > 10 * len(b) * jnp.finfo(b.dtype).eps * jnp.max(size)
-        inverse = jnp.where(significant, 1 / jnp.where(significant, values, 1), 0)
-        return product(vectors * inverse, product(vectors.T, b))
+        significant = size > 10 * len(near) * jnp.finfo(near.dtype).eps * jnp.max(size)
+        return product(vectors * jnp.where(significant, 1 / jnp.where(significant, values, 1), 0), vectors.T)
+
+    def nearest(linear: Callable, b: Array) -> Array:
+        return linear_solution(linear, b, product, inverse(linear), product)
 
     correction = lax.custom_root(gradient, jnp.zeros_like(near), lambda _, x: x, nearest)
     return jnp.where(free, correction + near, 0)

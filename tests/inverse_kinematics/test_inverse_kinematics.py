@@ -158,6 +158,7 @@ def test_loops_stay_closed():
     np.testing.assert_allclose(jaxcfa.frame_pose(linkage, found.q, "pen").translation[2], wanted[2], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_floating_robots_with_quaternions_in_both_precisions(dtype):
     builder = jaxcfa.ModelBuilder()
     builder.add_body("trunk", joint=jaxcfa.joints.Free(), mass=5.0, inertia=0.3)
