@@ -222,10 +222,12 @@ app.command("optimize", hidden=True, epilog=_EXIT_CODES)(optimise)
 
 
 def _loaded(console: Console, file: Path, floating_base: bool) -> Model:
-    """The model of a file, after its warnings."""
+    """The model of a file, after the beginnings of its warnings."""
     model, messages = _load(console, file, floating_base)
     for message in messages:
-        console.print(f"[yellow]Warning:[/] {escape(message)}", highlight=False)
+        first, *others = message.splitlines()
+        rest = f"\nSee all of it with: jaxcfa info {file}" if others else ""
+        console.print(f"[yellow]Warning:[/] {escape(first.removesuffix(':') + rest)}", highlight=False, soft_wrap=True)
     return model
 
 

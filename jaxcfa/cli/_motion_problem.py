@@ -8,15 +8,14 @@ from jaxtyping import Array, Float
 from ..configuration import difference, integrate
 from ..dynamics import inverse_dynamics
 from ..model import Model
-from ..optimal_control import Bounds, Control, Cost, Equality, Position, Problem, RobotDynamics, Velocity
-from ._reach import Target
+from ..optimal_control import AbstractTerm, Bounds, Control, Cost, Equality, Position, Problem, RobotDynamics, Velocity
 
 _UNLIMITED = 100.0  # stands for efforts without limits in the cost [N m, N]
 _NARROWEST = 1e-3  # of a range, so that there is something between its ends [rad, m]
 
 
-def motion_problem(model: Model, target: Target, seconds: float, steps: int) -> tuple[Problem, np.ndarray]:
-    """Small efforts, relative to their limits, and velocities, within all limits; at rest at the target in the end.
+def motion_problem(model: Model, end: AbstractTerm, seconds: float, steps: int) -> tuple[Problem, np.ndarray]:
+    """Small efforts, relative to their limits, and velocities, within all limits; at rest where `end` vanishes.
 
     **Returns:** the problem, and the coordinates of the velocity that its controls drive.
     """
@@ -35,7 +34,7 @@ def motion_problem(model: Model, target: Target, seconds: float, steps: int) -> 
             Bounds(Velocity(), -speed, speed),
             Bounds(Control(), weakest, strongest),
         ],
-        end_constraints=[Equality(target.term), Equality(Velocity()), Bounds(Position(), lower, upper)],
+        end_constraints=[Equality(end), Equality(Velocity()), Bounds(Position(), lower, upper)],
     )
     return problem, _dofs(model, joints)
 

@@ -14,20 +14,20 @@ from rich.markup import escape
 
 from ..dynamics import inverse_dynamics, passive_forces
 from ..joints import Free
-from ..model import WORLD, Model, lock_joints
-from ..optimal_control import MultipleShooting, Solution, SolveStatus, solve
+from ..model import Model
+from ..optimal_control import Posture, Solution, SolveStatus, solve
 from ..simulation import Trajectory
+from ._facts import joint_types
 from ._motion_files import check_out, write_motion
 from ._motion_problem import first_guess, motion_problem
 from ._progress import working
-from ._reach import Target, describe, reach, start_of
+from ._reach import Columns, Target, describe, mover, reach, start_of
 
-Columns = tuple[np.ndarray, np.ndarray]
 _WORDS = {
-    SolveStatus.SOLVED: "[green]Solved:[/] the motion is optimal, and within all limits",
-    SolveStatus.STALLED: "[red]Not solved:[/] all limits are kept, but no step makes the motion better any more",
-    SolveStatus.INFEASIBLE: "[red]Not solved:[/] no motion within the limits was found; try more --seconds",
-    SolveStatus.ITERATIONS: "[red]Not solved:[/] the iterations were used up; try another --seed, or more --steps",
+    SolveStatus.SOLVED: "[green]Solved:[/] the motion is optimal, and within all limits.",
+    SolveStatus.STALLED: "[red]Not solved:[/] all limits are kept, but no step makes the motion better any more.",
+    SolveStatus.INFEASIBLE: "[red]Not solved:[/] no motion within all limits was found. Try more --seconds or --steps.",
+    SolveStatus.ITERATIONS: "[red]Not solved:[/] the iterations were used up. Try more --steps, or another --seed.",
 }
 
 
@@ -47,28 +47,23 @@ def run_optimisation(
     check_out(out)
     target = target.checked(model)
     start = start_of(console, model, settings.keyframe, settings.seed)
-    moving = _moving_joints(model, target)
-    held = [name for name in model.joint_names if name not in moving]
-    part = lock_joints(model, held, start)
+    part, columns, held = mover(model, target, start)
+    _check_base(part)
     if held:
-        console.print(f"Held where they are: {len(held)} joints that do not move {escape(target.frame)}")
+        names = ", ".join(held) if len(held) < 4 else f"{len(held)} joints"
+        console.print(f"Held, as it does not move {target.frame}: {names}", markup=False, highlight=False)
     if part.constraints:
         console.print(f"[yellow]Warning:[/] {len(part.constraints)} constraints of the file are not held.")
-    columns = _columns(model, moving)
     found = reach(console, part, target, start[columns[0]], loops=False)
     describe(console, target, found)
     if not found.is_reached:
         return None
-    problem, driven = motion_problem(part, target, settings.seconds, settings.steps)
-    with working(console, f"Compiling and optimising {settings.steps} steps"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the status says it in words
-        guess = first_guess(part, driven, start[columns[0]], found.q, settings.steps)
-        x0 = start[columns[0]], jnp.zeros(part.nv)
-        solution = jax.block_until_ready(solve(problem, x0, guess, MultipleShooting(steps="linear")))
+    solution, driven = _solution(console, part, target, start[columns[0]], found.q, settings)
     status = SolveStatus(int(solution.status))
+    console.print(_WORDS[status])
     console.print(
-        f"{_WORDS[status]}; {int(solution.iterations)} iterations, cost {float(solution.cost):.6g}, "
-        f"{target.miss(part, solution.q[-1])} from the target at the end",
+        f"Iterations {int(solution.iterations)}, cost {float(solution.cost):.6g}, "
+        f"final distance {target.miss(part, solution.q[-1])}",
         highlight=False,
     )
     if status != SolveStatus.SOLVED:
@@ -79,26 +74,33 @@ def run_optimisation(
     return trajectory
 
 
-def _moving_joints(model: Model, target: Target) -> list[str]:
-    """Names of the joints between the world and the frame."""
-    body = model.locate(target.frame)[0]
-    names = []
-    while body != WORLD:
-        if isinstance(model.joint(body).joint, Free):
+def _solution(
+    console: Console, model: Model, target: Target, start: Array, end: Array, settings: Settings
+) -> tuple[Solution, np.ndarray]:
+    """The motion and the coordinates that are driven.
+
+    If none is found that ends at the target in any posture, one is looked for that ends in the posture `end` which
+    reaches it: where the arm is stretched, for example, the frame's position alone is no regular constraint.
+    """
+    text = f"Compiling and optimising {settings.steps} steps"
+    for term, title in ((target.term, text), (Posture(end), f"{text} to a given posture")):
+        with working(console, title), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the status says it in words
+            problem, driven = motion_problem(model, term, settings.seconds, settings.steps)
+            guess = first_guess(model, driven, start, end, settings.steps)
+            solution = jax.block_until_ready(solve(problem, (start, jnp.zeros(model.nv)), guess))
+        if solution.status == SolveStatus.SOLVED:
+            break
+    return solution, driven
+
+
+def _check_base(model: Model) -> None:
+    """`ValueError` for a robot that floats."""
+    for name, kind in zip(model.joint_names, joint_types(model), strict=True):
+        if kind == Free.__name__:
             raise ValueError(
-                f"{model.joint_names[body]!r} lets the robot float, and no motor drives it; optimise is for robots "
-                "with a fixed base."
+                f"{name!r} lets the robot float without a motor; optimise is for robots with a fixed base."
             )
-        names.append(model.joint_names[body])
-        body = int(model.topology.parents[body])
-    return names[::-1]
-
-
-def _columns(model: Model, joints: list[str]) -> Columns:
-    """Where the coordinates of some joints are in q and in v."""
-    slices = [[f(name) for name in sorted(joints, key=model.joint_index)] for f in (model.q_slice, model.v_slice)]
-    q, v = (np.concatenate([np.arange(s.start, s.stop) for s in of]) for of in slices)
-    return q, v
 
 
 def _whole(

@@ -16,12 +16,13 @@ from ..configuration import random_configuration
 from ..inverse_kinematics import FramePose, FramePosition, solve
 from ..inverse_kinematics._solve import middle
 from ..kinematics import frame_pose
-from ..model import WORLD, Model
+from ..model import WORLD, Model, lock_joints
 from ..spatial import Transform, rotation_log
 from ..viz._curves import coordinate_names
 from ._progress import working
 
 Numbers = tuple[float, float, float]
+Columns = tuple[np.ndarray, np.ndarray]  # of coordinates in q and in v
 
 
 class Target(NamedTuple):
@@ -98,6 +99,21 @@ def start_of(console: Console, model: Model, keyframe: str | None, seed: int | N
     return jnp.clip(q, model.limits.lower, model.limits.upper)
 
 
+def mover(model: Model, target: Target, start: jax.Array) -> tuple[Model, Columns, list[str]]:
+    """The joints that move the frame, as a robot of its own; where their coordinates are; names of those held."""
+    body = model.locate(target.frame)[0]
+    moving = []
+    while body != WORLD:
+        moving.append(body)
+        body = int(model.topology.parents[body])
+    moving.sort()
+    q, v = (
+        np.concatenate([np.arange(s.start, s.stop) for s in map(of, moving)]) for of in (model.q_slice, model.v_slice)
+    )
+    held = [name for i, name in enumerate(model.joint_names) if i not in moving]
+    return lock_joints(model, held, start), (q, v), held
+
+
 def reach(console: Console, model: Model, target: Target, start: jax.Array, *, loops: bool) -> Reach:
     """The configuration that brings a frame to its target, or as near as was found; `loops`: closed ones of a file."""
     constraints = model.constraints if loops else ()
@@ -124,10 +140,16 @@ def run_ik(console: Console, model: Model, target: Target, keyframe: str | None,
     """Prints the configuration that brings a frame to its target; whether it does."""
     target = target.checked(model)
     start = start_of(console, model, keyframe, seed)
-    found = reach(console, model, target, start, loops=True)
+    if model.constraints:
+        found = reach(console, model, target, start, loops=True)
+        q = found.q
+    else:
+        part, (columns, _), _ = mover(model, target, start)
+        found = reach(console, part, target, start[columns], loops=False)
+        q = start.at[columns].set(found.q)
     describe(console, target, found)
     table = Table("joint", "q (rad, m)", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name, value in zip(coordinate_names(model, model.topology.nqs), np.asarray(found.q), strict=True):
+    for name, value in zip(coordinate_names(model, model.topology.nqs), np.asarray(q), strict=True):
         table.add_row(escape(name), f"{value: .6f}")
     console.print(table)
     return found.is_reached
