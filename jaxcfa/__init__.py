@@ -100,6 +100,7 @@ from .model import (
     lock_joints as lock_joints,
     random_tree as random_tree,
     rename as rename,
+    scale as scale,
     subtree as subtree,
     with_body as with_body,
     with_joint as with_joint,

@@ -25,6 +25,7 @@ from jaxcfa import (
     closed_chains,
     lock_joints,
     rename,
+    scale,
     subtree,
     with_body,
     with_joint,
@@ -128,7 +129,7 @@ def combined(model: Model, x: State) -> Array:
 def edited(model: Model, x: State) -> list[PyTree]:
     """The model on its own last body, the first joint of which is locked; its first body and what it carries."""
     other = with_joint(with_body(model, 0, mass=2 * model.mass[0]), 0, damping=0.3)
-    both = attach(add_payload(model, last(model), 0.5), last(model), rename(other, "other {}".format))
+    both = attach(add_payload(scale(model, 1.1, 0.9), last(model), 0.5), last(model), rename(other, "other {}".format))
     both = add_frames(both, {"a frame": (0, Transform.identity(model.dtype))})
     root, own = model.nb, slice(model.nv)
     rest = [jnp.concatenate([y, y[model.v_slice(0).stop :]]) for y in x[1:3]]
@@ -246,7 +247,9 @@ FUNCTIONS = {
         with_motions(lambda m, x, motions: jaxcfa.joint_reactions(m, *x, motions=motions)), ALL
     ),
     "combine": Function(combined, ALL),
-    "lock_joints, attach, subtree, add_frames, add_payload, rename, with_joint, with_body": Function(edited, MOTION),
+    "lock_joints, attach, subtree, add_frames, add_payload, rename, scale, with_joint, with_body": Function(
+        edited, MOTION
+    ),
     "step": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext), ALL),
     "step by Runge and Kutta": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, RungeKutta4(), x.f_ext), ALL),
     "step, explicit": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, ExplicitEuler(), x.f_ext), ALL),

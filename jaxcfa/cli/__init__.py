@@ -9,4 +9,8 @@ def main() -> None:
         from ._app import app
     except ModuleNotFoundError as error:
         sys.exit(f"The jaxcfa command needs {error.name}; install it with: pip install 'jaxcfa[all]'")
+    from ._cache import keep_programs
+
+    # Here and not in the app, so that those who run it from a program of their own keep their settings.
+    keep_programs()
     app()

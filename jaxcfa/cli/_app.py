@@ -1,9 +1,9 @@
 """Commands, their options, and how errors are shown."""
 
 import contextlib
+import json
 import warnings
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
@@ -16,14 +16,56 @@ from .. import __version__
 from ..io import load_model
 from ..latency import enable_low_latency
 from ..model import Model
-from ._demo import run_demo
+from ._demo import own_arm, run_demo
+from ._facts import facts_of
 from ._info import show_info
+from ._optimise import Settings as OptimisationSettings, run_optimisation
+from ._progress import working
+from ._reach import Target, run_ik
 from ._simulate import Settings, run_simulation
 from ._view import run_view
 
-app = typer.Typer(no_args_is_help=True, help="Rigid-body dynamics of robots with JAX.")
+_EXIT_CODES = (
+    "Exit codes: 0 if what was asked for was done or found; 1 if not, or if a file, name or number makes no sense; "
+    "2 if the command line is wrong."
+)
+_CACHE = (
+    "Compiled programs are kept in the user's folder for caches, so that the same command starts sooner the next time; "
+    "JAX_ENABLE_COMPILATION_CACHE=0 switches that off."
+)
 
-RobotFile = Annotated[Path, typer.Argument(help="URDF or MJCF file.", show_default=False)]
+app = typer.Typer(
+    no_args_is_help=True, help="Rigid-body dynamics of robots with JAX.", epilog=f"{_EXIT_CODES} {_CACHE}"
+)
+
+RobotFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="URDF or MJCF file, or a saved model (.npz).", show_default=False)
+]
+FrameName = Annotated[
+    str, typer.Option("--frame", help="Frame or body, as `jaxcfa info` names it.", show_default=False)
+]
+Position = Annotated[
+    tuple[float, float, float],
+    typer.Option("--target", metavar="X Y Z", help="Where the frame is to be, in world axes (m).", show_default=False),
+]
+Angles = Annotated[
+    tuple[float, float, float] | None,
+    typer.Option(
+        "--rpy", metavar="R P Y", help="Its roll, pitch and yaw there (rad), if they matter.", show_default=False
+    ),
+]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        help="Keyframe of the file to begin at; the first by default, or else the middle of all ranges.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[int | None, typer.Option(help="Of a random start.", show_default=False)]
+Out = Annotated[
+    Path | None, typer.Option(help="Where the motion goes: .gif, .npz, or .mp4 with ffmpeg.", show_default=False)
+]
+View = Annotated[bool, typer.Option("--view", help="Play the motion in the browser.")]
 FloatingBase = Annotated[bool, typer.Option(help="Let the base move freely.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Where the viewer listens; the next free one is taken.")]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open the browser.")]
@@ -47,22 +89,33 @@ def options(
         enable_low_latency()
 
 
-@app.command()
-def info(file: RobotFile, floating_base: FloatingBase = False) -> None:
+@app.command(epilog=_EXIT_CODES)
+def info(
+    file: RobotFile,
+    floating_base: FloatingBase = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="As JSON for other programs; null is what is infinite or not there.")
+    ] = False,
+) -> None:
     """Show what a robot file holds: joints, bodies, masses, limits, and what is doubtful or not modelled."""
     with _explained():
-        model, messages = _load(file, floating_base)
-        show_info(Console(), file.name, model, messages)
+        jax.config.update("jax_enable_x64", True)  # numbers as the file has them
+        console = Console()
+        model, messages = _load(Console(stderr=True) if as_json else console, file, floating_base)
+        if as_json:
+            typer.echo(json.dumps(facts_of(file.name, model, messages), indent=1, allow_nan=False))
+        else:
+            show_info(console, file.name, model, messages)
 
 
-@app.command()
+@app.command(epilog=_EXIT_CODES)
 def demo(
     robot: Annotated[
         Path | None, typer.Option(help="URDF or MJCF file; an arm that comes with the package by default.")
     ] = None,
     floating_base: FloatingBase = False,
     batch: Annotated[int, typer.Option(min=1, help="Number of random states.")] = 1024,
-    duration: Annotated[float, typer.Option(min=0.01, max=60.0, help="Length of the simulated motion [s].")] = 2.0,
+    duration: Annotated[float, typer.Option(min=0.01, max=60.0, help="Length of the simulated motion (s).")] = 2.0,
     precision: Annotated[int, typer.Option(help="Bits of the floating-point numbers: 32 or 64.")] = 64,
     output: Annotated[Path, typer.Option(help="Where the plot goes.")] = Path("output/demo.png"),
     seed: Annotated[int, typer.Option(help="Of the random states.")] = 0,
@@ -72,13 +125,13 @@ def demo(
         if precision not in (32, 64):
             raise ValueError(f"--precision must be 32 or 64, got {precision}.")
         jax.config.update("jax_enable_x64", precision == 64)
-        file = robot or Path(str(resources.files("jaxcfa") / "data" / "arm7.urdf"))
+        file = robot or own_arm()
         console = Console()
         model = _loaded(console, file, floating_base)
         run_demo(console, file, model, batch=batch, duration=duration, output=output, seed=seed)
 
 
-@app.command()
+@app.command(epilog=_EXIT_CODES)
 def view(
     file: RobotFile, floating_base: FloatingBase = False, port: Port = 8080, no_browser: NoBrowser = False
 ) -> None:
@@ -89,21 +142,19 @@ def view(
         run_view(console, file, model, port=port, browser=not no_browser)
 
 
-@app.command()
+@app.command(epilog=_EXIT_CODES)
 def simulate(
     file: RobotFile,
     floating_base: FloatingBase = False,
-    seconds: Annotated[float, typer.Option(min=0.0, max=3600.0, help="Length of the motion [s].")] = 5.0,
-    dt: Annotated[float, typer.Option(help="Length of a time step [s].")] = 1e-3,
+    seconds: Annotated[float, typer.Option(min=0.0, max=3600.0, help="Length of the motion (s).")] = 5.0,
+    dt: Annotated[float, typer.Option(help="Length of a time step (s).")] = 1e-3,
     seed: Annotated[
         int | None,
         typer.Option(help="Of a random start; the neutral configuration otherwise.", show_default=False),
     ] = None,
     limits: Annotated[bool, typer.Option("--limits", help="Stop joints at the ends of their ranges.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Where the motion goes: .gif, .npz, or .mp4 with ffmpeg.", show_default=False)
-    ] = None,
-    view: Annotated[bool, typer.Option("--view", help="Play the motion in the browser.")] = False,
+    out: Out = None,
+    view: View = False,
     port: Port = 8080,
     no_browser: NoBrowser = False,
 ) -> None:
@@ -116,16 +167,73 @@ def simulate(
             run_view(console, file, model, port=port, browser=not no_browser, trajectory=trajectory)
 
 
+@app.command(epilog=_EXIT_CODES)
+def ik(
+    file: RobotFile,
+    frame: FrameName,
+    target: Position,
+    rpy: Angles = None,
+    floating_base: FloatingBase = False,
+    start: Start = None,
+    seed: Seed = None,
+) -> None:
+    """Find the configuration that brings a frame to a point, within the joints' ranges, by inverse kinematics."""
+    with _explained():
+        jax.config.update("jax_enable_x64", True)
+        console = Console()
+        model = _loaded(console, file, floating_base)
+        reached = run_ik(console, model, Target(frame, target, rpy), start, seed)
+    if not reached:
+        raise typer.Exit(1)
+
+
+@app.command(epilog=_EXIT_CODES)
+def optimise(
+    file: RobotFile,
+    frame: FrameName,
+    target: Position,
+    rpy: Angles = None,
+    seconds: Annotated[float, typer.Option(min=0.01, max=3600.0, help="Length of the motion (s).")] = 2.0,
+    steps: Annotated[int, typer.Option(min=2, max=10_000, help="Of the motion.")] = 50,
+    start: Start = None,
+    seed: Seed = None,
+    out: Out = None,
+    view: View = False,
+    port: Port = 8080,
+    no_browser: NoBrowser = False,
+) -> None:
+    """Move a frame to a point, at rest in the end, with small efforts and within all limits, by optimal control.
+
+    Joints that do not move the frame are held. The motion is written and played only if the problem was solved.
+    """
+    with _explained():
+        jax.config.update("jax_enable_x64", True)
+        console = Console()
+        model = _loaded(console, file, False)
+        settings = OptimisationSettings(seconds, steps, start, seed)
+        trajectory = run_optimisation(console, file, model, Target(frame, target, rpy), settings, out)
+        if trajectory is not None and view:
+            run_view(console, file, model, port=port, browser=not no_browser, trajectory=trajectory)
+    if trajectory is None:
+        raise typer.Exit(1)
+
+
+app.command("optimize", hidden=True, epilog=_EXIT_CODES)(optimise)
+
+
 def _loaded(console: Console, file: Path, floating_base: bool) -> Model:
-    """The model of a file, after its warnings."""
-    model, messages = _load(file, floating_base)
+    """The model of a file, after the beginnings of its warnings."""
+    model, messages = _load(console, file, floating_base)
     for message in messages:
-        console.print(f"[yellow]Warning:[/] {escape(message)}", highlight=False)
+        first, *others = message.splitlines()
+        rest = f"\nSee all of it with: jaxcfa info {file}" if others else ""
+        console.print(f"[yellow]Warning:[/] {escape(first.removesuffix(':') + rest)}", highlight=False, soft_wrap=True)
     return model
 
 
-def _load(file: Path, floating_base: bool) -> tuple[Model, list[str]]:
-    with warnings.catch_warnings(record=True) as caught:
+def _load(console: Console, file: Path, floating_base: bool) -> tuple[Model, list[str]]:
+    """The model of a file, and its warnings."""
+    with working(console, f"Reading {file.name}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = load_model(file, floating_base=floating_base)
     return model, [str(warning.message) for warning in caught]

@@ -1,7 +1,11 @@
 """`jaxcfa demo`: dynamics of a robot on a batch, and a simulated motion."""
 
+import shlex
+import shutil
+import sys
 import time
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 
 import equinox as eqx
@@ -10,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ..configuration import integrate, random_configuration
@@ -25,6 +30,7 @@ from ..model import Model
 from ..viz import Visual, draw
 from ..viz._curves import coordinate_names, plot_coordinates
 from ..viz._picture import new_figure
+from ._progress import working
 from ._view import shapes_of
 
 _TIME_STEP = 1e-3
@@ -44,6 +50,23 @@ def run_demo(
         raise ValueError("The robot has no moving body; there is nothing to demonstrate. Try --floating-base.")
     _batch_dynamics(console, model, batch, seed)
     _simulation(console, file, model, random_configuration(model, jax.random.key(seed)), duration, output)
+    command = "jaxcfa" if shutil.which("jaxcfa") else sys.argv[0]
+    for start, arguments in zip(("Next:", "  or:"), _next(file), strict=True):
+        console.print(f"{start} {command} {escape(shlex.join(arguments))}", soft_wrap=True, highlight=False)
+
+
+def _next(file: Path) -> tuple[list[str], list[str]]:
+    """Arguments of two other commands that show more."""
+    if file == own_arm():
+        move = ["optimise", str(file), "--frame", "tool", "--target", "0.4", "0.3", "0.5", "--view"]
+    else:
+        move = ["simulate", str(file), "--view"]
+    return ["view", str(file)], move
+
+
+def own_arm() -> Path:
+    """The arm that comes with the package."""
+    return Path(str(resources.files("jaxcfa") / "data" / "arm7.urdf"))
 
 
 def _batch_dynamics(console: Console, model: Model, batch: int, seed: int) -> None:
@@ -51,10 +74,10 @@ def _batch_dynamics(console: Console, model: Model, batch: int, seed: int) -> No
     q = jax.vmap(lambda key: random_configuration(model, key))(jax.random.split(keys[0], batch))
     v, qdd = (jax.random.normal(key, (batch, model.nv), model.dtype) for key in keys[1:])
 
-    table = Table(f"batch of {batch}", "compile (s)", "run (us per state)")
-    tau = _timed(table, "inverse dynamics", jax.vmap(lambda *x: inverse_dynamics(model, *x)), q, v, qdd)
-    again = _timed(table, "forward dynamics", jax.vmap(lambda *x: forward_dynamics(model, *x)), q, v, tau)
-    matrices = _timed(table, "mass matrix", jax.vmap(lambda x: mass_matrix(model, x)), q)
+    table = Table(f"batch of {batch}", "compile or load (s)", "run (us per state)")
+    tau = _timed(console, table, "inverse dynamics", jax.vmap(lambda *x: inverse_dynamics(model, *x)), q, v, qdd)
+    again = _timed(console, table, "forward dynamics", jax.vmap(lambda *x: forward_dynamics(model, *x)), q, v, tau)
+    matrices = _timed(console, table, "mass matrix", jax.vmap(lambda x: mass_matrix(model, x)), q)
     error = float(jnp.max(jnp.abs(again - qdd)) / jnp.max(jnp.abs(qdd)))
     if not np.isfinite(error):
         raise ValueError("Forward dynamics is not finite: some joint moves no inertia. See `jaxcfa info`.")
@@ -70,10 +93,14 @@ def _digits(model: Model) -> int:
     return int(-np.log10(jnp.finfo(model.dtype).eps))
 
 
-def _timed(table: Table, name: str, function: Callable[..., Array], *arguments: Array) -> Array:
-    """The result of the function, after a row with its compile time and the median of its run times."""
+def _timed(console: Console, table: Table, name: str, function: Callable[..., Array], *arguments: Array) -> Array:
+    """The result of the function, after a row with its compile time and the median of its run times.
+
+    A program that an earlier run of the command has kept is loaded instead of compiled.
+    """
     start = time.perf_counter()
-    compiled = jax.jit(function).lower(*arguments).compile()
+    with working(console, f"Compiling {name}"):
+        compiled = jax.jit(function).lower(*arguments).compile()
     compile_time = time.perf_counter() - start
     times = []
     for _ in range(1 + _REPETITIONS):
@@ -87,15 +114,15 @@ def _timed(table: Table, name: str, function: Callable[..., Array], *arguments: 
 
 def _simulation(console: Console, file: Path, model: Model, q0: Array, duration: float, output: Path) -> None:
     steps = max(1, round(duration / _TIME_STEP))
-    with console.status(f"Simulating {steps * _TIME_STEP:.2f} s of free motion ..."):
+    with working(console, f"Compiling and simulating {steps * _TIME_STEP:.2f} s of free motion"):
         q, v, energy = jax.block_until_ready(_simulate(model, q0, steps))
     if not bool(jnp.all(jnp.isfinite(v))):
         raise ValueError("The simulated motion is not finite; the robot is too stiff for steps of 1 ms.")
     start, end = float(energy[0]), float(energy[-1])
     console.print(f"Simulated {steps * _TIME_STEP:.2f} s of falling from rest: energy {start:.5g} J, then {end:.5g} J")
-    with console.status("Plotting ..."):
+    visuals = shapes_of(console, file, model)
+    with working(console, "Plotting"):
         t = np.arange(steps) * _TIME_STEP
-        visuals = shapes_of(console, file, model)
         _plot(file.stem, model, visuals, t, np.asarray(q), np.asarray(v), np.asarray(energy), output)
     console.print(f"Plot: {output}", soft_wrap=True)
 

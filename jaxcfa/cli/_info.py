@@ -6,25 +6,30 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..model import WORLD, Model
+from ..model import WORLD, AbstractConstraint, Model
+from ._facts import constraint_facts, driven_joints, joint_types
 
 _LONGEST_NAME = 40
 
 
 def show_info(console: Console, title: str, model: Model, messages: list[str]) -> None:
-    """Prints joints and bodies, totals, frames and warnings."""
+    """Prints totals, joints, bodies, actuators, frames and warnings."""
     mass = float(np.asarray(model.mass).sum())
     console.print(
         f"[bold]{escape(title)}[/]: {_count(model.nb, 'moving body', 'moving bodies')}, nq = {model.nq}, "
         f"nv = {model.nv}, total moving mass {mass:.6g} kg"
     )
-    if model.nb:
-        for columns in (_joint_columns(model), _body_columns(model)):
-            for table in _tables(columns, console.width):
-                console.print(table)
+    console.print("All in SI units, angles in rad.")
+    tables = (_joint_columns(model), _actuator_columns(model), _body_columns(model))
+    for columns in tables:
+        if not columns:
+            continue
+        for table in _tables(columns, console.width):
+            console.print()
+            console.print(table)
+    console.print()
     _print_list(console, "Frames", model.frame_names)
-    _print_list(console, "Constraints, kept as data", [c.name or type(c).__name__ for c in model.constraints])
-    _print_list(console, "Actuators", model.actuators.names)
+    _print_list(console, "Constraints, kept as data", [_constraint(model, x) for x in model.constraints])
     _print_list(console, "Keyframes", model.keyframes.names)
     for message in messages:
         console.print(f"[yellow]Warning:[/] {escape(message)}", highlight=False)
@@ -32,10 +37,9 @@ def show_info(console: Console, title: str, model: Model, messages: list[str]) -
 
 def _joint_columns(model: Model) -> dict[str, list[str]]:
     limits = model.limits
-    columns: dict[str, list[str]] = {"joint": list(model.joint_names), "type": _joint_types(model)}
-    columns["q"], columns["v"] = (
-        [_range(slices(i)) for i in range(model.nb)] for slices in (model.q_slice, model.v_slice)
-    )
+    columns: dict[str, list[str]] = {"joint": list(model.joint_names), "type": joint_types(model)}
+    q, v = ([_range(slices(i)) for i in range(model.nb)] for slices in (model.q_slice, model.v_slice))
+    columns |= {"q, v": q} if q == v else {"q": q, "v": v}
     for title, values, slices in (
         ("lower", limits.lower, model.q_slice),
         ("upper", limits.upper, model.q_slice),
@@ -48,10 +52,44 @@ def _joint_columns(model: Model) -> dict[str, list[str]]:
     ):
         array = np.asarray(values)
         columns[title] = [_numbers(array[slices(i)]) for i in range(model.nb)]
+    return _telling(columns)
+
+
+def _actuator_columns(model: Model) -> dict[str, list[str]]:
+    actuators, count = model.actuators, range(len(model.actuators.names))
+    if not count:
+        return {}
+    moment, gain, bias = (np.asarray(x) for x in (actuators.moment, actuators.gain, actuators.bias))
+    ends = [
+        np.asarray(getattr(actuators, f"{name}_{end}")) for name in ("control", "force") for end in ("lower", "upper")
+    ]
+    columns = {
+        "actuator": list(actuators.names),
+        "joint": [" ".join(driven_joints(model, i)) for i in count],
+        "gear": [_numbers(moment[i][moment[i] != 0]) for i in count],
+        "control": [_interval(ends[0][i], ends[1][i]) for i in count],
+        "force": [_interval(ends[2][i], ends[3][i]) for i in count],
+        "gain": [_numbers(gain[i]) for i in count],
+        "bias": [_numbers(bias[i]) for i in count],
+    }
+    return _telling(columns)
+
+
+def _constraint(model: Model, constraint: AbstractConstraint) -> str:
+    """Its type, and between what it is."""
+    name, kind, first, second = constraint_facts(model, constraint).values()
+    text = f"{kind} of {first or 'the world'} and {second or 'the world'}"
+    return f"{name} ({text})" if name else text
+
+
+def _telling(columns: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The columns that say more than that there is nothing."""
     return {title: cells for title, cells in columns.items() if set(cells) - {"-", "0"}}
 
 
 def _body_columns(model: Model) -> dict[str, list[str]]:
+    if not model.nb:
+        return {}
     parents = ["world" if p == WORLD else model.body_names[p] for p in model.topology.parents]
     return {
         "body": list(model.body_names),
@@ -77,7 +115,7 @@ def _tables(columns: dict[str, list[str]], width: int) -> list[Table]:
 
 def _table(columns: dict[str, list[str]]) -> Table:
     """A numbered table. What is too wide for the terminal is folded, so that nothing is lost, but names are not."""
-    table = Table("#", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table("#", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for number, (title, cells) in enumerate(columns.items()):
         whole = min(max(map(len, cells)), _LONGEST_NAME) if number == 0 else None
         table.add_column(title, overflow="fold", min_width=whole)
@@ -86,22 +124,18 @@ def _table(columns: dict[str, list[str]]) -> Table:
     return table
 
 
-def _joint_types(model: Model) -> list[str]:
-    kinds = [""] * model.nb
-    for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        for body in group.bodies:
-            kinds[body] = type(joint).__name__
-    return kinds
-
-
 def _numbers(x) -> str:
     """Numbers on one line; once where all are equal, nothing where all are infinite."""
-    values = np.asarray(x, dtype=float)
+    values = np.atleast_1d(np.asarray(x, dtype=float))
     if values.size == 0 or np.all(np.isinf(values)):
         return "-"
     if np.all(values == values[0]):
         values = values[:1]
     return " ".join(f"{value:.4g}" for value in values)
+
+
+def _interval(lower: float, upper: float) -> str:
+    return "-" if np.isinf(lower) and np.isinf(upper) else f"{lower:.4g} to {upper:.4g}"
 
 
 def _range(s: slice) -> str:

@@ -8,17 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
-from rich.progress import Progress
 
 from ..configuration import neutral, random_configuration
 from ..dynamics import kinetic_energy, potential_energy
 from ..model import Model
 from ..simulation import Trajectory, rollout
-from ..viz import animate
-from ._view import shapes_of
+from ._motion_files import check_out, write_motion
+from ._progress import counted
 
 _PARTS = 25  # of a motion, for the progress bar
-_SUFFIXES = (".gif", ".mp4", ".npz")
 
 
 class Settings(NamedTuple):
@@ -32,8 +30,7 @@ class Settings(NamedTuple):
 
 def run_simulation(console: Console, file: Path, model: Model, settings: Settings, out: Path | None) -> Trajectory:
     """Simulates, says how the energy changes, and writes the motion to a file if one is given."""
-    if out is not None and out.suffix.lower() not in _SUFFIXES:
-        raise ValueError(f"--out must end with {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}, got {out.name}.")
+    check_out(out)
     if not (math.isfinite(settings.dt) and 0 < settings.dt <= settings.seconds):
         raise ValueError(f"--dt must be positive and no longer than --seconds {settings.seconds}, got {settings.dt}.")
     if not model.nb:
@@ -44,10 +41,7 @@ def run_simulation(console: Console, file: Path, model: Model, settings: Setting
     energies = [float(_energy(model, trajectory.q[i], trajectory.v[i])) for i in (0, -1)]
     end = float(trajectory.t[-1])
     console.print(f"Simulated {end:.4g} s from rest: energy {energies[0]:.5g} J, then {energies[1]:.5g} J")
-    if out is not None:
-        with console.status(f"Writing {out.name} ..."):
-            _write(console, file, model, trajectory, settings.dt, out)
-        console.print(f"Motion: {out}", soft_wrap=True)
+    write_motion(console, file, model, trajectory, out)
     return trajectory
 
 
@@ -60,16 +54,15 @@ def _simulate(console: Console, model: Model, settings: Settings) -> Trajectory:
     part = jax.jit(lambda q, v: rollout(model, q, v, still, settings.dt, limits=settings.limits, checkpoint=length))
     state = q, jnp.zeros(model.nv, model.dtype)
     qs, vs = [q[None]], [state[1][None]]
-    with Progress(console=console, transient=True) as progress:
-        for first in progress.track(range(0, steps, length), description="Simulating"):
-            found = part(*state)
-            state = found.q[-1], found.v[-1]
-            if not np.all(np.isfinite(state[1])):
-                raise ValueError(
-                    f"The motion is not finite after {(first + length) * settings.dt:.4g} s; take a shorter --dt."
-                )
-            qs.append(found.q[1:])
-            vs.append(found.v[1:])
+    for first in counted(console, "Compiling and simulating", range(0, steps, length)):
+        found = part(*state)
+        state = found.q[-1], found.v[-1]
+        if not np.all(np.isfinite(state[1])):
+            raise ValueError(
+                f"The motion is not finite after {(first + length) * settings.dt:.4g} s; take a shorter --dt."
+            )
+        qs.append(found.q[1:])
+        vs.append(found.v[1:])
     t = settings.dt * jnp.arange(steps + 1, dtype=model.dtype)
     q, v = (jnp.concatenate(x)[: steps + 1] for x in (qs, vs))
     return Trajectory(t, q, v, jnp.zeros((steps, model.nv), model.dtype), jnp.zeros((), jnp.int32))
@@ -78,11 +71,3 @@ def _simulate(console: Console, model: Model, settings: Settings) -> Trajectory:
 @jax.jit
 def _energy(model: Model, q: jax.Array, v: jax.Array) -> jax.Array:
     return kinetic_energy(model, q, v) + potential_energy(model, q)
-
-
-def _write(console: Console, file: Path, model: Model, trajectory: Trajectory, dt: float, out: Path) -> None:
-    if out.suffix.lower() == ".npz":
-        out.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(out, joint_names=np.array(model.joint_names), **trajectory._asdict())
-    else:
-        animate(model, trajectory.q, dt, out, shapes_of(console, file, model))

@@ -8,7 +8,8 @@ from rich.markup import escape
 
 from ..model import Model
 from ..simulation import Trajectory
-from ..viz import Viewer, Visual, load_visuals
+from ..viz import Viewer, Visual, default_visuals, load_visuals
+from ._progress import working
 
 
 def run_view(
@@ -31,8 +32,10 @@ def run_view(
 
 
 def shapes_of(console: Console, file: Path, model: Model) -> list[Visual]:
-    """The shapes in a robot file, after a warning about those that are missing."""
-    with warnings.catch_warnings(record=True) as caught:
+    """The shapes in a robot file, after a warning about those that are missing; limbs for a saved model."""
+    if file.suffix == ".npz":
+        return default_visuals(model)
+    with working(console, f"Reading the shapes of {file.name}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         visuals = load_visuals(file, model)
     for warning in caught:

@@ -95,7 +95,7 @@ def solve(
     that are not reached warn, unless traced.
     """
     _check_numbers(tolerance, starts, max_iterations)
-    start = _middle(model) if q0 is None else q0
+    start = middle(model) if q0 is None else q0
     model, loops, (q,) = prepared(model, _as_tuple(constraints), q0=start)
     targets, preferences = _as_costs("targets", targets), _as_costs("preferences", preferences)
     if not targets and not loops:
@@ -129,7 +129,7 @@ def _solve(problem: Problem, q: Array, tolerance: Array, starts: Array, max_iter
     return Solution(chosen, hard, error, status, found.iterations, jnp.minimum(found.start + 1, starts))
 
 
-def _middle(model: Model) -> Array:
+def middle(model: Model) -> Array:
     """The middle of all ranges that end on both sides; else the nearest to neutral."""
     lower, upper = model.limits.lower, model.limits.upper
     both = jnp.isfinite(lower) & jnp.isfinite(upper)

@@ -1,17 +1,22 @@
 """The `jaxcfa` command, as a user runs it."""
 
 import itertools
+import json
+import os
 import subprocess
 import sys
 import warnings
 from importlib import resources
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import jaxcfa
 from jaxcfa.cli._app import app
+from jaxcfa.cli._cache import keep_programs
 from jaxcfa.viz import Viewer
 from robots import urdf_path, urdf_paths
 
@@ -23,6 +28,24 @@ MJCF = """<mujoco><worldbody>
       <geom type="capsule" fromto="0 0 0 0 0 1" size=".03" mass="0.5"/><site name="top" pos="0 0 1"/></body>
   </body></worldbody>
   <actuator><motor name="push" joint="slide" gear="3"/></actuator></mujoco>"""
+
+# An arm in a vertical plane, and beside it a pendulum that is held when the arm moves.
+REACHER = """<mujoco><worldbody>
+  <body name="upper" pos="0 0 1"><joint name="shoulder" axis="0 1 0" range="-170 170" limited="true" damping="0.1"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -.5" size=".03" mass="1"/>
+    <body name="lower" pos="0 0 -.5"><joint name="elbow" axis="0 1 0" range="0 150" limited="true"/>
+      <geom type="capsule" fromto="0 0 0 0 0 -.4" size=".03" mass="0.5"/><site name="hand" pos="0 0 -.4"/></body>
+  </body>
+  <body name="pendulum"><joint name="swing" axis="1 0 0"/><geom pos="0 .1 -.3" size=".05" mass="0.2"/></body>
+  </worldbody><actuator><motor name="m1" joint="shoulder" ctrllimited="true" ctrlrange="-12 12"/>
+  <motor name="m2" joint="elbow" gear="2" ctrllimited="true" ctrlrange="-2 2"/></actuator></mujoco>"""
+
+
+@pytest.fixture
+def reacher(tmp_path):
+    path = tmp_path / "reacher.xml"
+    path.write_text(REACHER)
+    return path
 
 
 @pytest.fixture
@@ -76,14 +99,49 @@ def test_info_on_a_narrow_terminal_breaks_neither_names_nor_numbers():
         assert title in text
 
 
-def test_info_shows_warnings(tmp_path):
+def test_actuators_on_a_narrow_terminal(cart):
+    lines = run("info", cart, columns=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    (row,) = [line.split() for line in lines if "push" in line]
+    assert row == ["0", "push", "slide", "3", "1"]
+
+
+@pytest.fixture
+def doubtful(tmp_path):
     path = tmp_path / "doubtful.urdf"
     link = '<link name="{}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="5" ixy="0" ixz="0" iyz="0"/>'
     path.write_text(
         f'<robot name="r">{link.format("a")}</inertial></link>{link.format("b")}</inertial></link>'
         '<joint name="j" type="continuous"><parent link="a"/><child link="b"/></joint></robot>'
     )
-    assert "triangle inequality" in " ".join(run("info", path).split())
+    return path
+
+
+def test_info_shows_warnings(doubtful):
+    assert "triangle inequality" in " ".join(run("info", doubtful).split())
+
+
+def described(path) -> dict:
+    """What `info --json` writes to standard output, with nothing that JSON does not know."""
+    result = CliRunner().invoke(app, ["info", str(path), "--json"])
+    assert result.exit_code == 0
+    return json.loads(result.stdout, parse_constant=pytest.fail)
+
+
+def test_info_for_other_programs(cart, doubtful):
+    facts = described(cart)
+    counts = ["jaxcfa", "file", "nb", "nq", "nv", "mass", "gravity"]
+    parts = ["joints", "bodies", "frames", "constraints", "actuators", "keyframes", "warnings"]
+    assert list(facts) == counts + parts
+    slide, hinge = facts["joints"]
+    assert (slide["lower"], slide["upper"], hinge["lower"], slide["effort_limit"]) == ([-1], [2], [None], [None])
+    assert (slide["type"], slide["parent"], slide["body"], hinge["parent"]) == ("Prismatic", None, "cart", "cart")
+    assert (hinge["q"], hinge["armature"], facts["bodies"][0]["mass"]) == ([1, 2], [0.01], 2.0)
+    (push,) = facts["actuators"]
+    assert (push["joints"], push["moment"], push["force_upper"]) == (["slide"], [3, 0], None)
+    assert [(frame["name"], frame["body"]) for frame in facts["frames"]] == [("top", "pole")]
+    (warning,) = described(doubtful)["warnings"]
+    assert "triangle inequality" in warning
 
 
 def test_demo(cart, tmp_path):
@@ -91,7 +149,8 @@ def test_demo(cart, tmp_path):
     output = run("demo", "--robot", cart, "--batch", 8, "--duration", 0.05, "--output", plot)
     error = float(output.split("largest relative error")[1].split()[0])
     assert error < 1e-12
-    assert "compile (s)" in output
+    assert "compile or load (s)" in output
+    assert f"Next: {sys.argv[0]} view {cart}" in output or f"Next: jaxcfa view {cart}" in output
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
@@ -99,16 +158,55 @@ def test_simulate(cart, tmp_path):
     out = tmp_path / "somewhere" / "motion.npz"
     output = run("simulate", cart, "--seconds", 0.1, "--dt", 0.002, "--seed", 3, "--limits", "--out", out)
     assert "energy" in output
-    with np.load(out) as motion:
-        assert motion["joint_names"].tolist() == ["slide", "hinge"]
-        assert [motion[name].shape for name in ("t", "q", "v", "tau")] == [(51,), (51, 2), (51, 2), (50, 2)]
-        t, q, v = motion["t"], motion["q"], motion["v"]
+    t, q, v, tau, _ = jaxcfa.load_trajectory(out)
+    assert [x.shape for x in (t, q, v, tau)] == [(51,), (51, 2), (51, 2), (50, 2)]
     assert t[-1] == pytest.approx(0.1)
     assert np.all(v[0] == 0)
     assert np.all(v[-1] != 0)
     model = jaxcfa.load_model(cart)
     expected = jaxcfa.rollout(model, q[0], v[0], np.zeros((50, 2)), 0.002, limits=True)
     np.testing.assert_allclose(q, expected.q, rtol=1e-6, atol=1e-6)
+
+
+def test_ik(reacher):
+    output = run("ik", reacher, "--frame", "hand", "--target", -0.5, 0, 0.7)
+    assert "Within reach" in output
+    values = dict(line.split() for line in output.splitlines() if line.split()[0] in ("shoulder", "elbow", "swing"))
+    model = jaxcfa.load_model(reacher, dtype="float64")
+    q = jnp.array([float(values[name]) for name in model.joint_names])
+    np.testing.assert_allclose(jaxcfa.frame_pose(model, q, "hand").translation, [-0.5, 0, 0.7], atol=1e-5)
+    assert values["swing"] == "0.000000"
+
+
+@pytest.mark.parametrize("command", ["ik", "optimise"])
+def test_what_is_out_of_reach(reacher, command):
+    result = CliRunner().invoke(app, [command, str(reacher), "--frame", "hand", "--target", "0", "0", "3"])
+    assert result.exit_code == 1
+    assert "Out of reach" in result.output
+    assert "misses it by 1.11 m" in " ".join(result.output.split())
+
+
+@pytest.mark.slow
+def test_optimise(reacher, tmp_path, monkeypatch):
+    """The motion comes to its target at rest, within the limits of all joints, and is what the torques make."""
+    played = []
+    monkeypatch.setattr(Viewer, "wait", lambda viewer: played.append(viewer._playback is not None))
+    out = tmp_path / "somewhere" / "motion.npz"
+    arguments = ["--seconds", 1, "--steps", 20, "--out", out, "--view", "--no-browser", "--port", 8600]
+    output = run("optimize", reacher, "--frame", "hand", "--target", -0.5, 0, 0.7, *arguments)
+    for part in ("Held, as it does not move hand: swing", "Within reach", "Solved", "final distance", str(out)):
+        assert part in output
+    assert played == [True]
+    model = jaxcfa.load_model(reacher, dtype="float64")
+    t, q, v, tau, _ = jaxcfa.load_trajectory(out)
+    np.testing.assert_allclose(jaxcfa.frame_pose(model, q[-1], "hand").translation, [-0.5, 0, 0.7], atol=1e-6)
+    np.testing.assert_allclose(v[jnp.array([0, -1])], 0, atol=1e-6)
+    assert np.all(q >= model.limits.lower - 1e-6)
+    assert np.all(q <= model.limits.upper + 1e-6)
+    assert np.all(np.abs(tau[:, :2]) <= np.array([12, 4]) + 1e-6)
+    again = jaxcfa.rollout(model, q[0], v[0], tau, 0.05, friction_velocity=0.1)
+    np.testing.assert_allclose(again.q, q, atol=1e-6)
+    np.testing.assert_allclose(again.t, t)
 
 
 def test_simulate_as_a_picture_and_in_the_browser(cart, tmp_path, monkeypatch):
@@ -157,6 +255,12 @@ def test_completion_of_the_shell_is_offered():
         (["simulate", "no_such_file.urdf"], "no_such_file.urdf"),
         (["simulate", ARM, "--out", "motion.foo"], ".gif"),
         (["simulate", ARM, "--dt", "-1"], "--dt"),
+        (["ik", ARM, "--frame", "tol", "--target", "0", "0", "1"], "did you mean 'tool'?"),
+        (["ik", ARM, "--frame", "base", "--target", "0", "0", "1"], "fixed to the world"),
+        (["ik", ARM, "--frame", "tool", "--target", "0", "0", "nan"], "--target must be finite"),
+        (["ik", ARM, "--frame", "tool", "--target", "0", "0", "1", "--start", "home"], "No keyframe named 'home'"),
+        (["optimise", "no_such_file.urdf", "--frame", "tool", "--target", "0", "0", "1"], "no_such_file.urdf"),
+        (["optimise", ARM, "--frame", "tool", "--target", "0", "0", "1", "--out", "motion.foo"], ".gif"),
     ],
 )
 def test_errors_are_explained(arguments, message):
@@ -166,7 +270,47 @@ def test_errors_are_explained(arguments, message):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize("arguments", [["ik", ARM], ["info"], ["optimise", ARM, "--frame", "tool", "--target", "1"]])
+def test_wrong_command_lines(arguments):
+    assert CliRunner().invoke(app, arguments).exit_code == 2
+
+
+@pytest.mark.parametrize("command", [[], ["info"], ["demo"], ["view"], ["simulate"], ["ik"], ["optimise"]])
+def test_exit_codes_are_documented(command):
+    assert "Exit codes: 0 if" in run(*command, "--help")
+
+
+@pytest.fixture
+def settings_of_jax():
+    """JAX's settings for kept programs are put back."""
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs", "jax_enable_compilation_cache")
+    before = {name: jax.config.values[name] for name in names}
+    yield before
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="these have their caches elsewhere")
+def test_programs_are_kept_where_they_can_be(tmp_path, monkeypatch, settings_of_jax):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    jax.config.update("jax_enable_compilation_cache", False)
+    assert keep_programs() is None
+    jax.config.update("jax_enable_compilation_cache", True)
+    (tmp_path / "caches").write_text("a file, so that no folder can be made there")
+    assert keep_programs() is None
+    assert jax.config.values["jax_compilation_cache_dir"] == settings_of_jax["jax_compilation_cache_dir"]
+    (tmp_path / "caches").unlink()
+    folder = keep_programs()
+    assert folder.parent == tmp_path / "caches" / "jaxcfa"
+    assert folder.is_dir()
+    assert jax.config.values["jax_compilation_cache_dir"] == str(folder)
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))  # a user's own
+    assert keep_programs() == tmp_path
+
+
 def test_entry_point():
     code = "from jaxcfa.cli import main; main()"
-    result = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True)
+    environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "0"}
+    command = [sys.executable, "-c", code, "--version"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert result.stdout.strip() == jaxcfa.__version__

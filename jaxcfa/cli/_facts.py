@@ -1,0 +1,133 @@
+"""All that `jaxcfa info` shows of a model, for machines."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import __version__
+from ..model import WORLD, AbstractConstraint, JointCoupling, Model
+
+Facts = dict[str, Any]
+
+
+def facts_of(file: str, model: Model, messages: list[str]) -> Facts:
+    """What JSON can hold: numbers that are not finite are `None`, and so are limits that are not there."""
+    model = jax.tree.map(np.asarray, model)
+    keyframes = zip(model.keyframes.names, model.keyframes.q, model.keyframes.v, strict=True)
+    return _plain(
+        {
+            "jaxcfa": __version__,
+            "file": file,
+            "nb": model.nb,
+            "nq": model.nq,
+            "nv": model.nv,
+            "mass": model.mass.sum(),
+            "gravity": model.gravity,
+            "joints": [_joint(model, i, kind) for i, kind in enumerate(joint_types(model))],
+            "bodies": [_body(model, i) for i in range(model.nb)],
+            "frames": [_frame(model, i) for i in range(len(model.frame_names))],
+            "constraints": [constraint_facts(model, constraint) for constraint in model.constraints],
+            "actuators": [_actuator(model, i) for i in range(len(model.actuators.names))],
+            "keyframes": [{"name": name, "q": q, "v": v} for name, q, v in keyframes],
+            "warnings": messages,
+        }
+    )
+
+
+def joint_types(model: Model) -> list[str]:
+    """The type of each joint."""
+    kinds = [""] * model.nb
+    for joint, group in zip(model.joints, model.topology.groups, strict=True):
+        for body in group.bodies:
+            kinds[body] = type(joint).__name__
+    return kinds
+
+
+def driven_joints(model: Model, actuator: int) -> list[str]:
+    """Names of the joints on which an actuator acts."""
+    moment = np.asarray(model.actuators.moment)[actuator]
+    return [name for name in model.joint_names if np.any(moment[model.v_slice(name)])]
+
+
+def constraint_facts(model: Model, constraint: AbstractConstraint) -> Facts:
+    """Name and type of a constraint, and the joints or bodies that it is between; `None` for none, or the world."""
+    facts: Facts = {"name": constraint.name, "type": type(constraint).__name__}
+    is_coupling = isinstance(constraint, JointCoupling)
+    names = model.joint_names if is_coupling else model.body_names
+    for field in ("joint", "reference") if is_coupling else ("body1", "body2"):
+        number = getattr(constraint, field, WORLD)
+        facts[field] = None if number == WORLD else names[number]
+    return facts
+
+
+def _joint(model: Model, i: int, kind: str) -> Facts:
+    q, v, limits = model.q_slice(i), model.v_slice(i), model.limits
+    return {
+        "name": model.joint_names[i],
+        "type": kind,
+        "body": model.body_names[i],
+        "parent": _name(model, model.topology.parents[i]),
+        "position": model.placement.translation[i],
+        "rotation": model.placement.rotation[i],
+        "q": [q.start, q.stop],
+        "v": [v.start, v.stop],
+        "lower": limits.lower[q],
+        "upper": limits.upper[q],
+        "velocity_limit": limits.velocity[v],
+        "effort_limit": limits.effort[v],
+        "armature": model.armature[v],
+        "damping": model.damping[v],
+        "friction_loss": model.friction_loss[v],
+        "stiffness": model.stiffness[v],
+        "spring_reference": model.spring_reference[q],
+    }
+
+
+def _body(model: Model, i: int) -> Facts:
+    return {
+        "name": model.body_names[i],
+        "parent": _name(model, model.topology.parents[i]),
+        "mass": model.mass[i],
+        "com": model.com[i],
+        "inertia": model.inertia[i],
+        "principal_inertias": np.linalg.eigvalsh(model.inertia[i]),
+    }
+
+
+def _frame(model: Model, i: int) -> Facts:
+    return {
+        "name": model.frame_names[i],
+        "body": _name(model, model.topology.frame_bodies[i]),
+        "position": model.frame_placement.translation[i],
+        "rotation": model.frame_placement.rotation[i],
+    }
+
+
+def _actuator(model: Model, i: int) -> Facts:
+    actuators = model.actuators
+    fields = ("moment", "length_gradient", "length_offset", "gain", "bias")
+    ends = ("control_lower", "control_upper", "force_lower", "force_upper")
+    return {
+        "name": actuators.names[i],
+        "joints": driven_joints(model, i),
+        **{field: getattr(actuators, field)[i] for field in (*fields, *ends)},
+    }
+
+
+def _name(model: Model, body: int) -> str | None:
+    return None if body == WORLD else model.body_names[body]
+
+
+def _plain(value: Any) -> Any:
+    """Python's own numbers and lists."""
+    match value:
+        case dict():
+            return {key: _plain(x) for key, x in value.items()}
+        case list():
+            return [_plain(x) for x in value]
+        case np.ndarray() | np.generic():
+            return _plain(value.tolist())
+        case float():
+            return value if np.isfinite(value) else None
+    return value

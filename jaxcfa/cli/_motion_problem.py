@@ -1,0 +1,108 @@
+"""The problem of optimal control that `jaxcfa optimise` solves, for a robot of which every joint moves the frame."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..configuration import difference, integrate
+from ..dynamics import inverse_dynamics
+from ..model import Model
+from ..optimal_control import AbstractTerm, Bounds, Control, Cost, Equality, Position, Problem, RobotDynamics, Velocity
+
+_UNLIMITED = 100.0  # stands for efforts without limits in the cost [N m, N]
+_NARROWEST = 1e-3  # of a range, so that there is something between its ends [rad, m]
+
+
+def motion_problem(model: Model, end: AbstractTerm, seconds: float, steps: int) -> tuple[Problem, np.ndarray]:
+    """Small efforts, relative to their limits, and velocities, within all limits; at rest where `end` vanishes.
+
+    **Returns:** the problem, and the coordinates of the velocity that its controls drive.
+    """
+    dt, limits = seconds / steps, model.limits
+    joints, weakest, strongest = _efforts(model)
+    strength = jnp.maximum(-weakest, strongest)
+    scale = jnp.where(jnp.isfinite(strength), strength, _UNLIMITED)
+    lower, upper = _ranges(model)
+    speed = _known(limits.velocity)
+    problem = Problem(
+        RobotDynamics(model, dt, actuated=joints),
+        steps,
+        costs=[Cost(Control(), dt * (10 / scale) ** 2), Cost(Velocity(), jnp.asarray(10 * dt))],
+        constraints=[
+            Bounds(Position(), lower, upper, during=(1, None)),  # the start may be at the end of a range
+            Bounds(Velocity(), -speed, speed),
+            Bounds(Control(), weakest, strongest),
+        ],
+        end_constraints=[Equality(end), Equality(Velocity()), Bounds(Position(), lower, upper)],
+    )
+    return problem, _dofs(model, joints)
+
+
+def first_guess(
+    model: Model, driven: np.ndarray, start: Float[Array, "nq"], end: Float[Array, "nq"], steps: int
+) -> tuple[Array, Array]:
+    """All joints go straight to the configuration that reaches the target, and are held against gravity."""
+    parts = jnp.linspace(0.0, 1.0, steps + 1)
+    states, torques = _on_the_way(model, start, difference(model, start, end), parts)
+    return states, torques[:-1, driven]
+
+
+@jax.jit
+def _on_the_way(model: Model, start: Array, way: Array, parts: Float[Array, "n"]) -> tuple[Array, Array]:
+    """States at rest after some parts of the way, and the torques that hold them."""
+    still = jnp.zeros(model.nv)
+
+    def at(part: Array) -> tuple[Array, Array]:
+        q = integrate(model, start, way, part)
+        return jnp.concatenate([q, still]), inverse_dynamics(model, q, still, still)
+
+    return jax.vmap(at)(parts)
+
+
+def _ranges(model: Model) -> tuple[Array, Array]:
+    """Ends of the joints' ranges, a little apart."""
+    lower, upper = model.limits.lower, model.limits.upper
+    is_narrow = upper - lower < _NARROWEST
+    half = 0.5 * _NARROWEST
+    return jnp.where(is_narrow, lower - half, lower), jnp.where(is_narrow, upper + half, upper)
+
+
+def _efforts(model: Model) -> tuple[list[str], Array, Array]:
+    """Joints that are driven, and the ends of their efforts (n,): those of the actuators too, if there are any."""
+    most = _known(model.limits.effort)
+    actuators = model.actuators
+    if not actuators.names:
+        return list(model.joint_names), -most, most
+    moment = np.asarray(actuators.moment)
+    acts = moment != 0
+    sides = [np.where(acts, np.where(acts, moment, 1) * ends[:, None], 0) for ends in _forces(model)]
+    lower, upper = (side(*sides).sum(axis=0) for side in (np.minimum, np.maximum))
+    driven = [name for name in model.joint_names if np.any(acts[:, model.v_slice(name)])]
+    if not driven:
+        raise ValueError("No actuator of the file moves the frame.")
+    rows = _dofs(model, driven)
+    return driven, jnp.maximum(-most, lower)[rows], jnp.minimum(most, upper)[rows]
+
+
+def _forces(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the actuators' forces. Controls limit those of motors; servos are driven by their errors, too."""
+    actuators = model.actuators
+    gain = np.asarray(actuators.gain)
+    is_motor = (gain != 0) & ~np.any(np.asarray(actuators.bias), axis=1)
+    controls = np.stack([actuators.control_lower, actuators.control_upper])
+    lower, upper = np.sort(np.where(gain != 0, gain, 1) * controls, axis=0)
+    weakest, strongest = np.asarray(actuators.force_lower), np.asarray(actuators.force_upper)
+    return (
+        np.where(is_motor, np.maximum(weakest, lower), weakest),
+        np.where(is_motor, np.minimum(strongest, upper), strongest),
+    )
+
+
+def _dofs(model: Model, joints: list[str]) -> np.ndarray:
+    return np.concatenate([np.arange(model.nv)[model.v_slice(name)] for name in joints])
+
+
+def _known(limit: Array) -> Array:
+    """Limits of which those that are zero are not given."""
+    return jnp.where(limit > 0, limit, jnp.inf)

@@ -1,0 +1,155 @@
+"""`jaxcfa ik`, and whether a target is within reach."""
+
+import math
+import warnings
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..configuration import random_configuration
+from ..inverse_kinematics import FramePose, FramePosition, solve
+from ..inverse_kinematics._solve import middle
+from ..kinematics import frame_pose
+from ..model import WORLD, Model, lock_joints
+from ..spatial import Transform, rotation_log
+from ..viz._curves import coordinate_names
+from ._progress import working
+
+Numbers = tuple[float, float, float]
+Columns = tuple[np.ndarray, np.ndarray]  # of coordinates in q and in v
+
+
+class Target(NamedTuple):
+    """Where a frame is to be: its name, position [m], and angles of roll, pitch and yaw [rad] if these count."""
+
+    frame: str
+    position: Numbers
+    rpy: Numbers | None
+
+    def checked(self, model: Model) -> "Target":
+        """The same; `ValueError` for a frame that is none or does not move, and for what is not finite."""
+        if model.locate(self.frame)[0] == WORLD:
+            raise ValueError(f"{self.frame!r} is fixed to the world; no joint moves it.")
+        for option, numbers in (("--target", self.position), ("--rpy", self.rpy or ())):
+            if not all(map(math.isfinite, numbers)):
+                raise ValueError(f"{option} must be finite numbers, got {numbers}.")
+        return self
+
+    @property
+    def pose(self) -> Transform:
+        """The pose; without angles its rotation means nothing."""
+        return Transform.from_rpy(*(self.rpy or (0.0, 0.0, 0.0)), jnp.array(self.position))
+
+    @property
+    def term(self) -> FramePose | FramePosition:
+        """The residual that vanishes there."""
+        if self.rpy is None:
+            return FramePosition(self.frame, jnp.array(self.position))
+        return FramePose(self.frame, self.pose)
+
+    def miss(self, model: Model, q: jax.Array) -> "Miss":
+        """How far the frame is from it."""
+        pose, target = frame_pose(model, q, self.frame), self.pose
+        distance = float(np.linalg.norm(np.asarray(pose.translation - target.translation)))
+        if self.rpy is None:
+            return Miss(distance, None)
+        turn = rotation_log(target.rotation.T @ pose.rotation)
+        return Miss(distance, float(np.linalg.norm(np.asarray(turn))))
+
+
+class Miss(NamedTuple):
+    """How far a frame is from its target: the distance [m], and the angle [rad] if the orientation counts."""
+
+    distance: float
+    angle: float | None
+
+    def __str__(self) -> str:
+        turned = "" if self.angle is None else f" and {self.angle:.3g} rad"
+        return f"{self.distance:.3g} m{turned}"
+
+
+class Reach(NamedTuple):
+    """What inverse kinematics found: a configuration, whether it reaches the target, how far it is from it, and the
+    number of starts."""
+
+    q: jax.Array
+    is_reached: bool
+    miss: Miss
+    starts: int
+
+
+def start_of(console: Console, model: Model, keyframe: str | None, seed: int | None) -> jax.Array:
+    """Where to begin: a keyframe, at random, or the first keyframe if there is one, else the middle of the ranges."""
+    if keyframe is not None and seed is not None:
+        raise ValueError("--start and --seed are two ways to say where to begin; give one of them.")
+    if seed is not None:
+        q, name = random_configuration(model, jax.random.key(seed)), f"a random configuration (seed {seed})"
+    elif keyframe is not None or model.keyframes.names:
+        keyframe = keyframe or model.keyframes.names[0]
+        q, name = model.keyframe(keyframe), f"the keyframe {keyframe!r}"
+    else:
+        q, name = middle(model), "the middle of the joints' ranges"
+    console.print(f"Start: {escape(name)}", highlight=False)
+    return jnp.clip(q, model.limits.lower, model.limits.upper)
+
+
+def mover(model: Model, target: Target, start: jax.Array) -> tuple[Model, Columns, list[str]]:
+    """The joints that move the frame, as a robot of its own; where their coordinates are; names of those held."""
+    body = model.locate(target.frame)[0]
+    moving = []
+    while body != WORLD:
+        moving.append(body)
+        body = int(model.topology.parents[body])
+    moving.sort()
+    q, v = (
+        np.concatenate([np.arange(s.start, s.stop) for s in map(of, moving)]) for of in (model.q_slice, model.v_slice)
+    )
+    held = [name for i, name in enumerate(model.joint_names) if i not in moving]
+    return lock_joints(model, held, start), (q, v), held
+
+
+def reach(console: Console, model: Model, target: Target, start: jax.Array, *, loops: bool) -> Reach:
+    """The configuration that brings a frame to its target, or as near as was found; `loops`: closed ones of a file."""
+    constraints = model.constraints if loops else ()
+    with working(console, "Looking for a configuration that reaches the target"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is not reached is said by the callers
+        found = jax.block_until_ready(solve(model, target.term, start, constraints=constraints))
+    return Reach(found.q, bool(found.reached), target.miss(model, found.q), int(found.starts))
+
+
+def describe(console: Console, target: Target, found: Reach) -> None:
+    """Says whether the target is within reach."""
+    place = f"{escape(target.frame)} to {' '.join(f'{x:g}' for x in target.position)}"
+    if found.is_reached:
+        console.print(f"Within reach: a configuration brings {place}", highlight=False)
+    else:
+        console.print(
+            f"[red]Out of reach:[/] none of {found.starts} starts led to a configuration within the joints' ranges "
+            f"that brings {place}; the nearest one misses it by {found.miss}",
+            highlight=False,
+        )
+
+
+def run_ik(console: Console, model: Model, target: Target, keyframe: str | None, seed: int | None) -> bool:
+    """Prints the configuration that brings a frame to its target; whether it does."""
+    target = target.checked(model)
+    start = start_of(console, model, keyframe, seed)
+    if model.constraints:
+        found = reach(console, model, target, start, loops=True)
+        q = found.q
+    else:
+        part, (columns, _), _ = mover(model, target, start)
+        found = reach(console, part, target, start[columns], loops=False)
+        q = start.at[columns].set(found.q)
+    describe(console, target, found)
+    table = Table("joint", "q (rad, m)", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name, value in zip(coordinate_names(model, model.topology.nqs), np.asarray(q), strict=True):
+        table.add_row(escape(name), f"{value: .6f}")
+    console.print(table)
+    return found.is_reached

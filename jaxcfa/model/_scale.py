@@ -1,0 +1,180 @@
+"""Geometrically similar models."""
+
+import dataclasses
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from ..joints import (
+    AbstractJoint,
+    Anchored,
+    Composite,
+    Cylindrical,
+    Fixed,
+    Free,
+    Helical,
+    Planar,
+    Prismatic,
+    Revolute,
+    Spherical,
+    Universal,
+)
+from ..spatial import Transform
+from ._attachments import Keyframes
+from ._carried import Carried
+from ._constraints import AbstractConstraint, Connect, Distance, JointCoupling, LoopJoint, Weld
+from ._given import is_concrete
+from ._model import Limits, Model, require_single
+
+# Which coordinates of a joint are lengths, in q and in v alike.
+_TRANSLATIONS: dict[type, tuple[int, ...]] = {
+    Prismatic: (0,),
+    Cylindrical: (1,),
+    Planar: (0, 1),
+    Free: (0, 1, 2),
+    **dict.fromkeys((Fixed, Revolute, Helical, Universal, Spherical), ()),
+}
+
+
+def scale(model: Model, length: ArrayLike = 1.0, density: ArrayLike = 1.0) -> Model:
+    """A geometrically similar robot: `length` times as large, of a material `density` times as dense.
+
+    - Times `length`: placements of joints and frames, centres of mass, anchors and pitches of joints, points, frames
+      and rods of constraints. So are, of joints that translate, ranges, spring references and the coordinates
+      (positions and velocities) of keyframes, and couplings follow. Angles stay.
+    - Masses times `density length^3`, inertias times `density length^5`.
+    - As before: gravity, and what no geometry tells: armature, damping, friction, stiffness, limits of velocity and
+      effort, and actuators, of which position servos of joints that translate need other control ranges.
+
+    Configurations whose translations are scaled so are similar too: poses differ by the factor of their translations.
+    The mass matrix of rotations, without armature, is that of the model times `density length^5`.
+
+    **Arguments:** `length`, `density`: positive numbers, which may be traced, as leaves of the model may be.
+
+    **Raises:** `ValueError` for numbers that are not positive, a batch of models, and joints and constraints of types
+    of their own, of which only joints that say `only_turns` are known to hold no lengths.
+    """
+    require_single(model, "scale")
+    factors = [_factor(name, value, model.dtype) for name, value in (("length", length), ("density", density))]
+    return _scaled(model, *factors)
+
+
+def _factor(name: str, value: Any, dtype) -> Float[Array, ""]:
+    if np.shape(value) != ():
+        raise ValueError(f"{name} must be one number, got shape {np.shape(value)}.")
+    if is_concrete(value) and not 0 < float(value) < math.inf:
+        raise ValueError(f"{name} must be a positive number, got {value}.")
+    return jnp.asarray(value, dtype)
+
+
+@jax.jit
+def _scaled(model: Model, length: Float[Array, ""], density: Float[Array, ""]) -> Model:
+    is_length = _lengths(model)
+    q, v = (jnp.where(mask, length, 1) for mask in is_length)
+    limits, keyframes = model.limits, model.keyframes
+    return dataclasses.replace(
+        model,
+        joints=tuple(_scaled_joint(joint, length) for joint in model.joints),
+        placement=_scaled_pose(model.placement, length),
+        mass=model.mass * density * length**3,
+        com=model.com * length,
+        inertia=model.inertia * density * length**5,
+        spring_reference=model.spring_reference * q,
+        limits=Limits(_scaled_end(limits.lower, q), _scaled_end(limits.upper, q), limits.velocity, limits.effort),
+        frame_placement=_scaled_pose(model.frame_placement, length),
+        constraints=tuple(_scaled_constraint(x, model, is_length[0], length) for x in model.constraints),
+        keyframes=Keyframes(keyframes.names, keyframes.q * q, keyframes.v * v),
+    )
+
+
+def _lengths(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Masks of q and v: which coordinates are lengths."""
+    q, v = np.zeros(model.nq, bool), np.zeros(model.nv, bool)
+    for joint, group in zip(model.joints, model.topology.groups, strict=True):
+        in_q, in_v = _translations(joint)
+        q[group.q_index[:, list(in_q)]] = True
+        v[group.v_index[:, list(in_v)]] = True
+    return q, v
+
+
+def _translations(joint: AbstractJoint) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which coordinates of a joint are lengths, in q and in v."""
+    if isinstance(joint, Anchored):
+        return _translations(joint.joint)
+    if isinstance(joint, Composite):
+        q: list[int] = []
+        v: list[int] = []
+        nq = nv = 0
+        for part in joint.joints:
+            in_q, in_v = _translations(part)
+            q.extend(nq + i for i in in_q)
+            v.extend(nv + i for i in in_v)
+            nq, nv = nq + part.nq, nv + part.nv
+        return tuple(q), tuple(v)
+    if type(joint) in _TRANSLATIONS:
+        return (_TRANSLATIONS[type(joint)],) * 2
+    if joint.only_turns:
+        return (), ()
+    raise ValueError(
+        f"scale does not know which parameters and coordinates of a {type(joint).__name__} joint are lengths. Make it "
+        "of the package's joints (Composite, Anchored), say only_turns if it has none, or lock it before."
+    )
+
+
+def _scaled_joint(joint: AbstractJoint, length: Float[Array, ""]) -> AbstractJoint:
+    if isinstance(joint, Anchored):
+        inner = _scaled_joint(joint.joint, length)
+        return eqx.tree_at(lambda x: (x.joint, x.anchor), joint, (inner, joint.anchor * length))
+    if isinstance(joint, Composite):
+        return Composite(tuple(_scaled_joint(part, length) for part in joint.joints))
+    return eqx.tree_at(lambda x: x.pitch, joint, joint.pitch * length) if isinstance(joint, Helical) else joint
+
+
+def _scaled_pose(pose: Transform, length: Float[Array, ""]) -> Transform:
+    return Transform(pose.rotation, pose.translation * length)
+
+
+def _scaled_end(end: Float[Array, "nq"], factor: Float[Array, "nq"]) -> Float[Array, "nq"]:
+    """Ends of ranges; infinite ones have no derivatives instead of NaN."""
+    finite = jnp.isfinite(end)
+    return jnp.where(finite, jnp.where(finite, end, 0) * factor, end)
+
+
+def _scaled_constraint(
+    constraint: AbstractConstraint, model: Model, is_length: np.ndarray, length: Float[Array, ""]
+) -> AbstractConstraint:
+    def changed(**fields: Any) -> AbstractConstraint:
+        return dataclasses.replace(constraint, **fields)
+
+    match constraint:
+        case JointCoupling():
+            y, x = (
+                length if joint >= 0 and is_length[model.q_slice(joint)].all() else jnp.ones_like(length)
+                for joint in (constraint.joint, constraint.reference)
+            )
+            powers = np.arange(constraint.coefficients.shape[-1])
+            return changed(
+                coefficients=constraint.coefficients * y / x**powers,
+                joint_offset=constraint.joint_offset * y,
+                reference_offset=constraint.reference_offset * x,
+            )
+        case Connect():
+            return changed(point1=constraint.point1 * length, point2=constraint.point2 * length)
+        case Distance():
+            points = {name: getattr(constraint, name) * length for name in ("point1", "point2", "length")}
+            return changed(**points)
+        case Weld() | LoopJoint():
+            frames = {name: _scaled_pose(getattr(constraint, name), length) for name in ("frame1", "frame2")}
+            pitch = getattr(constraint, "pitch", None)
+            return changed(**frames) if pitch is None else changed(**frames, pitch=pitch * length)
+    own = constraint.constraint if isinstance(constraint, Carried) else constraint
+    raise ValueError(
+        f"scale does not know which fields of {type(own).__name__} are lengths; take it out of the model's "
+        "constraints, and put a scaled one back."
+    )
