@@ -8,6 +8,12 @@ Both methods train the same networks in the same environment, `jaxcfa.environmen
 - PPO: the policy makes actions more probable that turned out well, for which the dynamics need no derivatives
   (Schulman et al., Proximal policy optimization algorithms, 2017).
 
+Mean returns of whole episodes of 5 s, without random actions, were 0.0 to 0.5 before training. After it, with the seeds
+0, 1 and 2, they were 99.1, 98.2 and 95.6 by analytic gradients (1.0 million steps in 17 s, and 21 to 30 s to compile),
+and 93.4, 96.3 and 95.7 by PPO (1.6 million steps in 8 to 13 s, and 9 to 22 s to compile), on two busy cores. The
+settings of the former were tried out for longer than those of the latter. No return can exceed 125, one for each step,
+of which swinging up takes some 25.
+
 Prints progress and a table, and writes a plot of the returns against steps and seconds. Run:
 
     python examples/learn_swing_up.py [--seed 0] [--output output/learn_swing_up.png]
@@ -143,8 +149,8 @@ def by_gradients(environment: AutoReset, training: Training) -> Training:
     slopes = jax.vmap(eqx.filter_grad(loss, has_aux=True), in_axes=(None, 0, 0))
     slope, (state, steps) = slopes(agent.actor, state, jax.random.split(acting, GRADIENTS.robots))
     # Falling poles have derivatives that are larger by orders. None counts for more than the median.
-    sizes = jax.vmap(optax.global_norm)(slope)
-    weights = jnp.minimum(1.0, jnp.median(sizes) / sizes)
+    sizes = jax.vmap(optax.tree.norm)(slope)
+    weights = jnp.minimum(1.0, jnp.median(sizes) / jnp.maximum(sizes, 1e-12))
     slope = jax.tree.map(lambda x: jnp.tensordot(weights, x, 1) / GRADIENTS.robots, slope)
     actor, actor_memory = descend(ACTOR, slope, actor_memory, agent.actor)
 
@@ -170,8 +176,11 @@ GRADIENTS = Method(by_gradients, memories, robots=32, length=32, iterations=UPDA
 
 # Proximal policy optimisation
 
-BOTH = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(1e-3))
+ITERATIONS = 200
 EPOCHS, BATCHES = 4, 8  # how often an iteration looks at its steps, in how many parts
+BOTH = optax.chain(
+    optax.clip_by_global_norm(0.5), optax.adam(optax.linear_schedule(1e-3, 1e-4, ITERATIONS * EPOCHS * BATCHES))
+)
 CLIP = 0.2  # how far probabilities change in one iteration, relatively
 
 
@@ -211,7 +220,7 @@ PPO = Method(
     lambda agent: BOTH.init(eqx.filter(agent, eqx.is_array)),
     robots=256,
     length=32,
-    iterations=200,
+    iterations=ITERATIONS,
     deviation=0.5,
 )
 
