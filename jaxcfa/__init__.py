@@ -11,6 +11,7 @@ Jacobians are in world axes; units are SI. `jaxcfa.convert` translates to and fr
 from . import (
     closed_chains as closed_chains,
     convert as convert,
+    environments as environments,
     inverse_kinematics as inverse_kinematics,
     io as io,
     joints as joints,

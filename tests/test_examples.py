@@ -149,3 +149,17 @@ def test_long_chain(capsys, monkeypatch, tmp_path):
     assert statuses == ("SOLVED", "SOLVED")
     assert abs(costs[0] - costs[1]) < 1e-4
     assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_learn_swing_up(capsys, monkeypatch, tmp_path):
+    """Too short to swing up, but not to begin with it."""
+    plot = tmp_path / "plot.png"
+    monkeypatch.setattr(sys, "argv", ["learn_swing_up.py", "--part", "0.05", "--output", str(plot)])
+    runpy.run_path(str(EXAMPLES / "learn_swing_up.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    rows = [next(line for line in lines if name in line).split("│") for name in ("analytic gradients", "PPO")]
+    for row in rows:
+        before, after = (float(cell) for cell in row[5:7])
+        assert after > before + 0.5
+    assert plot.stat().st_size > 0

@@ -15,7 +15,7 @@ import jaxcfa
 SUBMODULES = [module.name for module in pkgutil.iter_modules(jaxcfa.__path__) if not module.name.startswith("_")]
 MODULES = ["jaxcfa", *(f"jaxcfa.{name}" for name in SUBMODULES)]
 NEED_EXTRAS = ["jaxcfa.cli", "jaxcfa.viz"]
-EXTRAS = ["lxml", "matplotlib", "mujoco", "pinocchio", "rich", "trimesh", "typer", "viser", "yourdfpy"]
+EXTRAS = ["gymnasium", "lxml", "matplotlib", "mujoco", "pinocchio", "rich", "trimesh", "typer", "viser", "yourdfpy"]
 
 
 def run_python(code: str) -> str:

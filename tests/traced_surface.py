@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxcfa
-from jaxcfa import joints, spatial, structured
+from jaxcfa import environments, joints, spatial, structured
 from jaxcfa.spatial import Matrix, Motion, Symmetric, Transform, Vector
 from mechanisms import random_state
 from public_functions import FUNCTIONS
@@ -38,6 +38,9 @@ def trace() -> None:
     for model, names in ((tree, most), (chain, (*_SINGLE, "linearize", "combine")), (robot, _SINGLE)):
         for name in names:
             _attempt(failures, f"{name} of {model}", FUNCTIONS[name].evaluate, model, random_state(model))
+    cart_pole, acrobot = environments.CartPole(), environments.Acrobot(dtype="float32")
+    for environment in (cart_pole, acrobot, environments.Reacher(chain, "tip", limit=1.0)):
+        _attempt(failures, type(environment).__name__, functools.partial(_environment, environment))
     for dtype in (jnp.dtype("float32"), jnp.dtype("float64")):
         for name, function in _of_arrays(dtype).items():
             _attempt(failures, f"{name}, {dtype}", function)
@@ -49,6 +52,12 @@ def _attempt(failures: list[str], name: str, function: Callable, *arguments) -> 
         jax.eval_shape(function, *arguments)
     except Exception as error:
         failures.append(f"{name}: {type(error).__name__}: {str(error)[:1500]}")
+
+
+def _environment(environment: environments.AbstractEnvironment) -> None:
+    episodes = environments.AutoReset(environment, 3)
+    state = episodes.reset(jax.random.key(0))
+    environments.unroll(episodes, lambda obs, key: jnp.zeros(episodes.action_size), state, jax.random.key(1), 2)
 
 
 def _of_arrays(dtype: jnp.dtype) -> dict[str, Callable]:

@@ -1,0 +1,327 @@
+"""Learns to swing a pole up on its cart, by gradients through the dynamics and, for comparison, without them.
+
+Both methods train the same networks in the same environment, `jaxcfa.environments.CartPole`:
+
+- Analytic gradients: the policy follows the derivatives of the rewards of short motions, taken through the dynamics,
+  and of a learned value for what comes after (Xu et al., Accelerated policy learning with parallel differentiable
+  simulation, 2022).
+- PPO: the policy makes actions more probable that turned out well, for which the dynamics need no derivatives
+  (Schulman et al., Proximal policy optimization algorithms, 2017).
+
+Mean returns of whole episodes of 5 s, without random actions, were 0.0 to 0.5 before training. After it, with the seeds
+0, 1 and 2, they were 99.1, 98.2 and 95.6 by analytic gradients (1.0 million steps in 17 s, and 21 to 30 s to compile),
+and 93.4, 96.3 and 95.7 by PPO (1.6 million steps in 8 to 13 s, and 9 to 22 s to compile), on two busy cores. The
+settings of the former were tried out for longer than those of the latter. No return can exceed 125, one for each step,
+of which swinging up takes some 25.
+
+Prints progress and a table, and writes a plot of the returns against steps and seconds. Run:
+
+    python examples/learn_swing_up.py [--seed 0] [--output output/learn_swing_up.png]
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, PyTree
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from jaxcfa.environments import AutoReset, CartPole, State, Transition, unroll
+
+EPISODE = 125  # steps of 0.04 s
+TESTS = 32  # episodes to measure the return
+GAMMA, LAMBDA = 0.98, 0.95
+WIDTH = 64  # of the networks, which have two hidden layers
+CHUNKS = 20  # measurements of the return during training
+
+
+class Agent(eqx.Module):
+    """A policy, normally distributed with the mean `tanh(actor(obs))`, and an estimate of the discounted return."""
+
+    actor: eqx.nn.MLP
+    critic: eqx.nn.MLP
+    log_deviation: Float[Array, "m"]
+
+    def __init__(self, observations: int, actions: int, deviation: float, key: Array):
+        keys = jax.random.split(key)
+        self.actor = eqx.nn.MLP(observations, actions, WIDTH, 2, jnp.tanh, key=keys[0])
+        self.critic = eqx.nn.MLP(observations, "scalar", WIDTH, 2, jnp.tanh, key=keys[1])
+        self.log_deviation = jnp.full(actions, jnp.log(deviation))
+
+    def mean(self, obs: Float[Array, "n"]) -> Float[Array, "m"]:
+        return jnp.tanh(self.actor(obs))
+
+    def __call__(self, obs: Float[Array, "n"], key: Array) -> tuple[Float[Array, "m"], Float[Array, ""]]:
+        """A random action, and the logarithm of its probability density."""
+        action = self.mean(obs) + jnp.exp(self.log_deviation) * jax.random.normal(key, self.log_deviation.shape)
+        return action, self.log_density(obs, action)
+
+    def log_density(self, obs: Float[Array, "n"], action: Float[Array, "m"]) -> Float[Array, ""]:
+        z = (action - self.mean(obs)) / jnp.exp(self.log_deviation)
+        return jnp.sum(-(z**2) / 2 - self.log_deviation)
+
+
+class Training(NamedTuple):
+    """What goes from one iteration to the next: the agent, memories of optimisers, the robots, and a key."""
+
+    agent: Agent
+    memory: PyTree
+    state: State
+    key: Array
+
+
+class Method(NamedTuple):
+    """A way to learn with `robots` side by side, each for `length` steps in an iteration.
+
+    `memory(agent)` is where the optimisers begin, and `deviation` how random actions are at the start.
+    """
+
+    iteration: Callable[[AutoReset, Training], Training]
+    memory: Callable[[Agent], PyTree]
+    robots: int
+    length: int
+    iterations: int
+    deviation: float
+
+
+def act(environment: AutoReset, agent: Agent, state: State, key: Array, length: int) -> tuple[State, Transition]:
+    """What all robots do in `length` steps: arrays (n, length, ...)."""
+    keys = jax.random.split(key, len(state.done))
+    return jax.vmap(lambda s, k: unroll(environment, agent, s, k, length))(state, keys)
+
+
+def over_steps(network: eqx.nn.MLP, obs: Float[Array, "n t size"]) -> Array:
+    return jax.vmap(jax.vmap(network))(obs)
+
+
+def returns(steps: Transition, values: Float[Array, "t"], share: float) -> Float[Array, "t"]:
+    """Discounted returns from every step on, by the rewards, and the `values` of the observations after each step.
+
+    With `share = 1` rewards count up to the end of the episode or of the steps, where the value of the rest is added;
+    with less, values count earlier, too: the lambda-returns of Sutton & Barto, Reinforcement learning, 2018, 12.1.
+    """
+
+    def back(later: Array, x: tuple[Array, ...]) -> tuple[Array, Array]:
+        reward, done, discount, value = x
+        rest = jnp.where(done > 0, discount * value, (1 - share) * value + share * later)
+        now = reward + GAMMA * rest
+        return now, now
+
+    xs = steps.reward, steps.done, steps.discount, values
+    return jax.lax.scan(back, values[-1], xs, reverse=True)[1]
+
+
+def descend(optimiser: optax.GradientTransformation, slope: PyTree, memory: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
+    """The parameters after one step of the optimiser, and its memory."""
+    updates, memory = optimiser.update(slope, memory)
+    return eqx.apply_updates(x, updates), memory
+
+
+# Analytic gradients
+
+UPDATES = 1000
+ACTOR = optax.adam(optax.linear_schedule(4e-3, 4e-4, UPDATES))
+CRITIC = optax.adam(2e-3)
+FITS = 8  # steps of the critic for one of the actor
+
+
+def by_gradients(environment: AutoReset, training: Training) -> Training:
+    """One iteration: the actor follows the derivatives of short motions, the critic their returns."""
+    agent, (actor_memory, critic_memory), state, key = training
+    key, acting = jax.random.split(key)
+
+    def loss(actor: eqx.nn.MLP, state: State, key: Array) -> tuple[Array, tuple[State, Transition]]:
+        driver = eqx.tree_at(lambda a: a.actor, agent, actor)
+        after, steps = unroll(environment, driver, state, key, GRADIENTS.length)
+        total = returns(steps, jax.vmap(agent.critic)(steps.next_obs), 1.0)
+        # From the first step on, and from the first step of every later episode.
+        return -total[0] - jnp.sum(steps.done[:-1] * total[1:]), (after, steps)
+
+    slopes = jax.vmap(eqx.filter_grad(loss, has_aux=True), in_axes=(None, 0, 0))
+    slope, (state, steps) = slopes(agent.actor, state, jax.random.split(acting, GRADIENTS.robots))
+    # Falling poles have derivatives that are larger by orders. None counts for more than the median.
+    sizes = jax.vmap(optax.tree.norm)(slope)
+    weights = jnp.minimum(1.0, jnp.median(sizes) / jnp.maximum(sizes, 1e-12))
+    slope = jax.tree.map(lambda x: jnp.tensordot(weights, x, 1) / GRADIENTS.robots, slope)
+    actor, actor_memory = descend(ACTOR, slope, actor_memory, agent.actor)
+
+    wanted = jax.vmap(lambda x: returns(x, jax.vmap(agent.critic)(x.next_obs), LAMBDA))(steps)
+    arrays, static = eqx.partition(agent.critic, eqx.is_array)
+
+    def fit(carry: tuple[PyTree, PyTree], _) -> tuple[tuple[PyTree, PyTree], None]:
+        arrays, memory = carry
+        slope = jax.grad(lambda x: jnp.mean((over_steps(eqx.combine(x, static), steps.obs) - wanted) ** 2))(arrays)
+        return descend(CRITIC, slope, memory, arrays), None
+
+    (arrays, critic_memory), _ = jax.lax.scan(fit, (arrays, critic_memory), length=FITS)
+    agent = eqx.tree_at(lambda a: (a.actor, a.critic), agent, (actor, eqx.combine(arrays, static)))
+    return Training(agent, (actor_memory, critic_memory), state, key)
+
+
+def memories(agent: Agent) -> PyTree:
+    return ACTOR.init(eqx.filter(agent.actor, eqx.is_array)), CRITIC.init(eqx.filter(agent.critic, eqx.is_array))
+
+
+GRADIENTS = Method(by_gradients, memories, robots=32, length=32, iterations=UPDATES, deviation=0.1)
+
+
+# Proximal policy optimisation
+
+ITERATIONS = 200
+EPOCHS, BATCHES = 4, 8  # how often an iteration looks at its steps, in how many parts
+BOTH = optax.chain(
+    optax.clip_by_global_norm(0.5), optax.adam(optax.linear_schedule(1e-3, 1e-4, ITERATIONS * EPOCHS * BATCHES))
+)
+CLIP = 0.2  # how far probabilities change in one iteration, relatively
+
+
+def by_ppo(environment: AutoReset, training: Training) -> Training:
+    """One iteration: actions become more probable that were better than expected, in small steps."""
+    agent, memory, state, key = training
+    key, acting, shuffling = jax.random.split(key, 3)
+    state, steps = act(environment, agent, state, acting, PPO.length)
+    wanted = jax.vmap(lambda x: returns(x, jax.vmap(agent.critic)(x.next_obs), LAMBDA))(steps)
+    advantage = wanted - over_steps(agent.critic, steps.obs)
+    advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-6)
+    samples = (steps.obs, steps.action, steps.extras, advantage, wanted)
+    samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples)
+
+    def loss(agent: Agent, batch: tuple[Array, ...]) -> Array:
+        obs, action, before, advantage, wanted = batch
+        ratio = jnp.exp(jax.vmap(agent.log_density)(obs, action) - before)
+        gain = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - CLIP, 1 + CLIP) * advantage)
+        return -jnp.mean(gain) + 0.5 * jnp.mean((jax.vmap(agent.critic)(obs) - wanted) ** 2)
+
+    arrays, static = eqx.partition(agent, eqx.is_array)
+
+    def update(carry: tuple[PyTree, PyTree], batch: tuple[Array, ...]) -> tuple[tuple[PyTree, PyTree], None]:
+        arrays, memory = carry
+        slope = jax.grad(lambda x: loss(eqx.combine(x, static), batch))(arrays)
+        return descend(BOTH, slope, memory, arrays), None
+
+    count = len(samples[-1])
+    order = jax.vmap(lambda k: jax.random.permutation(k, count))(jax.random.split(shuffling, EPOCHS))
+    batches = jax.tree.map(lambda x: x[order].reshape(EPOCHS * BATCHES, -1, *x.shape[1:]), samples)
+    (arrays, memory), _ = jax.lax.scan(update, (arrays, memory), batches)
+    return Training(eqx.combine(arrays, static), memory, state, key)
+
+
+PPO = Method(
+    by_ppo,
+    lambda agent: BOTH.init(eqx.filter(agent, eqx.is_array)),
+    robots=256,
+    length=32,
+    iterations=ITERATIONS,
+    deviation=0.5,
+)
+
+
+# Both
+
+
+class Curve(NamedTuple):
+    """Mean undiscounted returns of whole episodes, without random actions, during training, by steps and seconds."""
+
+    steps: Float[np.ndarray, "k"]
+    seconds: Float[np.ndarray, "k"]
+    returns: Float[np.ndarray, "k"]
+    compiling: float
+
+
+def mean_return(environment: AutoReset, agent: Agent, key: Array) -> Float[Array, ""]:
+    state = jax.vmap(environment.reset)(jax.random.split(key, TESTS))
+    _, steps = jax.vmap(lambda s, k: unroll(environment, lambda obs, _: agent.mean(obs), s, k, EPISODE))(
+        state, jax.random.split(key, TESTS)
+    )
+    # What comes after an early end does not count.
+    ended = jnp.cumsum(steps.done, axis=1) - steps.done
+    return jnp.sum(jnp.where(ended > 0, 0.0, steps.reward)) / TESTS
+
+
+def learn(method: Method, seed: int, iterations: int, title: str = "") -> tuple[Agent, Curve]:
+    """The trained agent and how it learned, with a bar of progress if there is a title."""
+    environment = AutoReset(CartPole(), EPISODE)
+    networks, starts, acting, testing = jax.random.split(jax.random.key(seed), 4)
+    agent = Agent(environment.observation_size, environment.action_size, method.deviation, networks)
+    state = jax.vmap(environment.reset)(jax.random.split(starts, method.robots))
+    # The first episodes are shorter, so that robots are not all in the same phase of an episode at the same time.
+    phase = jax.random.randint(starts, (method.robots,), 0, EPISODE)
+    state = state.replace(info=state.info | {"steps": phase})
+    arrays, static = eqx.partition(Training(agent, method.memory(agent), state, acting), eqx.is_array)
+    each = -(-iterations // CHUNKS)
+
+    @jax.jit
+    def chunk(arrays: PyTree) -> tuple[PyTree, Array]:
+        def body(arrays: PyTree, _) -> tuple[PyTree, None]:
+            return eqx.filter(method.iteration(environment, eqx.combine(arrays, static)), eqx.is_array), None
+
+        arrays, _ = jax.lax.scan(body, arrays, length=each)
+        return arrays, mean_return(environment, eqx.combine(arrays, static).agent, testing)
+
+    times = [time.perf_counter()]
+    found = [mean_return(environment, agent, testing)]
+    program = chunk.lower(arrays).compile()
+    times.append(time.perf_counter())
+    for _ in track(range(-(-iterations // each)), title, console=Console(stderr=True), disable=not title):
+        arrays, value = program(arrays)
+        found.append(jax.block_until_ready(value))
+        times.append(time.perf_counter())
+    seconds = np.array(times[1:]) - times[1]
+    steps = np.arange(len(found)) * each * method.robots * method.length
+    return eqx.combine(arrays, static).agent, Curve(steps, seconds, np.array(found), times[1] - times[0])
+
+
+def print_table(curves: dict[str, Curve]) -> None:
+    table = Table("", "compile [s]", "train [s]", "steps", "return before", "after")
+    for name, curve in curves.items():
+        seconds = [f"{x:.1f}" for x in (curve.compiling, curve.seconds[-1])]
+        ends = [f"{x:.1f}" for x in (curve.returns[0], curve.returns[-1])]
+        table.add_row(name, *seconds, f"{curve.steps[-1]:,}", *ends)
+    Console(width=110).print(table)
+
+
+def plot(curves: dict[str, Curve], path: Path) -> None:
+    """The returns against steps and seconds."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    by_steps, by_seconds = figure.subplots(1, 2, sharey=True)
+    for name, curve in curves.items():
+        by_steps.plot(curve.steps, curve.returns, label=name)
+        by_seconds.plot(curve.compiling + curve.seconds, curve.returns)
+    by_steps.set(xlabel="steps of the environments", ylabel=f"return of {EPISODE} steps")
+    by_steps.legend()
+    by_seconds.set(xlabel="time, compiling included [s]")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0, help="of networks, starts and actions")
+    parser.add_argument("--part", type=float, default=1.0, help="of the iterations")
+    parser.add_argument("--output", type=Path, default=Path("output/learn_swing_up.png"), help="file of the plot")
+    arguments = parser.parse_args()
+
+    curves = {}
+    for name, method in (("analytic gradients", GRADIENTS), ("PPO", PPO)):
+        iterations = max(1, round(arguments.part * method.iterations))
+        _, curves[name] = learn(method, arguments.seed, iterations, name)
+    print_table(curves)
+    plot(curves, arguments.output)
+    print(f"Plot: {arguments.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Episodes one after the other."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._types import Key
+from ._environment import AbstractEnvironment, State, checked_key, plain_method
+
+
+class AutoReset(AbstractEnvironment):
+    """An environment whose `step` begins a new episode, from a new random start, where one has ended.
+
+    Episodes end where the environment says so, or after `episode_length` steps. The step that ends one gives its
+    reward, `done` and metrics, and the observation of the next episode's start. The `info` of a state holds, under
+    Brax's names where it has any:
+
+    - `truncation`: 1 if the step ended an episode for its length only, else 0; then the future has a value,
+    - `terminal_obs` (n,): the observation after the step in the episode that it belongs to, from which that value
+      follows; where nothing ended it is `obs`,
+    - `steps`: number of steps since the start of the episode,
+    - `key`, from which starts are drawn.
+
+    The derivatives of a state by what was before its episode are zero; those of `terminal_obs` and the reward are not.
+    A new start is computed in every step, whether it is used or not, since a batch computes both cases anyway.
+
+    **Fields:** `environment`, `episode_length`.
+    """
+
+    environment: AbstractEnvironment
+    episode_length: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        if not isinstance(self.environment, AbstractEnvironment) or isinstance(self.environment, AutoReset):
+            raise ValueError(f"environment must be one without AutoReset, got {self.environment!r}.")
+        if not isinstance(self.episode_length, int) or self.episode_length < 1:
+            raise ValueError(f"episode_length must be a positive number of steps, got {self.episode_length!r}.")
+
+    @property
+    def action_size(self) -> int:
+        return self.environment.action_size
+
+    @property
+    def dt(self) -> Float[Array, ""]:
+        return self.environment.dt
+
+    @property
+    def unwrapped(self) -> AbstractEnvironment:
+        return self.environment.unwrapped
+
+    @plain_method
+    def reset(self, key: Key) -> State:
+        """The start of the first episode."""
+        return _reset(self, checked_key(key))
+
+    @plain_method
+    def step(self, state: State, action: ArrayLike) -> State:
+        """The state after one action (m,), at the start of a new episode if that has ended one."""
+        return _step(self, state, action)
+
+
+@eqx.filter_jit
+def _reset(environment: AutoReset, key: Key) -> State:
+    key, start = jax.random.split(key)
+    state = environment.environment.reset(start)
+    own = {
+        "truncation": jnp.zeros_like(state.done),
+        "terminal_obs": state.obs,
+        "steps": jnp.zeros((), jnp.int32),
+        "key": key,
+    }
+    return state.replace(info=state.info | own)
+
+
+@eqx.filter_jit
+def _step(environment: AutoReset, state: State, action: ArrayLike) -> State:
+    after = environment.environment.step(state, action)
+    steps = state.info["steps"] + 1
+    truncation = jnp.where(steps >= environment.episode_length, 1 - after.done, 0.0)
+    done = after.done + truncation
+    key, start = jax.random.split(state.info["key"])
+    fresh = environment.environment.reset(start)
+
+    def chosen(new: Any, old: Any) -> Any:
+        return jax.tree.map(lambda x, y: jnp.where(done > 0, x, y), new, old)
+
+    own: dict[str, Any] = {
+        "truncation": truncation,
+        "terminal_obs": after.obs,
+        "steps": jnp.where(done > 0, 0, steps),
+        "key": key,
+    }
+    of_episode = {name: chosen(value, after.info[name]) for name, value in fresh.info.items()}
+    return after.replace(
+        data=chosen(fresh.data, after.data),
+        obs=chosen(fresh.obs, after.obs),
+        done=done,
+        info=after.info | of_episode | own,
+    )

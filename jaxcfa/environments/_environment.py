@@ -1,0 +1,111 @@
+"""The interface of an environment."""
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._types import Configuration, Key, Velocity
+from ..simulation import State as Motion
+
+
+class State(eqx.Module):
+    """What `step` takes and gives, with the fields that users of MuJoCo Playground (and, but for `data`, Brax) know.
+
+    **Fields:** `data`: the pair `q`, `v`; `obs` (n,), the observation; `reward` () of the last step; `done` (): 1 if
+    that step ended the episode, else 0, a floating-point number; `metrics`: numbers by name, such as the terms of the
+    reward; `info`: what else goes from step to step, by name. Entries that an environment does not know stay.
+    """
+
+    data: Motion
+    obs: Float[Array, "n"]
+    reward: Float[Array, ""]
+    done: Float[Array, ""]
+    metrics: dict[str, Array]
+    info: dict[str, Any]
+
+    @property
+    def q(self) -> Configuration:
+        """The configuration (nq,)."""
+        return self.data.q
+
+    @property
+    def v(self) -> Velocity:
+        """The velocity (nv,) [rad/s, m/s]."""
+        return self.data.v
+
+    def replace(self, **changes: Any) -> "State":
+        """The state with other values of some fields."""
+        return dataclasses.replace(self, **changes)
+
+
+class AbstractEnvironment(eqx.Module):
+    """Something to act in: `reset` begins an episode, `step` goes on by one action.
+
+    Both are pure functions for one robot; `jax.vmap` makes the batch. All arrays of an environment can be replaced,
+    batched and differentiated, those of its model included. A new one for a robot is a subclass of
+    `AbstractRobotEnvironment`; a new wrapper is one of this class.
+    """
+
+    @abc.abstractmethod
+    def reset(self, key: Key) -> State:
+        """The start of an episode, drawn at random."""
+
+    @abc.abstractmethod
+    def step(self, state: State, action: ArrayLike) -> State:
+        """The state after one action (m,), held for the time `dt`."""
+
+    @property
+    @abc.abstractmethod
+    def action_size(self) -> int:
+        """How many numbers an action has: m. Each is between -1 and 1, and clipped to that."""
+
+    @property
+    @abc.abstractmethod
+    def dt(self) -> Float[Array, ""]:
+        """The time of one step [s]."""
+
+    @property
+    @abc.abstractmethod
+    def unwrapped(self) -> "AbstractEnvironment":
+        """The environment without wrappers."""
+
+    @property
+    def observation_size(self) -> int:
+        """How many numbers an observation has: n."""
+        return jax.eval_shape(self.reset, jax.random.key(0)).obs.shape[-1]
+
+
+class plain_method:
+    """A method that can be compiled by `jax.jit(env.step)`.
+
+    Those that equinox binds are hashed by their object, whose arrays have no hash.
+    """
+
+    def __init__(self, function: Callable):
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> Callable:
+        return self.function if instance is None else functools.partial(self.function, instance)
+
+
+def checked_key(key: Any) -> Key:
+    """One key, of the new or the old kind; `ValueError` for anything else."""
+    try:
+        array = jnp.asarray(key)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.") from error
+    is_new = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+    if not is_new and array.dtype != jnp.uint32:
+        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.")
+    if array.ndim != (0 if is_new else 1):
+        raise ValueError(f"key must be one key, got shape {array.shape}. Batch with jax.vmap.")
+    return array

@@ -1,0 +1,143 @@
+"""Environments as those of Gymnasium, on the host."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from ._auto_reset import AutoReset
+from ._environment import AbstractEnvironment, State
+
+try:
+    import gymnasium
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "Environments of Gymnasium need the package gymnasium: pip install 'jaxcfa[gym]'", name=error.name
+    ) from error
+
+
+class GymnasiumEnv(gymnasium.Env):
+    """An environment as a `gymnasium.Env`, one robot on the host, for packages that learn from such.
+
+    Both spaces are boxes: actions between -1 and 1, observations without bounds. An episode is `terminated` where the
+    environment says so and `truncated` after `episode_length` steps; it does not begin anew by itself. `info` holds the
+    metrics. `state` is the `State`.
+
+    **Arguments:** `environment`, without `AutoReset`; `episode_length`: number of steps, `None` for no limit.
+
+    **Raises:** `ValueError` for an environment with `AutoReset`, and (from `step`) for actions that are not finite.
+    """
+
+    def __init__(self, environment: AbstractEnvironment, episode_length: int | None = None):
+        self.environment = _checked(environment)
+        if episode_length is not None:
+            _check_positive("episode_length", episode_length)
+        self.episode_length = episode_length
+        self.metadata = {"render_modes": [], "render_fps": round(1 / float(environment.dt))}
+        self.action_space, self.observation_space = _spaces(environment)
+        self.state: State | None = None
+        self._steps = 0
+        self._reset, self._step = eqx.filter_jit(environment.reset), eqx.filter_jit(environment.step)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        """The first observation (n,) of a new episode, and an empty `info`; `options` are not used."""
+        super().reset(seed=seed)
+        self._steps = 0
+        self.state = self._reset(_key(self.np_random))
+        return _array(self.state.obs), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Observation (n,), reward, terminated, truncated and metrics after one action (m,)."""
+        if self.state is None:
+            raise ValueError("Call reset() before step().")
+        self.state = self._step(self.state, _finite(action))
+        self._steps += 1
+        terminated = bool(self.state.done > 0)
+        truncated = not terminated and self._steps == self.episode_length
+        info = {name: float(value) for name, value in self.state.metrics.items()}
+        return _array(self.state.obs), float(self.state.reward), terminated, truncated, info
+
+
+class GymnasiumVectorEnv(VectorEnv):
+    """Many robots in one environment as a `gymnasium.vector.VectorEnv`, computed together.
+
+    A robot whose episode has ended is reset in the same step (`AutoresetMode.SAME_STEP`): then `info["final_obs"]` has
+    the last observation of the episode where the mask `info["_final_obs"]` is true. `info` holds the metrics, too.
+
+    **Arguments:** `environment`, without `AutoReset`; `num_envs`: how many robots; `episode_length`: number of steps.
+
+    **Raises:** `ValueError` for an environment with `AutoReset`, and (from `step`) for actions that are not finite.
+    """
+
+    def __init__(self, environment: AbstractEnvironment, num_envs: int, episode_length: int):
+        _check_positive("num_envs", num_envs)
+        self.environment = AutoReset(_checked(environment), episode_length)
+        self.num_envs = num_envs
+        fps = round(1 / float(environment.dt))
+        self.metadata = {"render_modes": [], "render_fps": fps, "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.single_action_space, self.single_observation_space = _spaces(environment)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.state: State | None = None
+        self._reset = eqx.filter_jit(lambda key: jax.vmap(self.environment.reset)(jax.random.split(key, num_envs)))
+        self._step = eqx.filter_jit(jax.vmap(self.environment.step))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        """The first observations (num_envs, n) of new episodes, and an empty `info`; `options` are not used."""
+        super().reset(seed=seed)
+        self.state = self._reset(_key(self.np_random))
+        return _array(self.state.obs), {}
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
+        """Observations, rewards, terminated, truncated and `info` after one action (num_envs, m) of each."""
+        if self.state is None:
+            raise ValueError("Call reset() before step().")
+        self.state = self._step(self.state, _finite(actions))
+        done, truncated = _array(self.state.done) > 0, _array(self.state.info["truncation"]) > 0
+        info: dict[str, Any] = {}
+        for name, value in self.state.metrics.items():
+            info[name], info[f"_{name}"] = _array(value), np.ones(self.num_envs, bool)
+        if done.any():
+            # As Gymnasium's own vector environments give it.
+            last = np.full(self.num_envs, None, dtype=object)
+            for i in np.flatnonzero(done):
+                last[i] = _array(self.state.info["terminal_obs"][i])
+            info["final_obs"], info["_final_obs"] = last, done
+        return _array(self.state.obs), _array(self.state.reward), done & ~truncated, truncated, info
+
+
+def _checked(environment: AbstractEnvironment) -> AbstractEnvironment:
+    if not isinstance(environment, AbstractEnvironment) or isinstance(environment, AutoReset):
+        raise ValueError(f"environment must be one without AutoReset, got {environment!r}.")
+    return environment
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+
+
+def _spaces(environment: AbstractEnvironment) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
+    """Of actions and observations."""
+    obs = jax.eval_shape(environment.reset, jax.random.key(0)).obs
+    actions = gymnasium.spaces.Box(-1.0, 1.0, (environment.action_size,), obs.dtype)
+    return actions, gymnasium.spaces.Box(-np.inf, np.inf, obs.shape, obs.dtype)
+
+
+def _key(generator: np.random.Generator) -> Any:
+    return jax.random.key(int(generator.integers(2**31)))
+
+
+def _array(x: Any) -> np.ndarray:
+    # A copy, because what JAX gives cannot be written to.
+    return np.array(x)
+
+
+def _finite(action: Any) -> np.ndarray:
+    array = np.asarray(action)
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"Actions must be finite, got {array}.")
+    return array

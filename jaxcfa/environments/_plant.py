@@ -1,0 +1,98 @@
+"""What actions do to a robot."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._arguments import is_concrete
+from ..model import Model
+from ..optimal_control import RobotDynamics
+from ..simulation import State as Motion
+
+
+class Plant(eqx.Module):
+    """A robot that is driven by actions between -1 and 1, each held for some steps of simulation.
+
+    The controls are `middle + scale * clip(action, -1, 1)`.
+
+    **Fields:** `dynamics` of one step of simulation; `middle` and `scale` (m,) [N m, N, or what the actuators take];
+    `substeps`: how many steps for one action.
+    """
+
+    dynamics: RobotDynamics
+    middle: Float[Array, "m"]
+    scale: Float[Array, "m"]
+    substeps: int = eqx.field(static=True)
+
+    def __init__(self, dynamics: RobotDynamics, limit: ArrayLike | None = None, substeps: int = 1):
+        """
+        **Arguments:** `dynamics`: what is simulated in which steps, and which joints or actuators are driven. `limit`:
+        the controls of the action 1, one number or (m,) [N m, N]; by default the limits of effort of the joints, or the
+        ranges of the actuators' controls. `substeps`: steps of simulation for one action.
+
+        **Raises:** `ValueError` for limits that are not positive and finite, or that nobody knows.
+        """
+        if not isinstance(dynamics, RobotDynamics):
+            raise ValueError(f"dynamics must be optimal_control.RobotDynamics(model, dt), got {dynamics!r}.")
+        if not isinstance(substeps, int) or substeps < 1:
+            raise ValueError(f"substeps must be a positive integer, got {substeps!r}.")
+        lower, upper = _ranges(dynamics) if limit is None else _symmetric(dynamics, limit)
+        self.dynamics = dynamics
+        self.middle, self.scale = (lower + upper) / 2, (upper - lower) / 2
+        self.substeps = substeps
+
+    @property
+    def model(self) -> Model:
+        """The robot."""
+        return self.dynamics.model
+
+    @property
+    def dt(self) -> Float[Array, ""]:
+        """The time for which an action is held [s]."""
+        return self.substeps * self.dynamics.dt
+
+    def step(self, q: Float[Array, "nq"], v: Float[Array, "nv"], action: Float[Array, "m"]) -> Motion:
+        """The state after `dt`."""
+        control = self.middle + self.scale * jnp.clip(action, -1.0, 1.0)
+
+        def substep(x: Array, t: Array) -> tuple[Array, None]:
+            return self.dynamics.step(x, control.astype(x.dtype), t), None
+
+        x, _ = jax.lax.scan(substep, jnp.concatenate([q, v]), jnp.arange(self.substeps))
+        return Motion(*self.dynamics.split(x))
+
+
+def _ranges(dynamics: RobotDynamics) -> tuple[Array, Array]:
+    """The controls of the actions -1 and 1 that the model gives."""
+    model = dynamics.model
+    if dynamics.actuated == "actuators":
+        actuators = model.actuators
+        lower, upper, names = actuators.control_lower, actuators.control_upper, actuators.names
+    else:
+        driven = np.arange(model.nv) if dynamics.actuated is None else np.asarray(dynamics.actuated)
+        upper = model.limits.effort[driven]
+        lower, names = -upper, tuple(model.joint_names[model.topology.dof_bodies[i]] for i in driven)
+    if is_concrete(lower, upper):
+        unknown = np.flatnonzero(~np.isfinite(lower) | ~np.isfinite(upper) | ~(np.asarray(upper) > lower))
+        if len(unknown):
+            raise ValueError(
+                f"The model has no limit for the control of {names[unknown[0]]!r}: give the controls of the action 1 "
+                "as limit, or dynamics with actuated=[...] that names the joints that are driven."
+            )
+    return lower, upper
+
+
+def _symmetric(dynamics: RobotDynamics, limit: Any) -> tuple[Array, Array]:
+    shape = (dynamics.control_size,)
+    upper = jnp.asarray(limit, dynamics.model.dtype)
+    if upper.shape not in ((), shape):
+        raise ValueError(f"limit must be one number or have shape (m,) = {shape}, got {upper.shape}.")
+    if is_concrete(upper) and not np.all(np.isfinite(upper) & (upper > 0)):
+        raise ValueError(f"limit must be positive and finite, got {limit}.")
+    upper = jnp.broadcast_to(upper, shape)
+    return -upper, upper

@@ -1,0 +1,116 @@
+"""An arm that reaches for targets."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays
+from .._types import ConfigurationLike, Key, NameOrNumber
+from ..configuration import integrate, neutral
+from ..joints import Revolute
+from ..kinematics import frame_pose
+from ..model import Model
+from ..optimal_control import RobotDynamics
+from ._plant import Plant
+from ._robot import AbstractRobotEnvironment
+
+_NEAR = 0.1  # m: where the reward is one half
+_EFFORT = 0.01  # what the largest torques cost
+
+
+class Reacher(AbstractRobotEnvironment):
+    """A robot that is to bring a frame to a target and keep it there, against gravity.
+
+    - Action (m,): torques [N m] and forces [N] of the joints that are driven, as parts of their limits.
+    - Observation: cosines of the angles of revolute joints, their sines, the coordinates of other joints, all
+      velocities [rad/s, m/s], and the way (3,) from the frame to the target [m], in world axes.
+    - Reward, between -0.01 and 1: `near`, `1 / (1 + (distance / 0.1 m)^2)`, less `effort`, 0.01 of the mean of the
+      squared action.
+    - Start: at rest near `home`, each joint displaced by at most 0.1 (rad, m). The target is where the frame is after
+      displacements by up to `spread`, so that it can be reached.
+    - End: never.
+
+    Joints are stopped at the ends of their ranges. The task in a state's `info` is the target (3,).
+
+    **Fields:** `plant`; `home` (nq,); `spread` [rad, m]; `frame`.
+    """
+
+    plant: Plant
+    home: Float[Array, "nq"]
+    spread: Float[Array, ""]
+    frame: NameOrNumber = eqx.field(static=True)
+
+    def __init__(
+        self,
+        model: Model,
+        frame: NameOrNumber,
+        *,
+        home: ConfigurationLike | None = None,
+        spread: ArrayLike = 0.7,
+        actuated: Sequence[NameOrNumber] | Literal["actuators"] | None = None,
+        limit: ArrayLike | None = None,
+        dt: float = 0.04,
+        substeps: int = 4,
+    ):
+        """
+        **Arguments:** `model`: a robot with a fixed base; `frame`: a frame or body of it. `home` (nq,): by default the
+        middle of the joints' ranges, zero where they have none. `spread` [rad, m] of the targets. `actuated`: the
+        joints that are driven, by default all, or `"actuators"`; `limit`: as for `Plant`. Time `dt` of one action [s]
+        and the number of `substeps` in it.
+
+        **Raises:** `ValueError` for an unknown frame or joint, a wrong shape, and limits that nobody knows.
+        """
+        model.locate(frame)
+        self.plant = Plant(RobotDynamics(model, dt / substeps, actuated=actuated, limits=True), limit, substeps)
+        (self.home,) = as_arrays(model, q=_middle(model) if home is None else home)
+        self.spread = jnp.asarray(spread, model.dtype)
+        self.frame = frame
+
+    def start(self, key: Key) -> tuple[Array, Array, Float[Array, "3"]]:
+        model, (near, far) = self.plant.model, jax.random.split(key)
+        target = frame_pose(model, self._displaced(far, self.spread), self.frame).translation
+        return self._displaced(near, 0.1), jnp.zeros(model.nv, model.dtype), target
+
+    def observe(self, q: Float[Array, "nq"], v: Float[Array, "nv"], task: Float[Array, "3"]) -> Array:
+        turns = _angles(self.plant.model)
+        angles = q[turns]
+        return jnp.concatenate([jnp.cos(angles), jnp.sin(angles), q[~turns], v, task - self._position(q)])
+
+    def reward(
+        self, q: Float[Array, "nq"], v: Float[Array, "nv"], action: Float[Array, "m"], task: Float[Array, "3"]
+    ) -> dict[str, Array]:
+        squared = jnp.sum((task - self._position(q)) ** 2)
+        return {"near": 1 / (1 + squared / _NEAR**2), "effort": -_EFFORT * jnp.mean(action**2)}
+
+    def terminated(self, q: Float[Array, "nq"], v: Float[Array, "nv"], task: Float[Array, "3"]) -> bool:
+        return False
+
+    def _position(self, q: Array) -> Float[Array, "3"]:
+        return frame_pose(self.plant.model, q, self.frame).translation
+
+    def _displaced(self, key: Key, size: Any) -> Float[Array, "nq"]:
+        """`home`, with each joint displaced at random, within the ranges."""
+        model = self.plant.model
+        q = integrate(model, self.home, size * jax.random.uniform(key, (model.nv,), self.home.dtype, -1.0, 1.0))
+        return jnp.clip(q, model.limits.lower, model.limits.upper).astype(q.dtype)
+
+
+def _middle(model: Model) -> Float[Array, "nq"]:
+    lower, upper = model.limits.lower, model.limits.upper
+    bounded = jnp.isfinite(lower) & jnp.isfinite(upper)
+    return jnp.where(bounded, (lower + upper) / 2, neutral(model))
+
+
+def _angles(model: Model) -> np.ndarray:
+    """Which coordinates (nq,) are angles of revolute joints."""
+    turns = np.zeros(model.nq, bool)
+    for joint, group in zip(model.joints, model.topology.groups, strict=True):
+        if isinstance(joint, Revolute):
+            turns[group.q_index[:, 0]] = True
+    return turns

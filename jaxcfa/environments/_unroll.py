@@ -1,0 +1,67 @@
+"""A policy in an environment."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PyTree
+
+from .._types import Key
+from ._environment import AbstractEnvironment, State, checked_key
+
+Policy = Callable[[Float[Array, "n"], Key], ArrayLike | tuple[ArrayLike, PyTree[Array]]]
+
+
+class Transition(NamedTuple):
+    """What happened in one step; stacked over steps by `unroll`.
+
+    **Fields:** `obs` (n,) before, `action` (m,), `reward` (), `done` (): 1 if an episode ended, `discount` (): 0 if it
+    ended for more than its length, so that the future is worth nothing, else 1; `next_obs` (n,): the observation
+    after the step in the same episode; `extras`: what the policy gave along with the action.
+    """
+
+    obs: Float[Array, "*steps n"]
+    action: Float[Array, "*steps m"]
+    reward: Float[Array, "*steps"]
+    done: Float[Array, "*steps"]
+    discount: Float[Array, "*steps"]
+    next_obs: Float[Array, "*steps n"]
+    extras: PyTree[Array]
+
+
+def unroll(
+    environment: AbstractEnvironment, policy: Policy, state: State, key: Key, length: int
+) -> tuple[State, Transition]:
+    """The state after `length` steps of a policy, and what happened on the way.
+
+    **Arguments:** `policy(obs, key)` gives the action (m,), or a pair: the action, and what is to be kept with it, such
+    as its probability. `state`: where to begin. `length`: number of steps. Without `AutoReset` steps after the end of
+    an episode go on with it.
+
+    Called outside `jit` it compiles anew for every new function object; an `equinox.Module` with `__call__`, whose
+    arrays may change, does not.
+
+    **Returns:** the last `State`, and a `Transition` whose arrays have a leading axis over steps.
+
+    **Raises:** `ValueError` for a `length` below one, a batch of keys, and a wrong shape of actions.
+    """
+    if not isinstance(length, int) or length < 1:
+        raise ValueError(f"length must be a positive number of steps, got {length!r}.")
+    return _unroll(environment, policy, state, checked_key(key), length)
+
+
+@eqx.filter_jit
+def _unroll(
+    environment: AbstractEnvironment, policy: Policy, state: State, key: Key, length: int
+) -> tuple[State, Transition]:
+    def body(state: State, key: Key) -> tuple[State, Transition]:
+        chosen: Any = policy(state.obs, key)
+        action, extras = chosen if isinstance(chosen, tuple) else (chosen, ())
+        after = environment.step(state, action)
+        terminated = after.done - after.info.get("truncation", 0.0)
+        next_obs = after.info.get("terminal_obs", after.obs)
+        return after, Transition(state.obs, action, after.reward, after.done, 1 - terminated, next_obs, extras)
+
+    return jax.lax.scan(body, state, jax.random.split(key, length))

@@ -1,0 +1,328 @@
+"""Laws of environments: purity, batches, derivatives, ends of episodes, and mistakes that are explained."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close
+from jaxcfa import optimal_control as oc
+from jaxcfa.environments import (
+    AbstractRobotEnvironment,
+    Acrobot,
+    AutoReset,
+    CartPole,
+    Plant,
+    Reacher,
+    State,
+    Transition,
+    unroll,
+)
+
+LENGTH = 3  # of an episode, in steps
+
+
+class Slider(AbstractRobotEnvironment):
+    """What a user would write, as short as possible: a mass on a rail, to be brought to a target."""
+
+    plant: Plant
+
+    def start(self, key):
+        return jax.random.uniform(key, (1,)), jnp.zeros(1), jax.random.normal(key)
+
+    def observe(self, q, v, task):
+        return jnp.concatenate([q - task, v])
+
+    def reward(self, q, v, action, task):
+        return -jnp.abs(q[0] - task)
+
+    def terminated(self, q, v, task):
+        return q[0] > 1.5
+
+
+def mass(**options) -> jaxcfa.Model:
+    return jaxcfa.chain(1, jaxcfa.joints.Prismatic((1.0, 0.0, 0.0)), **options)
+
+
+@functools.cache
+def slider(dtype: str = "float64") -> Slider:
+    return Slider(Plant(oc.RobotDynamics(mass(dtype=dtype), 0.05), 10.0, substeps=2))
+
+
+def arm() -> jaxcfa.Model:
+    return jaxcfa.chain(2, axes=np.eye(3)[1:], damping=0.1)
+
+
+MAKERS = {
+    "slider": slider,
+    "swing up": CartPole,
+    "balance": lambda: CartPole(swing_up=False),
+    "acrobot": Acrobot,
+    "reacher": lambda: Reacher(arm(), "tip", limit=0.5),
+}
+
+
+@functools.cache
+def environment(name: str) -> AbstractRobotEnvironment:
+    return MAKERS[name]()
+
+
+def equal(x, y) -> bool:
+    return bool(eqx.tree_equal(x, y))
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_laws_of_every_environment(name, key):
+    env = environment(name)
+    state = env.reset(key)
+    action = jnp.full(env.action_size, 0.7)
+    after = env.step(state, action)
+    assert equal(state, env.reset(key))
+    assert equal(after, env.step(state, action))
+    assert not equal(state.q, env.reset(jax.random.key(1)).q)
+    for x in (state, after):
+        assert x.obs.shape == (env.observation_size,)
+        assert x.reward.shape == x.done.shape == ()
+        assert x.obs.dtype == x.reward.dtype == x.done.dtype == env.plant.model.dtype
+        assert jax.tree.all(jax.tree.map(lambda y: bool(jnp.all(jnp.isfinite(y))), eqx.filter(x, eqx.is_inexact_array)))
+    assert jax.tree.structure(state) == jax.tree.structure(after)
+    assert state.reward == state.done == after.done == 0
+    if after.metrics:
+        assert_close(after.reward, sum(after.metrics.values()))
+        assert -0.02 < after.reward <= 1
+    # Actions are clipped to what the limits allow, and the same from there on.
+    assert equal(env.step(state, 1.0 + action), env.step(state, 3.0 + action))
+
+
+def test_a_step_is_that_of_the_simulation(key):
+    env = environment("swing up")
+    state = env.reset(key)
+    q, v = state.data
+    for _ in range(2):
+        q, v = jaxcfa.step(env.plant.model, q, v, jnp.array([5.0, 0.0]), 0.02)
+    after = env.step(state, jnp.array([0.5]))
+    assert_close((after.q, after.v), (q, v), 1e-12)
+    assert_close(env.dt, 0.04)
+
+
+def test_batches_are_the_same_one_by_one_and_models_can_be_batched(key):
+    env = environment("swing up")
+    keys, actions = jax.random.split(key, 3), jnp.array([[1.0], [-1.0], [0.2]])
+    masses = jnp.array([0.1, 0.2, 0.3])
+
+    def with_pole(mass):
+        model = env.plant.model
+        changed = eqx.tree_at(lambda m: m.mass, model, model.mass.at[1].set(mass))
+        return eqx.tree_at(lambda e: e.plant.dynamics.equation.model, env, changed)
+
+    def both(mass, key, action):
+        env = with_pole(mass)
+        return env.step(env.reset(key), action)
+
+    batch = jax.jit(jax.vmap(both))(masses, keys, actions)
+    for i in range(3):
+        one = both(masses[i], keys[i], actions[i])
+        assert_close(jax.tree.map(lambda x, i=i: x[i], (batch.data, batch.obs)), (one.data, one.obs), 1e-12)
+    assert len({float(x) for x in batch.v[:, 0]}) == 3
+
+
+def test_methods_can_be_compiled_by_themselves(key):
+    """As users of Brax do; equinox' own methods have no hash."""
+    env = AutoReset(slider(), LENGTH)
+    state = jax.jit(env.reset)(key)
+    assert equal(jax.jit(env.step)(state, jnp.ones(1)).data, env.step(state, jnp.ones(1)).data)
+    assert isinstance(jax.jit(env.step)(state, np.ones(1)), State)
+
+
+def test_derivatives_of_the_return(key):
+    """By actions, against finite differences."""
+    env = environment("swing up")
+    state, actions = env.reset(key), jax.random.uniform(key, (6, 1), minval=-0.9, maxval=0.9)
+
+    def total(actions):
+        def body(state, action):
+            state = env.step(state, action)
+            return state, state.reward
+
+        return jnp.sum(jax.lax.scan(body, state, actions)[1])
+
+    value = jax.jit(total)
+    slope = jax.jit(jax.grad(total))(actions)
+    assert jnp.all(slope != 0)
+    h = 1e-6
+    for i in range(len(actions)):
+        assert_close(slope[i, 0], (value(actions.at[i].add(h)) - value(actions.at[i].add(-h))) / (2 * h), 1e-7)
+
+
+def test_both_precisions(dtype, key):
+    env = slider(dtype.name)
+    state = env.step(env.reset(key), np.ones(1))
+    assert {x.dtype for x in jax.tree.leaves((state.data, state.obs, state.reward, state.done))} == {dtype}
+    q0 = env.reset(key).q.astype("float64")
+    # Semi-implicit Euler, twice, with the acceleration 10 m/s^2 of a mass of 1 kg.
+    assert_close(state.q.astype("float64"), q0 + 10 * 0.05**2 * 3, 1e-6)
+
+
+def test_episodes_end_and_begin_anew(key):
+    env = AutoReset(slider(), LENGTH)
+    keys = jax.random.split(key, 4)
+    state = jax.vmap(env.reset)(keys)
+    # The second robot is beyond the end, which it has not noticed; the third has been on its way.
+    q = state.q.at[1].set(2.0).at[0].set(0.3).at[2].set(0.3).at[3].set(0.3)
+    steps = jnp.array([0, 0, LENGTH - 1, 1])
+    state = state.replace(data=state.data._replace(q=q), info=state.info | {"steps": steps})
+    action = jnp.zeros((4, 1))
+    plain = jax.vmap(slider().step)(state, action)
+    after = jax.jit(jax.vmap(env.step))(state, action)
+
+    assert after.done.tolist() == [0, 1, 1, 0]
+    assert after.info["truncation"].tolist() == [0, 0, 1, 0]
+    assert after.info["steps"].tolist() == [1, 0, 0, 2]
+    assert_close(after.reward, plain.reward)
+    assert_close(after.info["terminal_obs"], plain.obs)
+    for i in (0, 3):
+        goes_on = plain.q[i], plain.obs[i], state.info["task"][i]
+        assert_close((after.q[i], after.obs[i], after.info["task"][i]), goes_on)
+    for i in (1, 2):
+        assert 0 <= after.q[i] <= 1
+        assert after.v[i] == 0
+        assert after.info["task"][i] != state.info["task"][i]
+        assert_close(after.obs[i], jnp.stack([after.q[i, 0] - after.info["task"][i], 0.0]))
+    assert after.q[1] != after.q[2]
+    # What begins now is not what began before, and other keys give other starts.
+    later = jax.vmap(env.step)(after.replace(info=after.info | {"steps": steps * 0 + LENGTH - 1}), action)
+    assert len({float(x) for x in jnp.concatenate([state.q[1:3], after.q[1:3], later.q]).ravel()} - {2.0, 0.3}) == 6
+
+
+def test_unroll(key):
+    env = AutoReset(slider(), LENGTH)
+    keys = jax.random.split(key, 2)
+    state = jax.vmap(env.reset)(keys)
+
+    def policy(obs, key):
+        return -0.1 * obs[:1] + 0.1 * jax.random.normal(key, (1,)), obs[1]
+
+    last, steps = jax.vmap(lambda s, k: unroll(env, policy, s, k, 5))(state, keys)
+    assert isinstance(steps, Transition)
+    assert steps.action.shape == (2, 5, 1)
+    assert_close(steps.extras, steps.obs[..., 1])
+    assert steps.done[0].tolist() == [0, 0, 1, 0, 0]
+    assert steps.discount.tolist() == [[1] * 5] * 2
+    # The next observation is the next step's, but at the end of an episode.
+    going = steps.done[:, :-1] == 0
+    same = jnp.all(steps.next_obs[:, :-1] == steps.obs[:, 1:], axis=-1)
+    assert_close(same, going)
+    assert_close(last.obs, steps.next_obs[:, -1])
+
+
+def test_derivatives_reach_the_end_of_an_episode_but_not_the_next(key):
+    env = AutoReset(slider(), 1)
+    start = env.reset(key)
+
+    def outcome(action):
+        state = env.step(start, action)
+        return jnp.concatenate([state.info["terminal_obs"], state.reward[None], state.obs, state.q])
+
+    slope = jax.jacobian(outcome)(jnp.array([0.3]))[:, 0]
+    assert jnp.all(slope[:3] != 0)
+    assert jnp.all(slope[3:] == 0)
+
+
+def test_a_motion_that_is_not_finite_ends_the_episode(key):
+    env = slider()
+    state = env.reset(key)
+    after = env.step(state, jnp.array([jnp.nan]))
+    assert after.done == 1
+    assert after.reward == 0
+    assert_close(after.data, state.data)
+
+
+def test_cart_poles_end_where_they_should(key):
+    for name, q, ends in (
+        ("swing up", (2.5, 0.0), True),
+        ("swing up", (0.0, 1.0), False),
+        ("balance", (0.0, 1.0), True),
+        ("balance", (0.0, 0.1), False),
+    ):
+        env = environment(name)
+        state = env.reset(key)
+        state = state.replace(data=state.data._replace(q=jnp.array(q), v=jnp.zeros(2)))
+        assert bool(env.step(state, jnp.zeros(1)).done) == ends
+
+
+def test_targets_can_be_reached(key):
+    env = environment("reacher")
+    state = env.reset(key)
+    q = jnp.clip(env.home, -0.7, 0.7)
+    assert jnp.linalg.norm(state.info["task"] - jaxcfa.frame_pose(arm(), q, "tip").translation) < 0.2
+    there = jaxcfa.frame_pose(arm(), state.q, "tip").translation
+    assert_close(env.reward(state.q, state.v, jnp.zeros(2), there)["near"], 1.0)
+
+
+def test_limits_of_plants():
+    model = eqx.tree_at(lambda m: m.limits.effort, arm(), jnp.array([3.0, jnp.inf]))
+    plant = Plant(oc.RobotDynamics(model, 0.01, actuated=["joint0"]))
+    assert (plant.middle.tolist(), plant.scale.tolist()) == ([0.0], [3.0])
+    servo = jaxcfa.load_model(
+        '<mujoco><worldbody><body><joint name="j"/><geom size=".1"/></body></worldbody><actuator>'
+        '<position joint="j" ctrlrange="-1 3" kp="2"/></actuator></mujoco>'
+    )
+    plant = Plant(oc.RobotDynamics(servo, 0.01, actuated="actuators"))
+    assert (plant.middle.tolist(), plant.scale.tolist()) == ([1.0], [2.0])
+    with pytest.raises(ValueError, match="no limit for the control of 'joint1'"):
+        Plant(oc.RobotDynamics(model, 0.01))
+
+
+def bad_environment(**methods) -> Slider:
+    kind = type("Bad", (Slider,), {"__doc__": "", **methods})
+    return kind(slider().plant)
+
+
+def test_mistakes_are_explained(key):
+    env, keys = slider(), jax.random.split(key, 2)
+    state = env.reset(key)
+    dynamics = oc.RobotDynamics(mass(), 0.05)
+    cases = {
+        r"action must have shape \(m,\) = \(1,\), got \(2,\)": lambda: env.step(state, jnp.ones(2)),
+        "got \\(2, 1\\). Functions are for one state; batch them with jax.vmap": lambda: env.step(
+            state, jnp.ones((2, 1))
+        ),
+        "action must be an array": lambda: env.step(state, "left"),
+        "q must have shape": lambda: env.step(jax.vmap(env.reset)(keys), jnp.ones(1)),
+        "key must be one key": lambda: env.reset(keys),
+        "key must be a random key": lambda: env.reset(0),
+        "length must be a positive number": lambda: unroll(env, lambda obs, key: obs[:1], state, key, 0),
+        "No frame or body named 'hand'": lambda: Reacher(arm(), "hand", limit=1.0),
+        "no limit for the control": lambda: Reacher(arm(), "tip"),
+        "q must have shape \\(nq,\\)": lambda: Reacher(arm(), "tip", limit=1.0, home=[0.0]),
+        "limit must be positive": lambda: Plant(dynamics, -1.0),
+        "limit must be one number or have shape": lambda: Plant(dynamics, [1.0, 2.0]),
+        "substeps must be a positive integer": lambda: Plant(dynamics, 1.0, substeps=0),
+        "dynamics must be": lambda: Plant(mass(), 1.0),
+        "one without AutoReset": lambda: AutoReset(AutoReset(env, 3), 3),
+        "episode_length must be": lambda: AutoReset(env, 0),
+        "observe must give a vector": lambda: bad_environment(observe=lambda self, q, v, task: q[0]).reset(key),
+        "reward must be one number": lambda: bad_environment(reward=lambda self, q, v, action, task: q).reset(key),
+        "terminated must be one number": lambda: bad_environment(terminated=lambda self, q, v, task: q > 0).step(
+            state, jnp.ones(1)
+        ),
+        "q must have shape .*got \\(\\)": lambda: bad_environment(start=lambda self, key: (0.0, [0.0], ())).reset(key),
+    }
+    for message, call in cases.items():
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_entries_of_others_are_kept(key):
+    """Wrappers of Brax and MuJoCo Playground write their own into `info` and `metrics`."""
+    env = environment("swing up")
+    state = env.reset(key)
+    state.info["first_state"], state.metrics["sum"] = state.data, jnp.ones(())
+    after = env.step(state, jnp.zeros(1))
+    assert after.info["first_state"].q.shape == (2,)
+    assert after.metrics["sum"] == 1
+    assert env.unwrapped is AutoReset(env, 3).unwrapped is env

@@ -1,0 +1,111 @@
+"""Environments as Gymnasium's."""
+
+import subprocess
+import sys
+import warnings
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from jaxcfa import environments
+from jaxcfa.environments import AutoReset, CartPole, GymnasiumEnv, GymnasiumVectorEnv
+from test_package import public_members
+
+ENVIRONMENT = CartPole(swing_up=False)
+
+
+def test_checker_of_gymnasium():
+    # All is checked only of environments with a name.
+    gymnasium.register("jaxcfa/Balance-v0", lambda: GymnasiumEnv(ENVIRONMENT, 10))
+    try:
+        with warnings.catch_warnings():
+            # That velocities have no bounds.
+            warnings.filterwarnings("ignore", message=".*infinity. This is probably too")
+            check_env(gymnasium.make("jaxcfa/Balance-v0").unwrapped)
+    finally:
+        del gymnasium.registry["jaxcfa/Balance-v0"]
+
+
+def test_same_motion_and_ends():
+    env = GymnasiumEnv(ENVIRONMENT, 3)
+    obs, info = env.reset(seed=3)
+    assert obs in env.observation_space
+    assert info == {}
+    state, action = env.state, np.array([0.3])
+    for i in range(3):
+        obs, reward, terminated, truncated, info = env.step(action)
+        state = ENVIRONMENT.step(state, action)
+        np.testing.assert_allclose(obs, state.obs, rtol=1e-12)
+        assert reward == pytest.approx(float(state.reward), abs=1e-12)
+        assert set(info) == {"reward/posture", "reward/effort"}
+        assert (terminated, truncated) == (False, i == 2)
+    env.state = env.state.replace(data=env.state.data._replace(q=jnp.array([0.0, 1.0])))
+    assert env.step(action)[2:4] == (True, False)
+    assert gymnasium.wrappers.TimeLimit(env, 2).reset(seed=3)[0].shape == (5,)
+
+
+def test_many_at_once():
+    env = GymnasiumVectorEnv(ENVIRONMENT, 3, 4)
+    obs, _ = env.reset(seed=1)
+    again, _ = env.reset(seed=1)
+    np.testing.assert_array_equal(obs, again)
+    assert obs in env.observation_space
+    q = env.state.q.at[1, 1].set(1.0)
+    env.state = env.state.replace(data=env.state.data._replace(q=q))
+    obs, reward, terminated, truncated, info = env.step(np.zeros((3, 1)))
+    assert obs in env.observation_space
+    assert reward.shape == (3,)
+    assert terminated.tolist() == info["_final_obs"].tolist() == [False, True, False]
+    assert not truncated.any()
+    assert info["final_obs"][1][1] < np.cos(0.9)
+    assert obs[1, 1] > np.cos(0.2)
+    assert info["final_obs"][0] is None
+    for _ in range(3):
+        _, _, terminated, truncated, _ = env.step(np.zeros((3, 1)))
+    assert truncated.tolist() == [True, False, True]
+    assert not terminated.any()
+
+
+def test_mistakes_are_explained():
+    with pytest.raises(ValueError, match="without AutoReset"):
+        GymnasiumEnv(AutoReset(ENVIRONMENT, 3))
+    with pytest.raises(ValueError, match="episode_length must be a positive integer"):
+        GymnasiumEnv(ENVIRONMENT, 0)
+    with pytest.raises(ValueError, match="num_envs must be a positive integer"):
+        GymnasiumVectorEnv(ENVIRONMENT, 0, 3)
+    env = GymnasiumEnv(ENVIRONMENT)
+    with pytest.raises(ValueError, match="Call reset"):
+        env.step(np.zeros(1))
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="Actions must be finite"):
+        env.step(np.array([np.nan]))
+    with pytest.raises(ValueError, match="action must have shape"):
+        env.step(np.zeros(2))
+
+
+def test_they_are_documented():
+    for kind in (GymnasiumEnv, GymnasiumVectorEnv):
+        assert kind.__doc__
+        assert all(member.__doc__ for member in public_members(kind).values())
+
+
+def test_without_gymnasium_one_sentence_says_what_to_install():
+    code = """
+import sys
+sys.modules["gymnasium"] = None
+import jaxcfa
+try:
+    jaxcfa.environments.GymnasiumEnv
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "Environments of Gymnasium need the package gymnasium: pip install 'jaxcfa[gym]'\n"
+
+
+def test_other_names_are_unknown():
+    with pytest.raises(AttributeError, match="no attribute 'Pendulum'"):
+        _ = environments.Pendulum
