@@ -1,11 +1,11 @@
 # %% [markdown]
 # # A robot, and all there is to compute
 #
-# This page is a script, `docs/notebooks/01_robot.py`: `jupytext --to notebook 01_robot.py` makes a notebook of it, and
-# Jupyter with jupytext opens it as one.
+# This page is a script, `docs/notebooks/01_robot.py`: `jupytext --to notebook 01_robot.py` makes a notebook of it,
+# and Jupyter with jupytext opens it as one.
 #
-# We load a Franka Panda from its URDF file, look at it, compute where its parts are, how they move, and what torques that
-# takes; then we change the robot, and bring its hand to places of our choice.
+# We load a Franka Panda from its URDF file, look at it, compute where its parts are, how they move, and what torques
+# that takes; then we change the robot, and bring its hand to places of our choice.
 
 # %%
 import warnings
@@ -30,8 +30,8 @@ PAYLOAD = 2.0  # in the hand [kg]
 # %% [markdown]
 # ## Load and look
 #
-# The file comes with the package `example-robot-data`. What it holds beyond inertias, joints and shapes (here controllers
-# of its makers) is named in a warning, which we know and leave out.
+# The file comes with the package `example-robot-data`. What it holds beyond inertias, joints and shapes (here
+# controllers of its makers) is named in a warning, which we know and leave out.
 
 # %%
 package = metadata.distribution("example-robot-data")
@@ -89,8 +89,9 @@ print("torques of the arm  ", np.round(found["torques"][:7], 2), "N m")
 print("of which for gravity", np.round(found["gravity"][:7], 2), "N m")
 
 # %% [markdown]
-# The results belong together, by laws that we can check: the Jacobian gives the hand's velocity, the mass matrix and the
-# bias give the torques, forward dynamics undoes inverse dynamics, and kinetic energy is a product with the mass matrix.
+# The results belong together, by laws that we can check: the Jacobian gives the hand's velocity, the mass matrix and
+# the bias give the torques, forward dynamics undoes inverse dynamics, and kinetic energy is a product with the mass
+# matrix.
 
 # %%
 mass_matrix = found["mass matrix"]
@@ -106,8 +107,9 @@ for law, error in errors.items():
 # %% [markdown]
 # ## Change it
 #
-# Models are values: functions return changed ones. Those of the same structure run in the same compiled program, so the
-# payload below costs nothing to compile; the arm with locked fingers is another structure, with seven coordinates.
+# Models are values: functions return changed ones. Those of the same structure run in the same compiled program, so
+# the payload below costs nothing to compile; the arm with locked fingers is another structure, with seven
+# coordinates.
 
 # %%
 loaded = jaxcfa.add_payload(model, hand, mass=PAYLOAD, com=(0.0, 0.0, 0.1), inertia=0.002)
@@ -119,7 +121,8 @@ print(f"with locked fingers: {arm.nv} degrees of freedom, {float(arm.mass.sum())
 # ## Bring the hand somewhere
 #
 # Inverse kinematics for many targets at once: the hand points down, and its place goes round a circle in front of the
-# robot. Targets are a batch by `jax.vmap`; a weak preference for a posture decides what the seventh joint leaves open.
+# robot. Targets are a batch by `jax.vmap`; a weak preference for a posture decides what the seventh joint leaves
+# open.
 
 # %%
 angles = jnp.linspace(0, 2 * jnp.pi, TARGETS, endpoint=False)

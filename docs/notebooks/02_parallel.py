@@ -1,14 +1,14 @@
 # %% [markdown]
 # # Why parallel along the mechanism
 #
-# This page is a script, `docs/notebooks/02_parallel.py`: `jupytext --to notebook 02_parallel.py` makes a notebook of it,
-# and Jupyter with jupytext opens it as one.
+# This page is a script, `docs/notebooks/02_parallel.py`: `jupytext --to notebook 02_parallel.py` makes a notebook of
+# it, and Jupyter with jupytext opens it as one.
 #
 # The articulated-body algorithm visits the bodies of a chain one after the other: a chain of a thousand links takes a
-# thousand steps, each too small to fill a modern processor. The constraint force algorithm (CFA) and the articulated-body
-# algorithm as a scan do more arithmetic, but in a number of steps that grows with the logarithm of the length. This page
-# counts both, for the programs that are really run, and then measures what a CPU makes of it: with few cores, the least
-# work wins.
+# thousand steps, each too small to fill a modern processor. The constraint force algorithm (CFA) and the
+# articulated-body algorithm as a scan do more arithmetic, but in a number of steps that grows with the logarithm of
+# the length. This page counts both, for the programs that are really run, and then measures what a CPU makes of it:
+# with few cores, the least work wins.
 
 # %%
 import time
@@ -32,8 +32,8 @@ REPETITIONS = 20
 # %% [markdown]
 # ## The methods
 #
-# All solve the same problem, forward dynamics, and have the same derivatives. There are more: see
-# [Choosing a method](../methods.md).
+# All solve the same problem, forward dynamics, and have the same derivatives. There are more: see [Choosing a
+# method](../methods.md).
 
 # %%
 METHODS = {
@@ -53,10 +53,10 @@ def problem(n):
 # %% [markdown]
 # ## Counting steps and arithmetic
 #
-# JAX can show the program of a function before it is compiled. We walk through it. The *depth* is the number of operations
-# on the longest path from inputs to results, where operations that do not wait for one another count once, and a loop
-# counts as often as it runs: the steps that would remain with as many processors as one likes. The *work* is the number
-# of numbers that all operations write together.
+# JAX can show the program of a function before it is compiled. We walk through it. The *depth* is the number of
+# operations on the longest path from inputs to results, where operations that do not wait for one another count once,
+# and a loop counts as often as it runs: the steps that would remain with as many processors as one likes. The *work*
+# is the number of numbers that all operations write together.
 
 
 # %%
@@ -126,7 +126,9 @@ for name in METHODS:
     axes[0].loglog(n, depth, "o-", label=name)
     axes[1].loglog(n, work, "o-")
     axes[2].loglog([k for k in n if k in LENGTHS], [1e3 * seconds[name, k] for k in n if k in LENGTHS], "o-")
-for axis, label in zip(axes, ["depth: steps one after another", "work: numbers written", "time here [ms]"], strict=True):
+for axis, label in zip(
+    axes, ["depth: steps one after another", "work: numbers written", "time here [ms]"], strict=True
+):
     axis.set(xlabel="links of the chain", ylabel=label)
     axis.grid(alpha=0.3)
 axes[0].legend(fontsize="small")
@@ -140,21 +142,29 @@ sweep, scan, cfa = METHODS
 longest, counted = LENGTHS[-1], max(n for _, n in counts)
 worst = max(np.abs(x - results[sweep, n]).max() / np.abs(x).max() for (_, n), x in results.items())
 print(f"All methods agree to {worst:.0e} of the largest acceleration.")
-print(f"From {LENGTHS[0]} to {counted} links, {counted // LENGTHS[0]} times as many, the depth of the sequential", end=" ")
+print(
+    f"From {LENGTHS[0]} to {counted} links, {counted // LENGTHS[0]} times as many, the depth of the sequential", end=" "
+)
 print(f"algorithm grows by a factor of {counts[sweep, counted][0] / counts[sweep, LENGTHS[0]][0]:.0f},")
 print(f"that of the scan by {counts[scan, counted][0] / counts[scan, LENGTHS[0]][0]:.1f}", end=" ")
 print(f"and that of CFA by {counts[cfa, counted][0] / counts[cfa, LENGTHS[0]][0]:.1f}.")
-print(f"At {counted} links CFA has {counts[sweep, counted][0] / counts[cfa, counted][0]:.0f} times fewer steps", end=" ")
+print(
+    f"At {counted} links CFA has {counts[sweep, counted][0] / counts[cfa, counted][0]:.0f} times fewer steps", end=" "
+)
 print(f"and {counts[cfa, counted][1] / counts[sweep, counted][1]:.1f} times the work of the sequential algorithm.")
 fastest = min(METHODS, key=lambda name: seconds.get((name, longest), np.inf))
-print(f"On this machine, {longest} links take {1e3 * seconds[sweep, longest]:.2f} ms by the sequential algorithm,", end=" ")
-print(f"{1e3 * seconds[scan, longest]:.2f} ms by the scan and {1e3 * seconds[cfa, longest]:.2f} ms by CFA: '{fastest}' is first.")
+print(
+    f"On this machine, {longest} links take {1e3 * seconds[sweep, longest]:.2f} ms by the sequential algorithm,",
+    end=" ",
+)
+print(f"{1e3 * seconds[scan, longest]:.2f} ms by the scan and {1e3 * seconds[cfa, longest]:.2f} ms by CFA.", end=" ")
+print(f"The fastest is '{fastest}'.")
 
 # %% [markdown]
-# What counts on a CPU is work, and what it costs to start an operation; the defaults there are sequential sweeps, which
-# have the least work. Starting operations would be most of their time without `jaxcfa.enable_low_latency()`, see
-# [Batches, precision and speed](10_speed.py). The parallel methods win nothing from few cores.
+# What counts on a CPU is work, and what it costs to start an operation; the defaults there are sequential sweeps,
+# which have the least work. Starting operations would be most of their time without `jaxcfa.enable_low_latency()`,
+# see [Batches, precision and speed](10_speed.py). The parallel methods win nothing from few cores.
 #
-# An accelerator has thousands of lanes. With one long mechanism nearly all of them wait, so that time follows the depth:
-# that is what the scan and CFA are for. With batches of thousands of states the lanes are full anyway, work counts
-# again, and the sequential algorithm is right there, too.
+# An accelerator has thousands of lanes. With one long mechanism nearly all of them wait, so that time follows the
+# depth: that is what the scan and CFA are for. With batches of thousands of states the lanes are full anyway, work
+# counts again, and the sequential algorithm is right there, too.

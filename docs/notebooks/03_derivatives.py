@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Derivatives, and a robot that is weighed by its torques
 #
-# This page is a script, `docs/notebooks/03_derivatives.py`: `jupytext --to notebook 03_derivatives.py` makes a notebook of
-# it, and Jupyter with jupytext opens it as one.
+# This page is a script, `docs/notebooks/03_derivatives.py`: `jupytext --to notebook 03_derivatives.py` makes a
+# notebook of it, and Jupyter with jupytext opens it as one.
 #
-# Everything can be differentiated by everything. First we hold derivatives against finite differences, and ask what they
-# cost. Then we use them: the masses of an arm are found from noisy torques, and then all its inertias, in such a way that
-# the bodies found are possible ones.
+# Everything can be differentiated by everything. First we hold derivatives against finite differences, and ask what
+# they cost. Then we use them: the masses of an arm are found from noisy torques, and then all its inertias, in such a
+# way that the bodies found are possible ones.
 
 # %%
 import time
@@ -36,10 +36,10 @@ keys = jax.random.split(jax.random.key(0), 8)
 # %% [markdown]
 # ## Against finite differences
 #
-# A number that depends on everything: the squared accelerations of the arm. Its derivative in a direction of all inputs,
-# configuration, velocity, torques and every array of the model, must be what central differences approach. With long
-# steps these are wrong by curvature, with short ones by rounding; in between they are right to some ten digits, and the
-# derivative has to be there.
+# A number that depends on everything: the squared accelerations of the arm. Its derivative in a direction of all
+# inputs, configuration, velocity, torques and every array of the model, must be what central differences approach.
+# With long steps these are wrong by curvature, with short ones by rounding; in between they are right to some ten
+# digits, and the derivative has to be there.
 
 # %%
 q = jnp.array([0.3, 0.8, -0.4, 1.2, 0.5, -0.9, 0.2])
@@ -76,7 +76,8 @@ parameters = sum(x.size for x in arrays) + 3 * arm.nv
 print(f"{parameters} inputs moved; derivative {slope:.12g}, best difference {differences[errors.argmin()]:.12g}")
 
 # %% [markdown]
-# One gradient gives the derivatives by all inputs at once, and costs some evaluations. We time it for a batch of states.
+# One gradient gives the derivatives by all inputs at once, and costs some evaluations. We time it for a batch of
+# states.
 
 # %%
 states = (jnp.tile(q, (1024, 1)) + 0.1, jnp.tile(v, (1024, 1)), jnp.tile(tau, (1024, 1)))
@@ -99,9 +100,9 @@ for name, function in programs.items():
 # %% [markdown]
 # ## Masses from torques
 #
-# The arm's torques are measured at random states, with noise, and its masses are to be found. Torques depend on masses
-# through inverse dynamics, and `jax.jacfwd` by the model's masses is all that the Gauss-Newton method needs. Logarithms
-# keep the masses positive, and inertias scale along.
+# The arm's torques are measured at random states, with noise, and its masses are to be found. Torques depend on
+# masses through inverse dynamics, and `jax.jacfwd` by the model's masses is all that the Gauss-Newton method needs.
+# Logarithms keep the masses positive, and inertias scale along.
 
 # %%
 qs = jax.vmap(lambda key: jaxcfa.random_configuration(arm, key))(jax.random.split(keys[4], SAMPLES))
@@ -140,10 +141,10 @@ print("found   ", np.round(jnp.exp(guesses[-1]), 3), "kg")
 # %% [markdown]
 # ## All inertias from torques
 #
-# Torques are linear in the ten inertial parameters of each body, and `jaxcfa.regressor` is the matrix. But torques do not
-# tell all of them: of the first link, which stands on the floor, only the moment about one axis is ever felt. Linear
-# least squares fits, and gives bodies that cannot exist. `LogCholesky` describes inertias by ten numbers of which every
-# value is possible; we look for these, near a guess, by the Levenberg-Marquardt method.
+# Torques are linear in the ten inertial parameters of each body, and `jaxcfa.regressor` is the matrix. But torques do
+# not tell all of them: of the first link, which stands on the floor, only the moment about one axis is ever felt.
+# Linear least squares fits, and gives bodies that cannot exist. `LogCholesky` describes inertias by ten numbers of
+# which every value is possible; we look for these, near a guess, by the Levenberg-Marquardt method.
 
 # %%
 truth = jaxcfa.inertial_parameters(arm).reshape(-1)
@@ -222,12 +223,21 @@ plt.show()
 
 # %%
 ratio = milliseconds["gradient by q, v and tau"] / milliseconds["forward dynamics"]
-print(f"Finite differences come as near as {errors.min():.0e} to the derivative, with steps of {steps[errors.argmin()]:.0e}.")
+best = steps[errors.argmin()]
+print(f"Finite differences come as near as {errors.min():.0e} to the derivative, with steps of {best:.0e}.")
 print(f"The gradient by q, v and tau takes {ratio:.1f} times as long as forward dynamics.")
 print(f"With noise of {NOISE / float(jnp.sqrt(jnp.mean(exact**2))):.2%} of the torques, masses are found to", end=" ")
-print(f"{mass_errors[-1, 1:].max():.1%}, from guesses that are up to {mass_errors[0, 1:].max():.0%} off; but for the first")
-print(f"link, which only turns about the vertical: its mass is {mass_errors[-1, 0]:.0%} off, as it is hardly felt.")
-print(f"Of {truth.size} inertial parameters torques tell {rank} combinations. With log-Cholesky parameters, torques of", end=" ")
+print(f"{mass_errors[-1, 1:].max():.1%}, from guesses that are up to {mass_errors[0, 1:].max():.0%} off;", end=" ")
+print(
+    f"but for the first link, which only turns about the vertical: its mass is {mass_errors[-1, 0]:.0%} off, as it is hardly felt."
+)
+print(
+    f"Of {truth.size} inertial parameters torques tell {rank} combinations. With log-Cholesky parameters, torques of",
+    end=" ",
+)
 print(f"new states are right to {torque_errors['log-Cholesky']:.2%}, and every body is possible;")
-print(f"linear least squares is right to {torque_errors['least squares']:.2%} with {impossible['least squares']} bodies", end=" ")
+print(
+    f"linear least squares is right to {torque_errors['least squares']:.2%} with {impossible['least squares']} bodies",
+    end=" ",
+)
 print(f"of {arm.nb} that cannot exist.")

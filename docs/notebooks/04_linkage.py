@@ -1,13 +1,13 @@
 # %% [markdown]
 # # A linkage, designed by its derivatives
 #
-# This page is a script, `docs/notebooks/04_linkage.py`: `jupytext --to notebook 04_linkage.py` makes a notebook of it, and
-# Jupyter with jupytext opens it as one.
+# This page is a script, `docs/notebooks/04_linkage.py`: `jupytext --to notebook 04_linkage.py` makes a notebook of
+# it, and Jupyter with jupytext opens it as one.
 #
-# A four-bar linkage turns the rotation of a crank into the motion of a point on its coupler. Which lengths make that point
-# move along a straight line, at an even speed? Engineers of the nineteenth century found answers by insight (Chebyshev,
-# Hoeken); here the loop is closed numerically, and closed configurations have derivatives by the robot's parameters, so
-# the Gauss-Newton method finds an answer. Then we let the linkage swing by itself.
+# A four-bar linkage turns the rotation of a crank into the motion of a point on its coupler. Which lengths make that
+# point move along a straight line, at an even speed? Engineers of the nineteenth century found answers by insight
+# (Chebyshev, Hoeken); here the loop is closed numerically, and closed configurations have derivatives by the robot's
+# parameters, so the Gauss-Newton method finds an answer. Then we let the linkage swing by itself.
 
 # %%
 import equinox as eqx
@@ -34,8 +34,8 @@ DURATION, STEP = 1.5, 0.003  # of the simulation [s]
 # %% [markdown]
 # ## The linkage
 #
-# Three bars hang on the ground as a tree: the crank, the coupler on it, and the rocker. A constraint that the ends of coupler
-# and rocker meet closes the loop. The tree is built once; a design is the same tree with other arrays.
+# Three bars hang on the ground as a tree: the crank, the coupler on it, and the rocker. A constraint that the ends of
+# coupler and rocker meet closes the loop. The tree is built once; a design is the same tree with other arrays.
 
 # %%
 NAMES = ("ground", "coupler", "rocker", "along", "across")
@@ -79,8 +79,8 @@ def places(design, angles):
 #
 # While the crank turns through a given angle, the point should move along a line of given length, parallel to x: its
 # height should not change, and its x fall evenly, which counts less. Where the line lies is left open. The residuals'
-# derivatives by the five numbers of the design go through the closed loop by the implicit function theorem: nothing of
-# the iterations that close it is differentiated.
+# derivatives by the five numbers of the design go through the closed loop by the implicit function theorem: nothing
+# of the iterations that close it is differentiated.
 
 # %%
 angles = np.linspace(0, 2 * np.pi, ANGLES)
@@ -158,7 +158,9 @@ figure, (drawing, progress, speeds) = plt.subplots(
     1, 3, figsize=(13, 4.2), layout="constrained", width_ratios=[1.5, 1, 1]
 )
 corner_names = ("crank", "coupler", "coupler_end", "point", "coupler_end", "rocker")
-corners = jax.jit(jax.vmap(lambda q: jnp.stack([jaxcfa.frame_pose(model, q, n).translation[::2] for n in corner_names])))
+corners = jax.jit(
+    jax.vmap(lambda q: jnp.stack([jaxcfa.frame_pose(model, q, n).translation[::2] for n in corner_names]))
+)
 instants = np.searchsorted(angles, np.linspace(*TURN, 5))
 for i, outline in enumerate(np.asarray(corners(last[1][instants]))):
     drawing.plot(*outline.T, "o-", color="tab:blue", alpha=0.25 + 0.15 * i, markersize=3)
@@ -183,7 +185,9 @@ plt.show()
 # %%
 heights = {name: 1e3 * float(np.ptp(path[:, 1])) for name, path in straight.items()}
 length = float(np.ptp(straight["design"][:, 0]))
-print(f"Along {1e3 * length:.0f} mm, the point leaves the straight line by {heights['design'] / 2:.3f} mm to either side;", end=" ")
-print(f"before, it was {heights['guess'] / 2:.0f} mm.")
-print(f"The free linkage keeps its loop closed to {1e3 * float(gaps.max()):.0e} mm in {len(motion.tau)} steps,", end=" ")
+print(f"Along {1e3 * length:.0f} mm, the point leaves the straight line by {heights['design'] / 2:.3f} mm", end=" ")
+print(f"to either side; before, it was {heights['guess'] / 2:.0f} mm.")
+print(
+    f"The free linkage keeps its loop closed to {1e3 * float(gaps.max()):.0e} mm in {len(motion.tau)} steps,", end=" "
+)
 print(f"and its energy to {float(np.ptp(energies)):.0e} J.")

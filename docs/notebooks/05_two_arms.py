@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Two arms carry a box
 #
-# This page is a script, `docs/notebooks/05_two_arms.py`: `jupytext --to notebook 05_two_arms.py` makes a notebook of it,
-# and Jupyter with jupytext opens it as one.
+# This page is a script, `docs/notebooks/05_two_arms.py`: `jupytext --to notebook 05_two_arms.py` makes a notebook of
+# it, and Jupyter with jupytext opens it as one.
 #
 # Two arms of seven joints press a box between their hands, lift it and turn it. Arms that hold an object form closed
 # loops; `grasp_forward_dynamics` finds how everything accelerates, and what each hand does to the box. Part of these
@@ -33,8 +33,8 @@ STIFFNESS, DAMPING = 200.0, 30.0  # of the hands' tracking [1/s^2, 1/s]
 # %% [markdown]
 # ## Arms, box and grasps
 #
-# The arms stand opposite each other. Each hand holds the middle of one side of the box; with rubber tips as large as the
-# hand, the grasp is rigid. Inverse kinematics brings the hands there.
+# The arms stand opposite each other. Each hand holds the middle of one side of the box; with rubber tips as large as
+# the hand, the grasp is rigid. Inverse kinematics brings the hands there.
 
 # %%
 arm = jaxcfa.load_model(resources.files("jaxcfa") / "data" / "arm7.urdf")
@@ -64,10 +64,10 @@ q0 = jnp.stack([x.q for x in found])
 # %% [markdown]
 # ## Torques for a motion and a squeeze
 #
-# The box needs a certain force and moment for its motion: mass times acceleration, against gravity. Each hand gives half,
-# and presses with `SQUEEZE` besides: two opposite forces on one line, which cancel. Each arm then needs the torques of its
-# own motion, by inverse dynamics, and those of the hand's wrench, `J^T f`. The hands' accelerations are those of the box,
-# with feedback on what is off.
+# The box needs a certain force and moment for its motion: mass times acceleration, against gravity. Each hand gives
+# half, and presses with `SQUEEZE` besides: two opposite forces on one line, which cancel. Each arm then needs the
+# torques of its own motion, by inverse dynamics, and those of the hand's wrench, `J^T f`. The hands' accelerations
+# are those of the box, with feedback on what is off.
 
 # %%
 gravity = arm.gravity
@@ -142,8 +142,9 @@ times = STEP * np.arange(len(qs))
 # %% [markdown]
 # ## What the hands do to the box
 #
-# At rest, we press harder and harder. The wrenches that `grasp_forward_dynamics` finds show the forces normal to the box's
-# sides and along them; their ratio is the friction that is needed. With no squeeze, friction would have to be infinite.
+# At rest, we press harder and harder. The wrenches that `grasp_forward_dynamics` finds show the forces normal to the
+# box's sides and along them; their ratio is the friction that is needed. With no squeeze, friction would have to be
+# infinite.
 
 # %%
 squeezes = jnp.linspace(0.0, 100.0, 21)
@@ -193,8 +194,8 @@ plt.show()
 target, *_ = reference(times[-1])
 off = jnp.linalg.norm(poses.translation[-1] - target.translation)
 opening = jax.jit(jax.vmap(lambda q: jaxcfa.relative_pose(both, q.reshape(-1), f"right_{hand}", hand).translation))(qs)
-print(f"The squeeze appears in full, {abs(float(normal[0])):.1f} to {float(normal[-1]):.1f} N, and accelerates the box by no more than", end=" ")
-print(f"{float(jnp.max(jnp.abs(rest))):.0e} m/s².")
+print(f"The squeeze appears in full, {abs(float(normal[0])):.1f} to {float(normal[-1]):.1f} N,", end=" ")
+print(f"and accelerates the box by no more than {float(jnp.max(jnp.abs(rest))):.0e} m/s².")
 print(f"The box ends {1e3 * float(off):.2f} mm from its target; the distance of the hands changes by", end=" ")
 print(f"{1e3 * float(np.ptp(np.linalg.norm(opening, axis=1))):.3f} mm.")
 print(f"Pressed with {SQUEEZE:g} N, it needs friction of {float(friction.max()):.2f}; the largest torque is", end=" ")

@@ -1,12 +1,13 @@
 # %% [markdown]
 # # A robot in space turns itself
 #
-# This page is a script, `docs/notebooks/06_space_robot.py`: `jupytext --to notebook 06_space_robot.py` makes a notebook of
-# it, and Jupyter with jupytext opens it as one.
+# This page is a script, `docs/notebooks/06_space_robot.py`: `jupytext --to notebook 06_space_robot.py` makes a
+# notebook of it, and Jupyter with jupytext opens it as one.
 #
-# A satellite with two arms floats without any force from outside. Its momentum is zero and stays zero; and yet it can turn,
-# as a falling cat does, by moving its arms round and back to where they were. We compute how far it turns from momentum
-# alone, find by gradients the motion that turns it by a given angle, and then let motors do that motion in a simulation.
+# A satellite with two arms floats without any force from outside. Its momentum is zero and stays zero; and yet it can
+# turn, as a falling cat does, by moving its arms round and back to where they were. We compute how far it turns from
+# momentum alone, find by gradients the motion that turns it by a given angle, and then let motors do that motion in a
+# simulation.
 
 # %%
 import jax
@@ -32,7 +33,8 @@ ITERATIONS = 40
 # %% [markdown]
 # ## The robot
 #
-# A cube with a free joint, and on opposite sides two arms of two rods each, whose joints turn about z. There is no gravity.
+# A cube with a free joint, and on opposite sides two arms of two rods each, whose joints turn about z. There is no
+# gravity.
 
 # %%
 builder = jaxcfa.ModelBuilder()
@@ -59,10 +61,10 @@ print(f"{model.nb} bodies, {model.nv} degrees of freedom, {float(model.mass.sum(
 # %% [markdown]
 # ## Turning by momentum alone
 #
-# Momentum is linear in velocity, `h = A(q) v`, and `centroidal_momentum_matrix` is A. Since h is zero, the arms' rates
-# determine those of the body: `A_body v_body = -A_arms v_arms`. So the angle after a motion of the arms is an integral
-# along their path, however fast they go through it. The paths are closed: sums of sines and cosines that begin and end
-# in the same posture, their weights the unknowns.
+# Momentum is linear in velocity, `h = A(q) v`, and `centroidal_momentum_matrix` is A. Since h is zero, the arms'
+# rates determine those of the body: `A_body v_body = -A_arms v_arms`. So the angle after a motion of the arms is an
+# integral along their path, however fast they go through it. The paths are closed: sums of sines and cosines that
+# begin and end in the same posture, their weights the unknowns.
 
 # %%
 times = jnp.linspace(0, DURATION, STEPS + 1)
@@ -115,9 +117,9 @@ def angle(q):
 # %% [markdown]
 # ## The motion that turns by a given angle
 #
-# Of all motions with the wanted angle we want the gentlest: small squared rates, integrated over time, which is the sum of
-# squared weights, each times the square of its wave's number. The gradient of the angle goes through the whole motion;
-# sequential quadratic programming (SciPy's) does the rest.
+# Of all motions with the wanted angle we want the gentlest: small squared rates, integrated over time, which is the
+# sum of squared weights, each times the square of its wave's number. The gradient of the angle goes through the whole
+# motion; sequential quadratic programming (SciPy's) does the rest.
 
 # %%
 scale = np.arange(1, WAVES + 1)[:, None, None] ** 2
@@ -148,8 +150,8 @@ print(f"end:          angle {turned[-1]:7.2f} degrees, effort {efforts[-1]:7.3f}
 # %% [markdown]
 # ## By motors
 #
-# In the simulation nothing is said about momentum. Motors at the four joints follow the motion: the torques that inverse
-# dynamics gives along it, and feedback. The body has no actuator.
+# In the simulation nothing is said about momentum. Motors at the four joints follow the motion: the torques that
+# inverse dynamics gives along it, and feedback. The body has no actuator.
 
 # %%
 dt = DURATION / STEPS

@@ -4,10 +4,10 @@
 # This page is a script, `docs/notebooks/07_rope.py`: `jupytext --to notebook 07_rope.py` makes a notebook of it, and
 # Jupyter with jupytext opens it as one.
 #
-# A rope hangs from a hook, as a chain of a thousand rods. Which start makes its free end pass a given point a third of a
-# second later? The simulated motion has a derivative by all thousand velocities at the start, at the price of a few
-# simulations, and a few steps along it find an answer. To keep this page quick the motion is short; everything else is
-# as large as it says.
+# A rope hangs from a hook, as a chain of a thousand rods. Which start makes its free end pass a given point a third
+# of a second later? The simulated motion has a derivative by all thousand velocities at the start, at the price of a
+# few simulations, and a few steps along it find an answer. To keep this page quick the motion is short; everything
+# else is as large as it says.
 
 # %%
 import time
@@ -36,9 +36,7 @@ ITERATIONS = 15
 # angles are zero. In the pictures "down" is this direction.
 
 # %%
-rope = jaxcfa.chain(
-    LINKS, length=LENGTH / LINKS, mass=MASS / LINKS, damping=DAMPING, gravity=(9.81, 0.0, 0.0)
-)
+rope = jaxcfa.chain(LINKS, length=LENGTH / LINKS, mass=MASS / LINKS, damping=DAMPING, gravity=(9.81, 0.0, 0.0))
 steps = round(DURATION / STEP)
 hanging = jnp.zeros(LINKS)
 torques = jnp.zeros((steps, LINKS))
@@ -55,8 +53,9 @@ def end(v0):
 # %% [markdown]
 # ## The gradient of a whole motion
 #
-# Two numbers, the end's place, by a thousand: reverse mode needs two sweeps back through the motion. `rollout` keeps some
-# fifty of its states and computes the others again. We hold the result against a difference in a random direction.
+# Two numbers, the end's place, by a thousand: reverse mode needs two sweeps back through the motion. `rollout` keeps
+# some fifty of its states and computes the others again. We hold the result against a difference in a random
+# direction.
 
 
 # %%
@@ -83,9 +82,9 @@ error = float(jnp.linalg.norm(both(ramp)[1] @ direction - difference) / jnp.lina
 # %% [markdown]
 # ## The start that reaches the target
 #
-# There are many; we want the one with the smallest velocities. Each iteration takes the smallest that would reach a place
-# on the way to the target if the motion were linear in them: `v0 = J^T (J J^T)^-1 (wanted - place + J v0)`. The way is
-# gone in steps, since the motion is far from linear.
+# There are many; we want the one with the smallest velocities. Each iteration takes the smallest that would reach a
+# place on the way to the target if the motion were linear in them: `v0 = J^T (J J^T)^-1 (wanted - place + J v0)`. The
+# way is gone in steps, since the motion is far from linear.
 
 # %%
 target, v0, misses = jnp.array(TARGET), ramp, []

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Training a policy through the simulation
 #
-# This page is a script, `docs/notebooks/09_training.py`: `jupytext --to notebook 09_training.py` makes a notebook of it,
-# and Jupyter with jupytext opens it as one.
+# This page is a script, `docs/notebooks/09_training.py`: `jupytext --to notebook 09_training.py` makes a notebook of
+# it, and Jupyter with jupytext opens it as one.
 #
-# A small neural network learns to bring an arm's hand to any target, at once and then to stay there. The simulated motion
-# is differentiable, so no rewards have to be guessed at: the gradient of the loss goes back through all steps of all
-# motions in a batch, and Adam does the rest. It is an ordinary training loop of some thirty lines.
+# A small neural network learns to bring an arm's hand to any target, at once and then to stay there. The simulated
+# motion is differentiable, so no rewards have to be guessed at: the gradient of the loss goes back through all steps
+# of all motions in a batch, and Adam does the rest. It is an ordinary training loop of some thirty lines.
 
 # %%
 import time
@@ -32,9 +32,9 @@ TESTS = 256  # targets that were not seen in training
 # %% [markdown]
 # ## Arm, policy and loss
 #
-# The arm has three links and moves in a horizontal plane, where gravity does nothing. The policy sees the angles of elbow
-# and wrist as sines and cosines, the velocities, and hand and target in the axes of the first link, since no direction
-# in the plane differs from the others. It gives torques within limits.
+# The arm has three links and moves in a horizontal plane, where gravity does nothing. The policy sees the angles of
+# elbow and wrist as sines and cosines, the velocities, and hand and target in the axes of the first link, since no
+# direction in the plane differs from the others. It gives torques within limits.
 
 # %%
 LENGTHS = (0.4, 0.35, 0.2)  # [m]
@@ -181,4 +181,5 @@ plt.show()
 print(f"The loss goes from {losses[:10].mean():.3f} to {losses[-10:].mean():.3f}.")
 print(f"Of {TESTS} new targets, the hand is within 5 cm of {np.mean(distances[:, STEPS] < 0.05):.0%} after", end=" ")
 print(f"{STEP * STEPS:g} s; the median distance is {100 * np.median(distances[:, STEPS]):.1f} cm,", end=" ")
-print(f"and {100 * np.median(distances[:, -1]):.1f} cm after twice that time. Untrained: {100 * np.median(before[:, STEPS]):.0f} cm.")
+print(f"and {100 * np.median(distances[:, -1]):.1f} cm after twice that time.", end=" ")
+print(f"Untrained, it is {100 * np.median(before[:, STEPS]):.0f} cm.")
