@@ -229,7 +229,8 @@ print(f"The gradient by q, v and tau takes {ratio:.1f} times as long as forward 
 print(f"With noise of {NOISE / float(jnp.sqrt(jnp.mean(exact**2))):.2%} of the torques, masses are found to", end=" ")
 print(f"{mass_errors[-1, 1:].max():.1%}, from guesses that are up to {mass_errors[0, 1:].max():.0%} off;", end=" ")
 print(
-    f"but for the first link, which only turns about the vertical: its mass is {mass_errors[-1, 0]:.0%} off, as it is hardly felt."
+    "but for the first link, which only turns about the vertical: "
+    f"its mass is {mass_errors[-1, 0]:.0%} off, as it is hardly felt."
 )
 print(
     f"Of {truth.size} inertial parameters torques tell {rank} combinations. With log-Cholesky parameters, torques of",
