@@ -140,7 +140,7 @@ solutions = reach(circle)
 paths = jax.jit(jax.vmap(lambda q: jaxcfa.frame_pose(arm, q, hand).translation))(solutions.q)
 
 # %%
-figure = plt.figure(figsize=(12, 7), layout="constrained")
+figure = plt.figure(figsize=(11, 6.5), layout="constrained")
 grid = figure.add_gridspec(2, 2, width_ratios=[1.3, 1])
 scene, bars, joints = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
 shown = np.array([27, 0, 12]) * TARGETS // 48
@@ -163,7 +163,11 @@ plt.show()
 # %%
 worst = max(float(jnp.max(jnp.abs(error))) for error in errors.values())
 print(f"The laws hold to {worst:.0e} in units of the quantities.")
-print(f"A payload of {PAYLOAD:g} kg changes the torque of the shoulder from {gravity['0 kg'][1]:.1f}", end=" ")
-print(f"to {gravity[f'{PAYLOAD:g} kg'][1]:.1f} N m.")
-print(f"{int(solutions.reached.sum())} of {TARGETS} targets were reached,", end=" ")
-print(f"the worst to {1e3 * float(jnp.max(jnp.linalg.norm(paths - circle, axis=1))):.0e} mm.")
+print(
+    f"A payload of {PAYLOAD:g} kg changes the torque of the shoulder from {gravity['0 kg'][1]:.1f} "
+    f"to {gravity[f'{PAYLOAD:g} kg'][1]:.1f} N m."
+)
+print(
+    f"{int(solutions.reached.sum())} of {TARGETS} targets were reached, "
+    f"the worst to {1e3 * float(jnp.max(jnp.linalg.norm(paths - circle, axis=1))):.0e} mm."
+)

@@ -33,7 +33,7 @@ REPETITIONS = 20
 # ## The methods
 #
 # All solve the same problem, forward dynamics, and have the same derivatives. There are more: see [Choosing a
-# method](../methods.md).
+# method](../../methods/).
 
 # %%
 METHODS = {
@@ -119,7 +119,7 @@ for (name, n), (depth, work) in counts.items():
     print(f"{name:32}{n:6}{depth:9.0f}{work:12.2e}{measured}")
 
 # %%
-figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
 for name in METHODS:
     n = [n for other, n in counts if other == name]
     depth, work = np.array([counts[name, k] for k in n]).T
@@ -143,27 +143,28 @@ longest, counted = LENGTHS[-1], max(n for _, n in counts)
 worst = max(np.abs(x - results[sweep, n]).max() / np.abs(x).max() for (_, n), x in results.items())
 print(f"All methods agree to {worst:.0e} of the largest acceleration.")
 print(
-    f"From {LENGTHS[0]} to {counted} links, {counted // LENGTHS[0]} times as many, the depth of the sequential", end=" "
+    f"From {LENGTHS[0]} to {counted} links, {counted // LENGTHS[0]} times as many, the depth of the sequential "
+    f"algorithm grows by a factor of {counts[sweep, counted][0] / counts[sweep, LENGTHS[0]][0]:.0f},"
 )
-print(f"algorithm grows by a factor of {counts[sweep, counted][0] / counts[sweep, LENGTHS[0]][0]:.0f},")
-print(f"that of the scan by {counts[scan, counted][0] / counts[scan, LENGTHS[0]][0]:.1f}", end=" ")
-print(f"and that of CFA by {counts[cfa, counted][0] / counts[cfa, LENGTHS[0]][0]:.1f}.")
 print(
-    f"At {counted} links CFA has {counts[sweep, counted][0] / counts[cfa, counted][0]:.0f} times fewer steps", end=" "
+    f"that of the scan by {counts[scan, counted][0] / counts[scan, LENGTHS[0]][0]:.1f} "
+    f"and that of CFA by {counts[cfa, counted][0] / counts[cfa, LENGTHS[0]][0]:.1f}."
 )
-print(f"and {counts[cfa, counted][1] / counts[sweep, counted][1]:.1f} times the work of the sequential algorithm.")
+print(
+    f"At {counted} links CFA has {counts[sweep, counted][0] / counts[cfa, counted][0]:.0f} times fewer steps "
+    f"and {counts[cfa, counted][1] / counts[sweep, counted][1]:.1f} times the work of the sequential algorithm."
+)
 fastest = min(METHODS, key=lambda name: seconds.get((name, longest), np.inf))
 print(
-    f"On this machine, {longest} links take {1e3 * seconds[sweep, longest]:.2f} ms by the sequential algorithm,",
-    end=" ",
+    f"On this machine, {longest} links take {1e3 * seconds[sweep, longest]:.2f} ms by the sequential algorithm, "
+    f"{1e3 * seconds[scan, longest]:.2f} ms by the scan and {1e3 * seconds[cfa, longest]:.2f} ms by CFA. "
+    f"The fastest is '{fastest}'."
 )
-print(f"{1e3 * seconds[scan, longest]:.2f} ms by the scan and {1e3 * seconds[cfa, longest]:.2f} ms by CFA.", end=" ")
-print(f"The fastest is '{fastest}'.")
 
 # %% [markdown]
 # What counts on a CPU is work, and what it costs to start an operation; the defaults there are sequential sweeps,
 # which have the least work. Starting operations would be most of their time without `jaxcfa.enable_low_latency()`,
-# see [Batches, precision and speed](10_speed.py). The parallel methods win nothing from few cores.
+# see [Batches, precision and speed](../10_speed/). The parallel methods win nothing from few cores.
 #
 # An accelerator has thousands of lanes. With one long mechanism nearly all of them wait, so that time follows the
 # depth: that is what the scan and CFA are for. With batches of thousands of states the lanes are full anyway, work

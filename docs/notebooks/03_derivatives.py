@@ -202,7 +202,7 @@ for name, pi in candidates.items():
     print(f"{name:15}torques of new states off by {torque_errors[name]:7.2%}, impossible bodies: {impossible[name]}")
 
 # %%
-figure, (left, middle, right_axes) = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+figure, (left, middle, right_axes) = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
 left.loglog(steps, errors, ".-")
 left.set(xlabel="step of the differences", ylabel="difference of both, relative", title="finite differences")
 middle.semilogy(mass_errors, ".-", label=arm.body_names)
@@ -226,19 +226,17 @@ ratio = milliseconds["gradient by q, v and tau"] / milliseconds["forward dynamic
 best = steps[errors.argmin()]
 print(f"Finite differences come as near as {errors.min():.0e} to the derivative, with steps of {best:.0e}.")
 print(f"The gradient by q, v and tau takes {ratio:.1f} times as long as forward dynamics.")
-print(f"With noise of {NOISE / float(jnp.sqrt(jnp.mean(exact**2))):.2%} of the torques, masses are found to", end=" ")
-print(f"{mass_errors[-1, 1:].max():.1%}, from guesses that are up to {mass_errors[0, 1:].max():.0%} off;", end=" ")
 print(
+    f"With noise of {NOISE / float(jnp.sqrt(jnp.mean(exact**2))):.2%} of the torques, masses are found to "
+    f"{mass_errors[-1, 1:].max():.1%}, from guesses that are up to {mass_errors[0, 1:].max():.0%} off; "
     "but for the first link, which only turns about the vertical: "
     f"its mass is {mass_errors[-1, 0]:.0%} off, as it is hardly felt."
 )
 print(
-    f"Of {truth.size} inertial parameters torques tell {rank} combinations. With log-Cholesky parameters, torques of",
-    end=" ",
+    f"Of {truth.size} inertial parameters torques tell {rank} combinations. With log-Cholesky parameters, torques of "
+    f"new states are right to {torque_errors['log-Cholesky']:.2%}, and every body is possible;"
 )
-print(f"new states are right to {torque_errors['log-Cholesky']:.2%}, and every body is possible;")
 print(
-    f"linear least squares is right to {torque_errors['least squares']:.2%} with {impossible['least squares']} bodies",
-    end=" ",
+    f"linear least squares is right to {torque_errors['least squares']:.2%} with {impossible['least squares']} bodies "
+    f"of {arm.nb} that cannot exist."
 )
-print(f"of {arm.nb} that cannot exist.")

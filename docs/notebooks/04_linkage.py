@@ -155,7 +155,7 @@ energies, gaps = observed(motion.q, motion.v)
 
 # %%
 figure, (drawing, progress, speeds) = plt.subplots(
-    1, 3, figsize=(13, 4.2), layout="constrained", width_ratios=[1.5, 1, 1]
+    1, 3, figsize=(11, 3.8), layout="constrained", width_ratios=[1.5, 1, 1]
 )
 corner_names = ("crank", "coupler", "coupler_end", "point", "coupler_end", "rocker")
 corners = jax.jit(
@@ -185,9 +185,11 @@ plt.show()
 # %%
 heights = {name: 1e3 * float(np.ptp(path[:, 1])) for name, path in straight.items()}
 length = float(np.ptp(straight["design"][:, 0]))
-print(f"Along {1e3 * length:.0f} mm, the point leaves the straight line by {heights['design'] / 2:.3f} mm", end=" ")
-print(f"to either side; before, it was {heights['guess'] / 2:.0f} mm.")
 print(
-    f"The free linkage keeps its loop closed to {1e3 * float(gaps.max()):.0e} mm in {len(motion.tau)} steps,", end=" "
+    f"Along {1e3 * length:.0f} mm, the point leaves the straight line by {heights['design'] / 2:.3f} mm "
+    f"to either side; before, it was {heights['guess'] / 2:.0f} mm."
 )
-print(f"and its energy to {float(np.ptp(energies)):.0e} J.")
+print(
+    f"The free linkage keeps its loop closed to {1e3 * float(gaps.max()):.0e} mm in {len(motion.tau)} steps, "
+    f"and its energy to {float(np.ptp(energies)):.0e} J."
+)

@@ -168,7 +168,7 @@ normal_forces = jnp.sum(forces * sides, axis=-1)
 friction = jnp.linalg.norm(forces - normal_forces[..., None] * sides, axis=-1) / normal_forces
 
 # %%
-figure, (scene, static, moving) = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained", width_ratios=[1.3, 1, 1])
+figure, (scene, static, moving) = plt.subplots(1, 3, figsize=(11, 4), layout="constrained", width_ratios=[1.3, 1, 1])
 both = jaxcfa.attach(arm, -1, arm, facing, prefix="right_")
 file = resources.files("jaxcfa") / "data" / "arm7.urdf"
 shapes = viz.load_visuals(file, arm)
@@ -194,9 +194,15 @@ plt.show()
 target, *_ = reference(times[-1])
 off = jnp.linalg.norm(poses.translation[-1] - target.translation)
 opening = jax.jit(jax.vmap(lambda q: jaxcfa.relative_pose(both, q.reshape(-1), f"right_{hand}", hand).translation))(qs)
-print(f"The squeeze appears in full, {abs(float(normal[0])):.1f} to {float(normal[-1]):.1f} N,", end=" ")
-print(f"and accelerates the box by no more than {float(jnp.max(jnp.abs(rest))):.0e} m/s².")
-print(f"The box ends {1e3 * float(off):.2f} mm from its target; the distance of the hands changes by", end=" ")
-print(f"{1e3 * float(np.ptp(np.linalg.norm(opening, axis=1))):.3f} mm.")
-print(f"Pressed with {SQUEEZE:g} N, it needs friction of {float(friction.max()):.2f}; the largest torque is", end=" ")
-print(f"{float(jnp.max(jnp.abs(taus))):.0f} N m.")
+print(
+    f"The squeeze appears in full, {abs(float(normal[0])):.1f} to {float(normal[-1]):.1f} N, "
+    f"and accelerates the box by no more than {float(jnp.max(jnp.abs(rest))):.0e} m/s²."
+)
+print(
+    f"The box ends {1e3 * float(off):.2f} mm from its target; the distance of the hands changes by "
+    f"{1e3 * float(np.ptp(np.linalg.norm(opening, axis=1))):.3f} mm."
+)
+print(
+    f"Pressed with {SQUEEZE:g} N, it needs friction of {float(friction.max()):.2f}; the largest torque is "
+    f"{float(jnp.max(jnp.abs(taus))):.0f} N m."
+)

@@ -173,7 +173,7 @@ momenta = momentum(motion.q, motion.v)
 of_arms = momentum(motion.q, motion.v.at[:, :6].set(0.0))
 
 # %%
-figure, (scene, shape, turning) = plt.subplots(1, 3, figsize=(13, 4.4), layout="constrained", width_ratios=[1.2, 1, 1])
+figure, (scene, shape, turning) = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained", width_ratios=[1.2, 1, 1])
 shapes = [viz.Visual(viz.Box((SIZE, SIZE, SIZE)), "body"), *viz.default_visuals(model)[2:]]
 viz.draw(scene, model, motion.q[jnp.array([0, STEPS])], shapes, azimuth=-90, elevation=60, ground=False)
 scene.set_title("at the start (pale) and at the end")
@@ -193,9 +193,15 @@ plt.show()
 # ## What was seen
 
 # %%
-print(f"The body turns by {float(jnp.rad2deg(angle(motion.q[-1]))):.2f} degrees, and the arms end", end=" ")
-print(f"{float(jnp.rad2deg(jnp.max(jnp.abs(motion.q[-1, 7:] - posture)))):.0e} degrees from where they began.")
-print(f"Angular momentum stays below {float(jnp.max(jnp.abs(momenta[:, :3]))):.0e} kg m²/s,", end=" ")
-print(f"where the arms alone have up to {float(jnp.max(jnp.abs(of_arms[:, :3]))):.1f}.")
-print(f"Largest torque: {float(jnp.max(jnp.abs(motion.tau))):.2f} N m; largest rate:", end=" ")
-print(f"{float(jnp.max(jnp.abs(motion.v[:, 6:]))):.2f} rad/s.")
+print(
+    f"The body turns by {float(jnp.rad2deg(angle(motion.q[-1]))):.2f} degrees, and the arms end "
+    f"{float(jnp.rad2deg(jnp.max(jnp.abs(motion.q[-1, 7:] - posture)))):.0e} degrees from where they began."
+)
+print(
+    f"Angular momentum stays below {float(jnp.max(jnp.abs(momenta[:, :3]))):.0e} kg m²/s, "
+    f"where the arms alone have up to {float(jnp.max(jnp.abs(of_arms[:, :3]))):.1f}."
+)
+print(
+    f"Largest torque: {float(jnp.max(jnp.abs(motion.tau))):.2f} N m; largest rate: "
+    f"{float(jnp.max(jnp.abs(motion.v[:, 6:]))):.2f} rad/s."
+)

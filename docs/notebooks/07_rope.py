@@ -103,7 +103,7 @@ motion = jax.jit(lambda v0: jaxcfa.rollout(rope, hanging, v0, torques, STEP))(v0
 instants = np.linspace(0, steps, 9).round().astype(int)
 outlines = jax.jit(jax.vmap(lambda q: jaxcfa.forward_kinematics(rope, q).translation))(motion.q[instants])
 
-figure, (shapes, start, progress) = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
+figure, (shapes, start, progress) = plt.subplots(1, 3, figsize=(11, 4), layout="constrained")
 colors = plt.get_cmap("viridis_r")(np.linspace(0.1, 1.0, len(instants)))
 for instant, outline, color in zip(instants, np.asarray(outlines), colors, strict=True):
     shapes.plot(outline[:, 2], -outline[:, 0], color=color, label=f"{STEP * instant:.2f} s")
@@ -125,7 +125,9 @@ plt.show()
 # ## What was seen
 
 # %%
-print(f"{steps} steps of {LINKS} links take {seconds['motion']:.2f} s, and", end=" ")
-print(f"{seconds['with derivatives']:.2f} s with derivatives of both coordinates by all {LINKS} velocities,")
+print(
+    f"{steps} steps of {LINKS} links take {seconds['motion']:.2f} s, and "
+    f"{seconds['with derivatives']:.2f} s with derivatives of both coordinates by all {LINKS} velocities,"
+)
 print(f"which agree with a finite difference to {error:.0e}.")
 print(f"The free end passes the target at {misses[-1]:.0e} m after {ITERATIONS} iterations, from {misses[0]:.2f} m.")

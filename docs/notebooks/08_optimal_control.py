@@ -149,7 +149,7 @@ for name, states in all_states.items():
     room[name] = float(distance.min()) - RADIUS
 errors = {name: np.linalg.norm(x[:, 3] - corners["plan, without load"][-1, 3], axis=1) for name, x in corners.items()}
 
-figure, (scene, paths, progress) = plt.subplots(1, 3, figsize=(13, 4.4), layout="constrained")
+figure, (scene, paths, progress) = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained")
 for i in np.linspace(0, STEPS, 6).round().astype(int):
     scene.plot(*corners["plan, without load"][i].T, "o-", color="tab:blue", alpha=0.2 + 0.8 * i / STEPS, markersize=3)
 colors = dict(zip(all_states, ("black", "tab:red", "tab:orange", "tab:green"), strict=True))
@@ -175,10 +175,11 @@ print(f"{'':20}{'from the end [cm]':>20}{'room to the ball [cm]':>24}")
 for name in all_states:
     print(f"{name:20}{100 * errors[name][-1]:20.2f}{100 * room[name]:24.2f}")
 print(
-    f"The plan keeps a clearance of {100 * room['plan, without load']:.2f} cm, of {100 * CLEARANCE:g} cm wanted,",
-    end=" ",
+    f"The plan keeps a clearance of {100 * room['plan, without load']:.2f} cm, of {100 * CLEARANCE:g} cm wanted, "
+    f"and uses {float(jnp.max(jnp.abs(plan.controls) / TORQUE)):.0%} of the torques."
 )
-print(f"and uses {float(jnp.max(jnp.abs(plan.controls) / TORQUE)):.0%} of the torques.")
 worse = {name: errors["planned torques"][-1] / errors[name][-1] for name in ("feedback", "MPC")}
-print(f"With {LOAD:g} kg more in the hand, feedback ends {worse['feedback']:.0f} times", end=" ")
-print(f"and MPC {worse['MPC']:.0f} times nearer to the end than the planned torques.")
+print(
+    f"With {LOAD:g} kg more in the hand, feedback ends {worse['feedback']:.0f} times "
+    f"and MPC {worse['MPC']:.0f} times nearer to the end than the planned torques."
+)

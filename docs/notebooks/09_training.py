@@ -149,7 +149,7 @@ def test(policy):
 before, (paths, distances) = test(untrained)[1], test(policy)
 
 # %%
-figure, (learning, approach, plane) = plt.subplots(1, 3, figsize=(13, 4.4), layout="constrained")
+figure, (learning, approach, plane) = plt.subplots(1, 3, figsize=(11, 3.9), layout="constrained")
 learning.semilogy(losses, color="0.7")
 learning.semilogy(np.arange(9, UPDATES), np.convolve(losses, np.ones(10) / 10, "valid"))
 learning.set(xlabel="update", ylabel="loss")
@@ -179,7 +179,9 @@ plt.show()
 
 # %%
 print(f"The loss goes from {losses[:10].mean():.3f} to {losses[-10:].mean():.3f}.")
-print(f"Of {TESTS} new targets, the hand is within 5 cm of {np.mean(distances[:, STEPS] < 0.05):.0%} after", end=" ")
-print(f"{STEP * STEPS:g} s; the median distance is {100 * np.median(distances[:, STEPS]):.1f} cm,", end=" ")
-print(f"and {100 * np.median(distances[:, -1]):.1f} cm after twice that time.", end=" ")
-print(f"Untrained, it is {100 * np.median(before[:, STEPS]):.0f} cm.")
+print(
+    f"Of {TESTS} new targets, the hand is within 5 cm of {np.mean(distances[:, STEPS] < 0.05):.0%} after "
+    f"{STEP * STEPS:g} s; the median distance is {100 * np.median(distances[:, STEPS]):.1f} cm, "
+    f"and {100 * np.median(distances[:, -1]):.1f} cm after twice that time. "
+    f"Untrained, it is {100 * np.median(before[:, STEPS]):.0f} cm."
+)

@@ -153,7 +153,9 @@ for option in ("as it is", "low latency"):
     print(f"{option:12} {1e6 * latency[option]:8.0f} µs for one state of a chain of {CHAIN} links")
 
 # %%
-figure, (batches, digits, alone) = plt.subplots(1, 3, figsize=(13, 4), layout="constrained", width_ratios=[1.4, 1, 0.7])
+figure, (batches, digits, alone) = plt.subplots(
+    1, 3, figsize=(11, 3.6), layout="constrained", width_ratios=[1.4, 1, 0.7]
+)
 for label in labels:
     sizes = [n for other, n in per_state if other == label]
     style = "o-" if len(sizes) > 1 else "x"
@@ -174,13 +176,15 @@ plt.show()
 double, float32, chunked = labels
 best, largest_batch = min(per_state[double, n] for n in BATCHES), max(BATCHES)
 print(f"A state alone takes {1e6 * per_state[double, 1]:.0f} µs, and in a batch {1e6 * best:.2f} µs at best.")
-print(f"In a batch of {largest_batch} it is {1e6 * per_state[double, largest_batch]:.2f} µs,", end=" ")
-print(f"and {1e6 * per_state[chunked, largest_batch]:.2f} µs in chunks of {CHUNK}.")
 print(
-    f"float32 takes {per_state[float32, largest_batch] / per_state[double, largest_batch]:.0%} of that time;", end=" "
+    f"In a batch of {largest_batch} it is {1e6 * per_state[double, largest_batch]:.2f} µs, "
+    f"and {1e6 * per_state[chunked, largest_batch]:.2f} µs in chunks of {CHUNK}."
 )
-print(f"its median error is {np.median(precision['arm']):.0e} for the arm and", end=" ")
-print(f"{np.median(precision[f'{LINKS} links']):.0e} for {LINKS} links.")
+print(
+    f"float32 takes {per_state[float32, largest_batch] / per_state[double, largest_batch]:.0%} of that time; "
+    f"its median error is {np.median(precision['arm']):.0e} for the arm and "
+    f"{np.median(precision[f'{LINKS} links']):.0e} for {LINKS} links."
+)
 print(
     f"With low latency one state of {CHAIN} links takes {latency['as it is'] / latency['low latency']:.0f} times less."
 )

@@ -34,8 +34,8 @@ def attached(
 
     drift = jnp.zeros(size, q.dtype)
     if problem.has_preferences:
-        drift = _stationary(all_rows, ~_held(problem, preferred, all_rows), drift, jnp.asarray(False))
-    moved = _stationary(targets, reached | ~_held(problem, q, targets), drift, reached)
+        drift = _stationary(all_rows, preferred, ~_held(problem, preferred, all_rows), drift, jnp.asarray(False))
+    moved = _stationary(targets, q, reached | ~_held(problem, q, targets), drift, reached)
     return integrate(problem.model, lax.stop_gradient(q), moved)
 
 
@@ -45,7 +45,7 @@ def _held(problem: Problem, q: Float[Array, "nq"], rows: Callable) -> Bool[Array
 
 
 def _stationary(
-    rows: Callable, free: Bool[Array, "nv"], near: Float[Array, "nv"], vanish: Bool[Array, ""]
+    rows: Callable, q: Float[Array, "nq"], free: Bool[Array, "nv"], near: Float[Array, "nv"], vanish: Bool[Array, ""]
 ) -> Float[Array, "nv"]:
     """Zero, with the derivatives of the displacement nearest to `near` at which the sum of squares is stationary.
 
@@ -68,5 +68,7 @@ def _stationary(
     def nearest(linear: Callable, b: Array) -> Array:
         return linear_solution(linear, b, product, inverse(linear), product)
 
-    correction = lax.custom_root(gradient, jnp.zeros_like(near), lambda _, x: x, nearest)
+    # Batched if anything is: JAX batches roots by their first guess.
+    zero = jnp.zeros_like(near) + 0 * lax.stop_gradient(q[:1])
+    correction = lax.custom_root(gradient, zero, lambda _, x: x, nearest)
     return jnp.where(free, correction + near, 0)

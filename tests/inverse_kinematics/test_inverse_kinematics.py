@@ -94,13 +94,15 @@ def test_derivatives_of_a_single_solution_in_every_mode_and_of_second_order(arm)
     @jax.jit
     def all_derivatives(target):
         by_target = jax.jacfwd(solved)(target, zero)
-        return by_target, jax.jacrev(solved)(target, zero), jax.jacrev(solved, 1)(target, zero)
+        of_batch = jax.grad(lambda x: jnp.sum(jax.vmap(lambda x: solved(x, zero))(x)))(jnp.stack([target, target]))
+        return by_target, jax.jacrev(solved)(target, zero), jax.jacrev(solved, 1)(target, zero), of_batch
 
-    forward, reverse, by_length = all_derivatives(target)
+    forward, reverse, by_length, of_batch = all_derivatives(target)
     jacobian = jaxcfa.jacobian(arm, q, "tip")[3:]
     rotation = jaxcfa.frame_pose(arm, q, "tip").rotation
     np.testing.assert_allclose(forward, jnp.linalg.inv(jacobian), atol=1e-7)
     np.testing.assert_allclose(reverse, forward, atol=1e-10)
+    np.testing.assert_allclose(of_batch, jnp.stack([jnp.sum(forward, axis=0)] * 2), atol=1e-10)
     np.testing.assert_allclose(by_length, -jnp.linalg.solve(jacobian, rotation), atol=1e-7)
 
     step = jnp.array([0.01, -0.02, 0.015])
