@@ -62,7 +62,7 @@ def _stationary(
         matrix = lax.stop_gradient(jax.vmap(linear)(jnp.eye(len(near), dtype=near.dtype)))
         values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
         size = jnp.abs(values)
-        significant = size > 10 * len(near) * jnp.finfo(near.dtype).eps * jnp.max(size)
+        significant = size > 10 * len(near) * jnp.finfo(near.dtype).eps * jnp.max(size, initial=0)
         return product(vectors * jnp.where(significant, 1 / jnp.where(significant, values, 1), 0), vectors.T)
 
     def nearest(linear: Callable, b: Array) -> Array:

@@ -185,7 +185,7 @@ def _step(problem: Problem, s: Searched) -> tuple[Float[Array, "nv"], Float[Arra
     square = square + (damping + rounding) * jnp.eye(len(square), dtype=square.dtype)
     step = -product(spd_solve(square, values), jacobian) if k < n else -spd_solve(square, product(values, jacobian))
     along = product(jacobian, step)
-    step = step / jnp.maximum(1, jnp.max(jnp.abs(step)) / _LONGEST_STEP)
+    step = step / jnp.maximum(1, jnp.max(jnp.abs(step), initial=0) / _LONGEST_STEP)
     return step, -jnp.sum(along * (values + 0.5 * along))
 
 

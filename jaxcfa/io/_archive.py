@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,9 @@ def _damaged(name: str, error: object) -> ValueError:
 
 
 def _contents(data: bytes, name: str, kind: str) -> tuple[Any, dict[str, np.ndarray]]:
+    # For anything else NumPy speaks of pickles, and advises to load them unsafely.
+    if not zipfile.is_zipfile(io.BytesIO(data)):
+        raise _damaged(name, "no archive")
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}

@@ -201,3 +201,9 @@ def test_floating_robots_with_quaternions_in_both_precisions(dtype):
 def test_wrong_arguments_are_explained(arm, arguments, options, message):
     with pytest.raises(ValueError, match=message):
         ik.solve(arm, *arguments, **options)
+
+
+def test_a_model_without_joints_is_where_it_is():
+    nothing = jaxcfa.ModelBuilder().build()
+    with pytest.warns(UserWarning, match="not reached"):
+        assert ik.solve(nothing, lambda stage: jnp.ones(1)).error == 1
