@@ -16,6 +16,7 @@ from . import (
     io as io,
     joints as joints,
     optimal_control as optimal_control,
+    parallel as parallel,
     simulation as simulation,
     spatial as spatial,
     structured as structured,
@@ -107,6 +108,7 @@ from .model import (
     with_joint as with_joint,
 )
 from .motion import BodyMotions as BodyMotions, body_motions as body_motions
+from .parallel import batched as batched, device_mesh as device_mesh, spread as spread
 from .simulation import (
     ExplicitEuler as ExplicitEuler,
     ImplicitMidpoint as ImplicitMidpoint,

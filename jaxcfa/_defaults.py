@@ -39,6 +39,11 @@ def check_schedule(schedule: object) -> None:
         raise ValueError(f"schedule must be one of jaxcfa.structured, such as Doubling(), got {schedule!r}.")
 
 
+def batch_piece() -> int:
+    """How many states `batched` computes at a time: what stays in the caches of a CPU, and fills an accelerator."""
+    return 1024 if jax.default_backend() == "cpu" else 65536
+
+
 def prefers_parallel(model: Model) -> bool:
     """Whether fewer steps count for more than less work."""
     return jax.default_backend() != "cpu" and int(model.topology.schedule.depths.max(initial=0)) > _DEPTH

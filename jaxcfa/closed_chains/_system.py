@@ -113,7 +113,7 @@ def bias_torques(
 
 def assemble(model: Model, plan: Plan, where: Geometry) -> System:
     """The equations, factored."""
-    joints = eliminate_by_scan(where.links) if plan.by_scan else eliminate_by_sweep(where.links)
+    joints = eliminate_by_scan(where.links, plan.schedule) if plan.by_scan else eliminate_by_sweep(where.links)
     factors = Factors(model, plan.schedule, where.links, joints)
     # What is not more than rounding of perpendicular directions would become a constraint in its own right.
     rounding = 32 * float(jnp.finfo(where.jacobian.dtype).eps) * where.size

@@ -31,16 +31,25 @@ class ABA(AbstractForwardDynamics):
     shifted to its origin. Here everything is in world axes about the bodies' origins.
 
     **Fields:** `schedule`: "sequential"; "hybrid", where only the inertias are found one after the other and all else
-    by scans (Yang, Wu & Pan 2016); "scan", where these are found by a scan too, in logarithmic depth. The last needs
-    every joint to move some inertia of its own body, or armature.
+    by scans (Yang, Wu & Pan 2016); "scan", where these are found by a scan too, in logarithmic depth; or a schedule of
+    `jaxcfa.structured` for those scans, such as `Distributed(...)`, where "scan" takes `Doubling()`. Scans need every
+    joint to move some inertia of its own body, or armature.
     """
 
-    schedule: str = eqx.field(static=True, default="sequential")
+    schedule: str | AbstractSchedule = eqx.field(static=True, default="sequential")
+
+    def __post_init__(self):
+        if isinstance(self.schedule, Sequential):
+            self.schedule = "sequential"
 
     def __check_init__(self):
-        if self.schedule not in _SCHEDULES:
+        if not isinstance(self.schedule, AbstractSchedule) and self.schedule not in _SCHEDULES:
             names = ", ".join(map(repr, _SCHEDULES))
-            raise ValueError(f"schedule must be one of {names}, got {self.schedule!r}.")
+            raise ValueError(f"schedule must be one of {names}, or of jaxcfa.structured, got {self.schedule!r}.")
+
+    @property
+    def _by_scan(self) -> bool:
+        return self.schedule not in ("sequential", "hybrid")
 
     def solve(self, model: Model, motions: BodyMotions, loads: Loads) -> Velocity:
         return self.solve_and_factor(model, motions, loads)[0]
@@ -48,21 +57,23 @@ class ABA(AbstractForwardDynamics):
     def solve_and_factor(self, model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, AbstractMassSolver]:
         if self.schedule == "sequential":
             return _sequential(model, motions, loads)
-        return solve_by_scans(model, motions, loads, by_scan=self.schedule == "scan")
+        return solve_by_scans(model, motions, loads, by_scan=self._by_scan)
 
     def solve_with_wrenches(
         self, model: Model, motions: BodyMotions, loads: Loads
     ) -> tuple[Velocity, Float[Array, "nb 6"]]:
         if self.schedule == "sequential":
             return super().solve_with_wrenches(model, motions, loads)
-        return wrenches_by_scans(model, motions, loads, by_scan=self.schedule == "scan")
+        return wrenches_by_scans(model, motions, loads, by_scan=self._by_scan)
 
     def motion_schedule(self) -> AbstractSchedule:
+        if isinstance(self.schedule, AbstractSchedule):
+            return self.schedule
         return Sequential() if self.schedule == "sequential" else Doubling()
 
     def refuse(self, model: Model) -> None:
         refuse_massless_subtrees(model)
-        if self.schedule == "scan":
+        if self._by_scan:
             refuse_joints_without_inertia(model)
 
 

@@ -10,7 +10,7 @@ from .._small import matmul, transpose
 from ..model import Model, join_bodies, pad_dofs
 from ..motion import BodyArrays, BodyMotions, body_arrays
 from ..spatial import Inertia, shift_force_columns
-from ..structured import Doubling, TreeSchedule, TwoPort, ldl_solve, star_product
+from ..structured import AbstractSchedule, Doubling, TreeSchedule, TwoPort, ldl_solve, star_product
 from ..structured._tree_scan import sum_of_children
 from ..structured._tree_sweep import sweep_inward
 from ._joint_elimination import JointElimination, eliminate_joint, shift_inertia
@@ -52,14 +52,19 @@ def eliminate_by_sweep(bodies: Links) -> JointElimination:
     return sweep_inward(bodies.tree, step, zero, [(bodies.inertia, bodies.motion, bodies.armature)])[0]
 
 
-def eliminate_by_scan(bodies: Links) -> JointElimination:
+def eliminate_by_scan(bodies: Links, schedule: AbstractSchedule) -> JointElimination:
     """All joints (nb) by a scan: a body with its joint is a two-port, and these connect associatively.
 
     On trees heavy paths are scanned, those that end in leaves first; the others then carry them as rigid loads. Every
     joint must move some inertia of its own body.
     """
     own = bodies.inertia.as_matrix()
-    articulated = own + sum_of_children(bodies.tree, _felt_by_parents(own, bodies))
+    if bodies.tree.is_chain:
+        ports = jax.vmap(_two_port)(own, bodies.motion, bodies.armature)
+        felt = schedule.scan(lambda outer, inner: star_product(inner, outer), ports, reverse=True).stiffness
+    else:
+        felt = _felt_by_parents(own, bodies)
+    articulated = own + sum_of_children(bodies.tree, felt)
     return jax.vmap(eliminate_joint)(articulated, bodies.motion.subspace, bodies.armature)
 
 

@@ -217,8 +217,13 @@ def _unless_lost(
 
 
 def _largest(x: Float[Array, "nb 6"]) -> Float[Array, ""]:
-    """`max |x|`, by an operation that XLA:CPU does not hand to an external library (see `_small`)."""
-    return lax.reduce(jnp.abs(x), jnp.zeros((), x.dtype), lambda a, b: jnp.where((a > b) | jnp.isnan(a), a, b), (0, 1))
+    """`max |x|`, NaN if any is.
+
+    Magnitudes are compared as integers, whose order is the same. XLA:CPU hands maxima of floating-point numbers to an
+    external library (see `_small`), and has none of its own making across devices.
+    """
+    integer = jnp.dtype(f"int{8 * x.dtype.itemsize}")
+    return lax.bitcast_convert_type(jnp.max(lax.bitcast_convert_type(jnp.abs(x), integer)), x.dtype)
 
 
 def _along_joints(bodies: Bodies) -> tuple[Float[Array, "nb 6 d"], Float[Array, "nb d"]]:

@@ -50,7 +50,7 @@ class LinkVector(eqx.Module):
 def factorise(model: Model, motions: BodyMotions, by_scan: bool) -> Factors:
     """The factors, with articulated inertias by a scan, or one after the other."""
     bodies = links(model, motions)
-    joints = eliminate_by_scan(bodies) if by_scan else eliminate_by_sweep(bodies)
+    joints = eliminate_by_scan(bodies, motions.schedule) if by_scan else eliminate_by_sweep(bodies)
     return Factors(model, motions.schedule, bodies, joints)
 
 

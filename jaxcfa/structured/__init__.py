@@ -2,10 +2,10 @@
 
 - Trees: `TreeSchedule`, `sweep_outward` and `sweep_inward` go from the root to the leaves and back.
 - Recurrences: schedules (`Sequential`, `Associative`, `Doubling`, `Chunked`, and for trees `Levels`, `AncestorMask`)
-  evaluate cumulative products in any semigroup, along sequences and trees; `affine_scan`, `prefix_sum` and
-  `BlockBidiagonal` are built on them.
+  evaluate cumulative products in any semigroup, along sequences and trees, `Distributed` in chunks on several devices;
+  `affine_scan`, `prefix_sum` and `BlockBidiagonal` are built on them.
 - Block-tridiagonal systems: `BlockTridiagonal` with the solvers `BlockLDL`, `OddEvenElimination`, `CyclicReduction`,
-  and `Refined` around any of these.
+  `Partitioned` over several devices, and `Refined` around any of these.
 - Systems on the edges of a tree: `EdgeSystem` with the solvers `ChainsAndNodes`, `LeafToRoot`, `Dense`.
 - Riccati recursions: `TwoPort` and their `star_product`, for any schedule.
 - Linear-quadratic problems of optimal control: `LinearQuadratic` with the solvers `Riccati` and `StageMultipliers`;
@@ -24,6 +24,7 @@ from ._block_tridiagonal import (
 from ._chains_and_nodes import ChainsAndNodes as ChainsAndNodes
 from ._change_of_basis import ReciprocalBases as ReciprocalBases, change_of_basis as change_of_basis
 from ._cyclic_reduction import CyclicReduction as CyclicReduction
+from ._distributed import Distributed as Distributed, Partitioned as Partitioned, check_mesh as check_mesh
 from ._edge_system import AbstractEdgeSolver as AbstractEdgeSolver, Dense as Dense, EdgeSystem as EdgeSystem
 from ._leaf_to_root import LeafToRoot as LeafToRoot
 from ._linear_quadratic import (

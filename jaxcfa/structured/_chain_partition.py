@@ -34,6 +34,11 @@ class ChainPartition:
     upper: np.ndarray
     coupled: np.ndarray
 
+    @property
+    def is_chain(self) -> bool:
+        """Whether the whole tree is one chain, numbered outwards."""
+        return not len(self.separators) and len(self.first) == 1 and np.array_equal(self.interior, range(self.longest))
+
     def above_or(self, nowhere: int) -> np.ndarray:
         """`above`, with another number where there is none."""
         return np.where(self.above >= 0, self.above, nowhere)

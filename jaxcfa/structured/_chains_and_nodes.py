@@ -9,7 +9,7 @@ from .._small import transpose
 from ._chain_partition import ChainPartition
 from ._edge_system import AbstractEdgeFactor, AbstractEdgeSolver, EdgeSystem, cholesky_solve, congruence
 from ._odd_even_elimination import OddEvenElimination
-from ._products import matmul
+from ._products import matmul, previous
 from ._small_spd import STRICT, PivotRule
 from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
 
@@ -39,6 +39,8 @@ class ChainsFactor(AbstractEdgeFactor):
 
     def solve(self, b: Float[Array, "n m r"]) -> Float[Array, "n m r"]:
         """Without separators, or with none of them loaded."""
+        if self.parts.is_chain:
+            return self.chains.solve(b)
         return jnp.zeros_like(b).at[self.parts.interior].set(self.chains.solve(b[self.parts.interior]))
 
 
@@ -82,6 +84,8 @@ def _factor_chains(
     solver: AbstractTridiagonalSolver, pivots: PivotRule, system: EdgeSystem, pull: Float[Array, "n m k"]
 ) -> AbstractTridiagonalFactor:
     parts = system.tree.chain_partition
+    if parts.is_chain:
+        return solver.factor(system.diagonal(), -transpose(matmul(previous(pull), system.carried)), pivots)
     before = np.roll(parts.interior, 1)
     lower = -transpose(matmul(pull[before], system.carried[parts.interior]))
     lower = jnp.where(parts.continues[:, None, None], lower, 0)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from .._linear_solution import linear_solution
 from .._small import symmetrise, transpose
 from ._arguments import as_floating
-from ._products import matvec
+from ._products import followed, matvec, preceded
 from ._riccati import RICCATI
 from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
 
@@ -39,7 +39,7 @@ class LinearTerms(eqx.Module):
 
     def right_hand_side(self) -> "Extremal":
         """Minus the gradient of the Lagrangian where everything is zero."""
-        constraints = -jnp.concatenate([self.start[None], self.offsets])
+        constraints = -preceded(self.offsets, self.start)
         return Extremal(-self.state_gradients, -self.control_gradients, constraints, self.end)
 
 
@@ -147,10 +147,11 @@ class LinearQuadratic(eqx.Module):
         """The product with the matrix of the optimality conditions, the Hessian of the Lagrangian. It is symmetric."""
         x, u, lam, nu = motion.states, motion.controls, motion.costates, motion.end_multipliers
         a, b, later = self.transition, self.input, lam[1:]
-        states = matvec(self.state_cost, x).at[:-1].add(matvec(transpose(a), later)).at[1:].add(-later)
+        # Not by `.at[1:].add`, which comes out wrong where stages are spread over devices (XLA of jaxlib 0.10.2).
+        states = matvec(self.state_cost, x) + followed(matvec(transpose(a), later)) - preceded(later)
         controls = matvec(self.control_cost, u) + matvec(transpose(b), later)
         if self.cross_cost is not None:
-            states = states.at[:-1].add(matvec(transpose(self.cross_cost), u))
+            states = states + followed(matvec(transpose(self.cross_cost), u))
             controls = controls + matvec(self.cross_cost, x[:-1])
         dynamics = matvec(a, x[:-1]) + matvec(b, u) - x[1:]
         if self.regularisation is not None:
@@ -168,7 +169,7 @@ class LinearQuadratic(eqx.Module):
         else:
             states = states.at[-1].add(matvec(transpose(self.end_rows), nu))
             end = matvec(self.end_rows, x[-1])
-        return Extremal(states, controls, jnp.concatenate([start[None], dynamics]), end)
+        return Extremal(states, controls, preceded(dynamics, start), end)
 
     def _check(self) -> None:
         if self.input.ndim != 3 or self.input.shape[0] < 1:

@@ -1,6 +1,8 @@
 """Products of blocks of any size: unrolled for those of mechanisms, by the backend's library for large ones."""
 
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from .. import _small
@@ -24,9 +26,30 @@ def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Floa
 
 def previous(x: Float[Array, "n *rest"]) -> Float[Array, "n *rest"]:
     """`x[i - 1]`, zero for the first."""
-    return jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]])
+    return _padded(x, 1, -1)
 
 
 def following(x: Float[Array, "n *rest"]) -> Float[Array, "n *rest"]:
     """`x[i + 1]`, zero for the last."""
-    return jnp.concatenate([x[1:], jnp.zeros_like(x[:1])])
+    return _padded(x, -1, 1)
+
+
+def preceded(x: Float[Array, "n *rest"], first: Float[Array, "*rest"] | None = None) -> Float[Array, "n+1 *rest"]:
+    """`first`, zero if not given, then x."""
+    longer = _padded(x, 1, 0)
+    return longer if first is None else _filled(longer, 0, first)
+
+
+def followed(x: Float[Array, "n *rest"], last: Float[Array, "*rest"] | None = None) -> Float[Array, "n+1 *rest"]:
+    """x, then `last`, zero if not given."""
+    longer = _padded(x, 0, 1)
+    return longer if last is None else _filled(longer, len(x), last)
+
+
+def _filled(x: Float[Array, "n *rest"], place: int, value: Float[Array, "*rest"]) -> Float[Array, "n *rest"]:
+    return jnp.where((np.arange(len(x)) == place).reshape(-1, *[1] * (x.ndim - 1)), value, x)
+
+
+def _padded(x: Float[Array, "n *rest"], before: int, after: int) -> Float[Array, "_ *rest"]:
+    # Not a concatenation: devices with a part of x each do this by exchanging one element, and that by gathering all.
+    return lax.pad(x, jnp.zeros((), x.dtype), [(before, after, 0), *[(0, 0, 0)] * (x.ndim - 1)])

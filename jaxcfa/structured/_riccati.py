@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from .._small import symmetrise, transpose
 from ._affine_scan import run
-from ._products import matmul, matvec
+from ._products import followed, matmul, matvec, preceded
 from ._scan import SEQUENTIAL, AbstractSchedule, Sequential
 from ._small_spd import LDL, ldl_factor, ldl_solve
 from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
@@ -71,7 +71,7 @@ class RiccatiFactors(AbstractStageFactors):
         """An affine recurrence with what precedes it."""
         first = -1 if reverse else 0
         rest = run(a, b.at[first].add(matvec(a[first], start))[..., None], self.schedule, reverse)[..., 0]
-        return jnp.concatenate([rest, start[None]] if reverse else [start[None], rest])
+        return followed(rest, start) if reverse else preceded(rest, start)
 
 
 def _gains(stage: Stages, later: Float[Array, "n n"]) -> tuple[LDL, Float[Array, "m n"]]:
@@ -101,7 +101,7 @@ def _one_by_one(stages: Stages) -> tuple[Float[Array, "T+1 n n"], LDL, Float[Arr
 
     end = stages.state_cost[-1]
     _, (before, pivot, gains) = lax.scan(step, end, stages.inner(), reverse=True)
-    return jnp.concatenate([before, end[None]]), pivot, gains
+    return followed(before, end), pivot, gains
 
 
 def steady_riccati(
@@ -136,7 +136,7 @@ def _by_two_ports(stages: Stages, schedule: AbstractSchedule) -> Float[Array, "T
     own = stages.state_cost
     ports = jax.vmap(_two_port)(stages.inner(), own[1:])
     series = schedule.scan(lambda later, earlier: star_product_by_roots(earlier, later), ports, reverse=True)
-    return jnp.concatenate([own[:-1] + series.stiffness, own[-1:]])
+    return followed(own[:-1] + series.stiffness, own[-1])
 
 
 def _two_port(stage: Stages, reached: Float[Array, "n n"]) -> TwoPort:
@@ -156,5 +156,5 @@ def _without_cross_cost(stages: Stages) -> Stages:
     if s is None:
         return stages
     shift = ldl_solve(ldl_factor(stages.control_cost), s)
-    rest = stages.state_cost.at[:-1].add(-matmul(transpose(s), shift))
+    rest = stages.state_cost - followed(matmul(transpose(s), shift))
     return Stages(stages.transition - matmul(stages.input, shift), stages.input, rest, stages.control_cost, None)

@@ -1,0 +1,113 @@
+"""Large batches in pieces, on several devices."""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import PartitionSpec
+from jaxtyping import Array, PyTree
+
+from .._defaults import batch_piece
+
+
+def batched(
+    function: Callable[..., Any],
+    in_axes: int | None | Sequence[int | None] = 0,
+    *,
+    piece: int | None = None,
+    mesh: jax.sharding.Mesh | None = None,
+) -> Callable[..., Any]:
+    """`jax.vmap(function, in_axes)` for large batches: piece after piece, each small enough for a processor's cache.
+
+    On CPUs a large batch costs two to three times as much a state as one that fits. Memory for intermediate results is
+    that of one piece, in reverse mode too: there each piece is computed a second time. (So `batched(jax.grad(f))` does
+    less work than the gradient of a sum over `batched(f)`, and needs as little memory.)
+
+    With a mesh every device takes its share of the batch, in pieces as well, and results stay where they are made.
+    Differentiating by what all share, such as a model, sums over the devices.
+
+    **Arguments:** `function`: of one state, as for `jax.vmap`; `in_axes`: 0 for arguments with a leading batch axis and
+    `None` for those that all share, one for all arguments or one for each; `piece`: how many states are computed at a
+    time, chosen for the backend if not given; `mesh`: devices, see `device_mesh`; over all of its axes.
+
+    **Returns:** a function of the batch, with leading axes on all of its results, for use inside or outside of
+    `jax.jit`.
+
+    **Raises:** `ValueError` for other axes, a piece that is not positive, and (when called) for batches of different
+    lengths.
+    """
+    if not callable(function):
+        raise ValueError(f"function must be a function of one state, got {function!r}.")
+    if piece is not None and piece < 1:
+        raise ValueError(f"piece must be one state or more, got {piece}.")
+    each = in_axes if isinstance(in_axes, Sequence) else (in_axes,)
+    if any(axis not in (0, None) for axis in each):
+        raise ValueError(f"in_axes must be 0 or None for each argument, got {in_axes!r}. Move batch axes to the front.")
+    if all(axis is None for axis in each):
+        raise ValueError("in_axes must have a 0: some argument must have a batch axis.")
+
+    @wraps(function)
+    def of_batch(*arguments: PyTree[Array]) -> PyTree[Array]:
+        axes = tuple(each) if isinstance(in_axes, Sequence) else tuple(each) * len(arguments)
+        if len(axes) != len(arguments):
+            raise ValueError(f"in_axes has {len(axes)} entries for {len(arguments)} arguments.")
+        states = tuple(x for x, axis in zip(arguments, axes, strict=True) if axis == 0)
+        shared = tuple(x for x, axis in zip(arguments, axes, strict=True) if axis is None)
+        length = _common_length(states)
+
+        def of_one(states: tuple, shared: tuple) -> PyTree[Array]:
+            left, right = iter(states), iter(shared)
+            return function(*(next(left if axis == 0 else right) for axis in axes))
+
+        def in_pieces(states: tuple, shared: tuple) -> PyTree[Array]:
+            return _in_pieces(lambda *state: of_one(state, shared), states, piece or batch_piece())
+
+        if mesh is None:
+            return in_pieces(states, shared)
+        parts, copies = PartitionSpec(mesh.axis_names), PartitionSpec()
+        over_devices = jax.shard_map(
+            in_pieces, mesh=mesh, in_specs=(parts, copies), out_specs=parts, check_vma=False
+        )
+        padded = _lengthened(states, -length % mesh.size)
+        return jax.tree.map(lambda x: x[:length], over_devices(padded, shared))
+
+    return of_batch
+
+
+def _in_pieces(function: Callable[..., Any], states: tuple, largest: int) -> PyTree[Array]:
+    """All pieces are of equal size, so that they are one loop body; copies of the last state fill them."""
+    length = _common_length(states)
+    over_piece = jax.vmap(function)
+    if length <= largest:
+        return over_piece(*states)
+    number = -(-length // largest)
+    size = -(-length // number)
+
+    def pieces(x: Array) -> Array:
+        return x.reshape(number, size, *x.shape[1:])
+
+    filled = jax.tree.map(pieces, _lengthened(states, number * size - length))
+    found = lax.map(jax.checkpoint(lambda piece: over_piece(*piece)), filled)
+    return jax.tree.map(lambda x: x.reshape(number * size, *x.shape[2:])[:length], found)
+
+
+def _lengthened(states: tuple, missing: int) -> tuple:
+    """With copies of the last state."""
+    if not missing:
+        return states
+    return jax.tree.map(lambda x: jnp.concatenate([x, jnp.broadcast_to(x[-1:], (missing, *x.shape[1:]))]), states)
+
+
+def _common_length(states: tuple) -> int:
+    shapes = [np.shape(x) for x in jax.tree.leaves(states)]
+    lengths = {shape[0] if shape else None for shape in shapes}
+    if len(lengths) != 1 or None in lengths or 0 in lengths:
+        raise ValueError(
+            "Arguments with in_axes=0 must have one leading batch axis in common, of one state or more; got arrays of "
+            f"shapes {', '.join(map(str, shapes))}."
+        )
+    return lengths.pop()

@@ -1,0 +1,74 @@
+"""Meshes of devices, and what lies where on them."""
+
+import math
+from collections.abc import Sequence
+from typing import TypeVar
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array
+
+from ..model import Model
+from ..structured import check_mesh
+
+Tree = TypeVar("Tree")
+
+
+def device_mesh(
+    *names: str, shape: Sequence[int] | None = None, devices: Sequence[jax.Device] | None = None
+) -> jax.sharding.Mesh:
+    """A mesh of devices, over whose axes batches, links or stages are spread.
+
+    The CPU is one device, unless `jax.config.update("jax_num_cpu_devices", n)` comes before anything is computed.
+
+    **Arguments:** `names` of the axes, such as "batch" or "links"; `shape`: their sizes, not needed for one axis;
+    `devices`: all by default.
+
+    **Raises:** `ValueError` if names, shape and devices do not fit.
+    """
+    available = jax.devices() if devices is None else list(devices)
+    sizes = (len(available),) if shape is None and len(names) == 1 else tuple(shape or ())
+    if not names or len(sizes) != len(names) or math.prod(sizes) != len(available):
+        raise ValueError(
+            f"A mesh of {len(available)} devices needs names, and a shape with one size for each name and that many "
+            f"devices in all; got the names {names!r} and the shape {shape!r}."
+        )
+    return Mesh(np.array(available).reshape(sizes), names, axis_types=(AxisType.Auto,) * len(names))
+
+
+def spread(tree: Tree, mesh: jax.sharding.Mesh, axis: str) -> Tree:
+    """The same arrays, each with a part of its leading axis on every device along an axis of the mesh.
+
+    Of models, the parameters of bodies and joints are spread; what cannot be cut evenly is copied to all devices.
+
+    **Arguments:** `tree`: a pytree of arrays and models; `mesh`: of devices, as `device_mesh` makes it; `axis`: one of
+    its names.
+
+    **Raises:** `ValueError` for an array that cannot be cut into equal parts, and for an axis that does not exist.
+    """
+    check_mesh(mesh, axis)
+    size = mesh.shape[axis]
+    parts, copies = NamedSharding(mesh, PartitionSpec(axis)), NamedSharding(mesh, PartitionSpec())
+
+    def of_array(x: Array) -> Array:
+        shape = np.shape(x)
+        if not shape or shape[0] % size:
+            raise ValueError(
+                f"An array of shape {shape} cannot be cut into {size} equal parts along its first axis, one for each "
+                f"device along {axis!r}: use a multiple of {size}, or other devices (see device_mesh)."
+            )
+        return jax.device_put(x, parts)
+
+    def of_model(model: Model) -> Model:
+        lengths = {n for n in (model.nb, model.nq, model.nv) if n % size == 0}
+
+        def place(x: Array) -> Array:
+            return jax.device_put(x, parts if np.ndim(x) and len(x) in lengths else copies)
+
+        return jax.tree.map(place, model)
+
+    def is_model(x: object) -> bool:
+        return isinstance(x, Model)
+
+    return jax.tree.map(lambda x: of_model(x) if is_model(x) else of_array(x), tree, is_leaf=is_model)

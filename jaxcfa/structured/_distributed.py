@@ -1,0 +1,213 @@
+"""Sequences in chunks on the devices of a mesh: recurrences, and block-tridiagonal systems.
+
+Each device works on its chunk by itself; what the chunks have to know of each other is one value of each, which one
+collective hands to all (`all_gather`). So the number of collectives depends neither on the length nor on the devices.
+"""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, Mesh, PartitionSpec
+from jaxtyping import Array, Float, PyTree
+
+from .._small import transpose
+from ._block_ldl import BLOCK_LDL
+from ._products import matmul
+from ._scan import DOUBLING, SEQUENTIAL, AbstractParallelSchedule, AbstractSchedule, Combine, Element, common_length
+from ._small_spd import STRICT, PivotRule
+from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
+
+
+class Distributed(AbstractParallelSchedule):
+    """Chunks of a sequence on the devices of a mesh: `inside` each by itself, and by doubling between their products.
+
+    O(n / devices) work and memory a device, and one collective for each scan. Arrays along the sequence are best
+    sharded along it from the beginning; lengths that are no multiple of the number of devices are padded, which costs
+    further collectives. Trees that branch are served correctly, by pointer doubling, but not in pieces.
+
+    **Fields:** `mesh` of devices, with automatic axes (`jax.sharding.AxisType.Auto`); name of the `axis` over which the
+    sequence is spread; `inside`: the schedule within a chunk.
+    """
+
+    mesh: Mesh = eqx.field(static=True)
+    axis: str = eqx.field(static=True)
+    inside: AbstractSchedule = SEQUENTIAL
+
+    def __check_init__(self):
+        check_mesh(self.mesh, self.axis)
+
+    def scan(self, combine: Combine, elements: Element, reverse: bool = False) -> Element:
+        """As for every schedule; the chunks are reversed each on its device."""
+        elements = jax.tree.map(jnp.asarray, elements)
+        n = common_length(elements)
+        if n == 0:
+            return elements
+        across = _Across(self.mesh, self.axis)
+        missing = -n % across.size
+        # Copies at that end of the sequence which comes last.
+        padded = jax.tree.map(lambda x: _repeated(x, missing, reverse), elements)
+        whole = across(lambda chunk: self._of_chunk(combine, chunk, reverse), padded)
+        return jax.tree.map(lambda x: x[missing:] if reverse else x[:n], whole) if missing else whole
+
+    def prefix(self, combine: Combine, elements: Element) -> Element:
+        return self.scan(combine, elements)
+
+    def _of_chunk(self, combine: Combine, chunk: Element, reverse: bool) -> Element:
+        inside = self.inside.scan(combine, chunk, reverse)
+        last = 0 if reverse else -1
+        totals = lax.all_gather(jax.tree.map(lambda x: x[last], inside), self.axis)
+        reached = DOUBLING.scan(combine, totals, reverse)
+        place, first = lax.axis_index(self.axis), (self.mesh.shape[self.axis] - 1 if reverse else 0)
+        before = jax.tree.map(lambda x: x[place + (1 if reverse else -1)], reached)
+        joined = jax.vmap(combine, (None, 0))(before, inside)
+        return jax.tree.map(lambda own, both: jnp.where(place == first, own, both), inside, joined)
+
+
+class Partitioned(AbstractTridiagonalSolver):
+    """Chunks of blocks on the devices of a mesh: each eliminates all of its own but the last, which are solved together.
+
+    The partition method (Wang 1981) or substructuring: what is left is block-tridiagonal again, one block for each
+    device. O(n / devices) work and memory a device, one collective for a factorisation and one for a solution.
+
+    **Fields:** `mesh`, `axis` as for `Distributed`; `inside`: the solver within a chunk; `across`: that of what is left.
+    """
+
+    mesh: Mesh = eqx.field(static=True)
+    axis: str = eqx.field(static=True)
+    inside: AbstractTridiagonalSolver = BLOCK_LDL
+    across: AbstractTridiagonalSolver = BLOCK_LDL
+
+    def __check_init__(self):
+        check_mesh(self.mesh, self.axis)
+
+    def factor(
+        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
+    ) -> AbstractTridiagonalFactor:
+        """With i the inner blocks of a chunk, s its last one and r that of the chunk before:
+
+        `S_ss = A_ss - A_si A_ii^-1 A_is - (the same of the next chunk's first block)`, `S_sr = -A_si A_ii^-1 A_ir`.
+        """
+        across = _Across(self.mesh, self.axis)
+        n, k = diagonal.shape[:2]
+        if n <= across.size:
+            return self.across.factor(diagonal, lower, pivots)
+        missing = -n % across.size
+        identity = jnp.broadcast_to(jnp.eye(k, dtype=diagonal.dtype), (missing, k, k))
+        if missing:
+            diagonal = jnp.concatenate([diagonal, identity])
+            lower = jnp.concatenate([lower, jnp.zeros_like(identity)])
+
+        def of_chunk(blocks: tuple[Array, Array]) -> tuple["_Chunk", Array, Array]:
+            diagonal, lower = blocks
+            first, last = lower[0], lower[-1]
+            inner = self.inside.factor(diagonal[:-1], lower[:-1].at[0].set(0), pivots)
+            ends = jnp.zeros((len(lower) - 1, k, 2 * k), lower.dtype)
+            ends = ends.at[0, :, :k].set(first).at[-1, :, k:].set(transpose(last))
+            solved = inner.solve(ends)
+            before, after = solved[..., :k], solved[..., k:]
+            own = diagonal[-1] - matmul(last, after[-1])
+            given_back = matmul(transpose(first), before[0])
+            own, given_back, coupling = lax.all_gather((own, given_back, -matmul(last, before[-1])), self.axis)
+            reduced = own.at[:-1].add(-given_back[1:])
+            return _Chunk(first, last, inner, before, after), reduced, coupling
+
+        local, whole = PartitionSpec(self.axis), PartitionSpec()
+        chunks, reduced, coupling = across(
+            lambda blocks: _stacked(of_chunk(blocks)), (diagonal, lower), (local, whole, whole)
+        )
+        return PartitionedFactor(self.mesh, self.axis, missing, chunks, self.across.factor(reduced, coupling, pivots))
+
+
+class _Chunk(eqx.Module):
+    """The inner blocks of a chunk, factorised, and `A_ii^-1` times what couples them to the blocks before and after.
+
+    **Fields:** `first` and `last`, A_{0, r} and A_{s, s-1} (k, k); `inner`; `before` and `after` (i, k, k).
+    """
+
+    first: Float[Array, "k k"]
+    last: Float[Array, "k k"]
+    inner: AbstractTridiagonalFactor
+    before: Float[Array, "i k k"]
+    after: Float[Array, "i k k"]
+
+
+class PartitionedFactor(AbstractTridiagonalFactor):
+    """**Fields:** `chunks`, one on each device; `rest`, the factorised system of their last blocks; how many blocks were
+    `missing` of a multiple of the number of devices.
+    """
+
+    mesh: Mesh = eqx.field(static=True)
+    axis: str = eqx.field(static=True)
+    missing: int = eqx.field(static=True)
+    chunks: _Chunk
+    rest: AbstractTridiagonalFactor
+
+    def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+        n = len(b)
+        if self.missing:
+            b = jnp.concatenate([b, jnp.zeros((self.missing, *b.shape[1:]), b.dtype)])
+
+        def of_chunk(x: tuple[_Chunk, Array], rest: AbstractTridiagonalFactor) -> Array:
+            chunk, b = jax.tree.map(lambda x: x[0], x[0]), x[1]
+            inner = chunk.inner.solve(b[:-1])
+            own = b[-1] - matmul(chunk.last, inner[-1])
+            own, given_back = lax.all_gather((own, matmul(transpose(chunk.first), inner[0])), self.axis)
+            ends = rest.solve(own.at[:-1].add(-given_back[1:]))
+            place = lax.axis_index(self.axis)
+            end = ends[place]
+            before = jnp.where(place == 0, 0, ends[place - 1])
+            inner = inner - matmul(chunk.before, before) - matmul(chunk.after, end)
+            return jnp.concatenate([inner, end[None]])
+
+        solved = _Across(self.mesh, self.axis)(of_chunk, (self.chunks, b), PartitionSpec(self.axis), self.rest)
+        return solved[:n]
+
+
+class _Across:
+    """Functions of chunks on the devices along an axis of a mesh."""
+
+    def __init__(self, mesh: Mesh, axis: str):
+        self._mesh, self._axis = mesh, axis
+        self.size = mesh.shape[axis]
+
+    def __call__(self, function: Callable, chunks: PyTree[Array], out: PyTree | None = None, *same: PyTree[Array]):
+        """`function(chunk, *same)` on every device. `out`: where the results go, chunks by default."""
+        local, whole = PartitionSpec(self._axis), PartitionSpec()
+        return jax.shard_map(
+            function,
+            mesh=self._mesh,
+            in_specs=(local, *[whole] * len(same)),
+            out_specs=local if out is None else out,
+            axis_names={self._axis},
+            check_vma=False,
+        )(chunks, *same)
+
+
+def check_mesh(mesh: object, axis: str) -> None:
+    """Raises `ValueError` unless `axis` is one of the mesh, and automatic."""
+    if not isinstance(mesh, Mesh):
+        raise ValueError(f"mesh must be a jax.sharding.Mesh, such as jaxcfa.device_mesh('links'), got {mesh!r}.")
+    if axis not in mesh.axis_names:
+        raise ValueError(f"axis must be one of the mesh's, {', '.join(map(repr, mesh.axis_names))}, got {axis!r}.")
+    if dict(zip(mesh.axis_names, mesh.axis_types, strict=True))[axis] != AxisType.Auto:
+        raise ValueError(
+            f"The mesh's axis {axis!r} must be automatic: make the mesh by jaxcfa.device_mesh, or by jax.make_mesh "
+            "with axis_types=(jax.sharding.AxisType.Auto,)."
+        )
+
+
+def _stacked(results: tuple[_Chunk, Array, Array]) -> tuple[_Chunk, Array, Array]:
+    """With a leading axis for the devices where results differ between them."""
+    chunk, *same = results
+    return jax.tree.map(lambda x: x[None], chunk), *same
+
+
+def _repeated(x: Array, missing: int, reverse: bool) -> Array:
+    """With copies of the element that comes last in the order of the scan."""
+    if not missing:
+        return x
+    copies = jnp.broadcast_to(x[:1] if reverse else x[-1:], (missing, *x.shape[1:]))
+    return jnp.concatenate([copies, x] if reverse else [x, copies])
