@@ -14,6 +14,8 @@ QUICK = (
 )
 if os.environ.get("JAXCFA_OPTIMISED_TESTS", "0") == "0":
     os.environ["XLA_FLAGS"] = " ".join((*QUICK, os.environ.get("XLA_FLAGS", "")))
+# Tests of several devices; all others take the first.
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 import jax  # noqa: E402

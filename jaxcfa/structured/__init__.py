@@ -45,6 +45,7 @@ from ._scan import (
     Chunked as Chunked,
     Doubling as Doubling,
     Sequential as Sequential,
+    compose_affine as compose_affine,
     prefix_sum as prefix_sum,
 )
 from ._small_spd import (

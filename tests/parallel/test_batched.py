@@ -1,0 +1,123 @@
+"""Large batches in pieces and over devices, against `jax.vmap`."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close
+from jaxcfa import batched, device_mesh, spread
+
+LENGTH = 21  # no multiple of the pieces, nor of the devices
+
+
+@pytest.fixture(scope="module")
+def model():
+    return jaxcfa.chain(3)
+
+
+@pytest.fixture(scope="module")
+def states():
+    return tuple(jnp.asarray(x) for x in np.random.default_rng(0).normal(size=(3, LENGTH, 3)))
+
+
+def energy(model, q, v, tau):
+    """A cheap function of a state with several results."""
+    return {"energy": jaxcfa.potential_energy(model, q) + v @ tau, "lever": (jnp.cos(q) * model.mass,)}
+
+
+@pytest.mark.parametrize(("piece", "devices"), [(1, None), (20, None), (21, 3), (2, 8), (100, 8)])
+def test_values_and_gradients_are_those_of_vmap(model, states, piece, devices):
+    mesh = None if devices is None else device_mesh("batch", devices=jax.devices()[:devices])
+    axes = (None, 0, 0, 0)
+
+    def total(over_batch, model, *states):
+        found = over_batch(energy, axes)(model, *states)
+        return jnp.sum(found["energy"] ** 2) + jnp.sum(found["lever"][0]), found
+
+    def results(over_batch):
+        return jax.jit(jax.value_and_grad(lambda *x: total(over_batch, *x), (0, 1, 2, 3), has_aux=True, allow_int=True))
+
+    def in_pieces(function, axes):
+        return batched(function, axes, piece=piece, mesh=mesh)
+
+    assert_close(results(in_pieces)(model, *states), results(jax.vmap)(model, *states), rtol=1e-12)
+
+
+def test_models_and_pytrees_have_batch_axes_too(states):
+    models = jax.vmap(lambda mass: jaxcfa.with_body(jaxcfa.chain(3), "link2", mass=mass))(jnp.linspace(1, 2, LENGTH))
+
+    def function(model, state):
+        return energy(model, *state)
+
+    mesh = device_mesh("a", "b", shape=(4, 2))
+    found = jax.jit(batched(function, piece=2, mesh=mesh))(models, states)
+    assert_close(found, jax.vmap(function)(models, states), rtol=1e-12)
+
+
+def test_forward_mode_second_derivatives_and_nesting(model, states):
+    def total(over_batch, scale):
+        return jnp.sum(over_batch(lambda q: jnp.sum(jnp.sin(scale * q)) ** 2)(states[0]))
+
+    def in_pieces(function):
+        return batched(function, piece=8, mesh=device_mesh("batch"))
+
+    for derivative in (jax.jacfwd, jax.hessian, lambda f: jax.jacrev(jax.jacfwd(f))):
+        found, expected = (derivative(lambda s, o=over: total(o, s))(0.7) for over in (in_pieces, jax.vmap))
+        assert_close(found, expected, rtol=1e-12)
+    scales = jnp.linspace(0, 1, 3)
+    found, expected = (jax.vmap(lambda s, o=over: total(o, s))(scales) for over in (in_pieces, jax.vmap))
+    assert_close(found, expected, rtol=1e-12)
+
+
+def test_memory_is_that_of_a_piece():
+    """In reverse mode as well."""
+
+    def memory(over_batch):
+        def waves(x):
+            return jax.lax.fori_loop(0, 50, lambda k, x: jnp.sin(x) * x, x)
+
+        total = jax.grad(lambda x: jnp.sum(over_batch(waves)(x)))
+        return jax.jit(total).lower(jnp.zeros((4096, 4))).compile().memory_analysis().temp_size_in_bytes
+
+    assert memory(lambda f: batched(f, piece=64)) < memory(jax.vmap) / 3
+
+
+def test_results_stay_on_their_devices(model):
+    mesh = device_mesh("batch")
+    q = spread(jnp.zeros((16, 3)), mesh, "batch")
+    found = jax.jit(batched(lambda q: jaxcfa.potential_energy(model, q), mesh=mesh))(q)
+    assert {shard.data.shape for shard in found.addressable_shards} == {(2,)}
+    assert len({shard.device for shard in found.addressable_shards}) == 8
+
+
+def test_bad_arguments_are_explained(states):
+    with pytest.raises(ValueError, match="function must be a function of one state, got 3"):
+        batched(3)
+    with pytest.raises(ValueError, match="in_axes must be 0 or None for each argument, got 1"):
+        batched(jnp.sin, 1)
+    with pytest.raises(ValueError, match="some argument must have a batch axis"):
+        batched(jnp.sin, None)
+    with pytest.raises(ValueError, match="piece must be one state or more, got 0"):
+        batched(jnp.sin, piece=0)
+    with pytest.raises(ValueError, match="mesh must be a jax.sharding.Mesh"):
+        batched(jnp.sin, mesh=8)
+    with pytest.raises(ValueError, match="2 entries for 1 arguments"):
+        batched(jnp.sin, (0, None))(states[0])
+    with pytest.raises(ValueError, match=r"one leading batch axis in common.* got arrays of shapes \(3,\), \(4,\)"):
+        batched(jnp.add)(jnp.zeros(3), jnp.zeros(4))
+    with pytest.raises(ValueError, match="of one state or more"):
+        batched(jnp.sin)(jnp.zeros((0, 3)))
+
+
+def test_meshes_and_places_that_do_not_fit_are_explained(model):
+    mesh = device_mesh("links")
+    with pytest.raises(ValueError, match="A mesh of 8 devices needs names"):
+        device_mesh("a", "b", shape=(3, 2))
+    with pytest.raises(ValueError, match="names"):
+        device_mesh()
+    with pytest.raises(ValueError, match=r"shape \(9, 2\) cannot be cut into 8 equal parts"):
+        spread(jnp.zeros((9, 2)), mesh, "links")
+    with pytest.raises(ValueError, match="axis must be one of the mesh's, 'links', got 'batch'"):
+        spread(model, mesh, "batch")
