@@ -1,7 +1,9 @@
 """The examples run, and show what they say."""
 
+import os
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -163,3 +165,17 @@ def test_learn_swing_up(capsys, monkeypatch, tmp_path):
         before, after = (float(cell) for cell in row[5:7])
         assert after > before + 0.5
     assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_all_cores():
+    """In a process of its own, which has as many devices as it asks for."""
+    options = ["--states", "8", "--problems", "2", "--devices", "2"]
+    command = [sys.executable, str(EXAMPLES / "all_cores.py"), *options]
+    environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
+    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    rows = [line for line in result.stdout.splitlines() if line.startswith("│")]
+    assert len(rows) == 4
+    assert all(float(row.split("│")[5]) < 1e-3 for row in rows)

@@ -59,7 +59,8 @@ def eliminate_by_scan(bodies: Links, schedule: AbstractSchedule) -> JointElimina
     joint must move some inertia of its own body.
     """
     own = bodies.inertia.as_matrix()
-    if bodies.tree.is_chain:
+    if bodies.tree.is_chain and not isinstance(schedule, Doubling):
+        # Without indexing bodies, which would gather those of all devices on each.
         ports = jax.vmap(_two_port)(own, bodies.motion, bodies.armature)
         felt = schedule.scan(lambda outer, inner: star_product(inner, outer), ports, reverse=True).stiffness
     else:

@@ -16,7 +16,7 @@ from .._defaults import batch_piece
 
 def batched(
     function: Callable[..., Any],
-    in_axes: int | None | Sequence[int | None] = 0,
+    in_axes: int | Sequence[int | None] | None = 0,
     *,
     piece: int | None = None,
     mesh: jax.sharding.Mesh | None = None,
@@ -71,9 +71,7 @@ def batched(
         if mesh is None:
             return in_pieces(states, shared)
         parts, copies = PartitionSpec(mesh.axis_names), PartitionSpec()
-        over_devices = jax.shard_map(
-            in_pieces, mesh=mesh, in_specs=(parts, copies), out_specs=parts, check_vma=False
-        )
+        over_devices = jax.shard_map(in_pieces, mesh=mesh, in_specs=(parts, copies), out_specs=parts, check_vma=False)
         padded = _lengthened(states, -length % mesh.size)
         return jax.tree.map(lambda x: x[:length], over_devices(padded, shared))
 
@@ -106,8 +104,8 @@ def _lengthened(states: tuple, missing: int) -> tuple:
 
 def _common_length(states: tuple) -> int:
     shapes = [np.shape(x) for x in jax.tree.leaves(states)]
-    lengths = {shape[0] if shape else None for shape in shapes}
-    if len(lengths) != 1 or None in lengths or 0 in lengths:
+    lengths = {shape[0] if shape else 0 for shape in shapes}
+    if len(lengths) != 1 or 0 in lengths:
         raise ValueError(
             "Arguments with in_axes=0 must have one leading batch axis in common, of one state or more; got arrays of "
             f"shapes {', '.join(map(str, shapes))}."

@@ -10,7 +10,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
 from ..model import Model
-from ..structured import check_mesh
+from ..structured._distributed import check_mesh
 
 Tree = TypeVar("Tree")
 

@@ -24,7 +24,7 @@ from ._block_tridiagonal import (
 from ._chains_and_nodes import ChainsAndNodes as ChainsAndNodes
 from ._change_of_basis import ReciprocalBases as ReciprocalBases, change_of_basis as change_of_basis
 from ._cyclic_reduction import CyclicReduction as CyclicReduction
-from ._distributed import Distributed as Distributed, Partitioned as Partitioned, check_mesh as check_mesh
+from ._distributed import Distributed as Distributed, Partitioned as Partitioned
 from ._edge_system import AbstractEdgeSolver as AbstractEdgeSolver, Dense as Dense, EdgeSystem as EdgeSystem
 from ._leaf_to_root import LeafToRoot as LeafToRoot
 from ._linear_quadratic import (
@@ -45,7 +45,6 @@ from ._scan import (
     Chunked as Chunked,
     Doubling as Doubling,
     Sequential as Sequential,
-    compose_affine as compose_affine,
     prefix_sum as prefix_sum,
 )
 from ._small_spd import (

@@ -67,12 +67,12 @@ class Distributed(AbstractParallelSchedule):
 
 
 class Partitioned(AbstractTridiagonalSolver):
-    """Chunks of blocks on the devices of a mesh: each eliminates all of its own but the last, which are solved together.
+    """Chunks of blocks on the devices of a mesh: each eliminates all of its own but the last; these are one system.
 
     The partition method (Wang 1981) or substructuring: what is left is block-tridiagonal again, one block for each
     device. O(n / devices) work and memory a device, one collective for a factorisation and one for a solution.
 
-    **Fields:** `mesh`, `axis` as for `Distributed`; `inside`: the solver within a chunk; `across`: that of what is left.
+    **Fields:** `mesh`, `axis` as for `Distributed`; `inside`: the solver within a chunk; `across`: that of the rest.
     """
 
     mesh: Mesh = eqx.field(static=True)
@@ -135,8 +135,8 @@ class _Chunk(eqx.Module):
 
 
 class PartitionedFactor(AbstractTridiagonalFactor):
-    """**Fields:** `chunks`, one on each device; `rest`, the factorised system of their last blocks; how many blocks were
-    `missing` of a multiple of the number of devices.
+    """**Fields:** how many blocks were `missing` of a multiple of the number of devices; `chunks`, one on each device;
+    `rest`, the factorised system of their last blocks.
     """
 
     mesh: Mesh = eqx.field(static=True)

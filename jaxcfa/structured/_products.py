@@ -37,16 +37,17 @@ def following(x: Float[Array, "n *rest"]) -> Float[Array, "n *rest"]:
 def preceded(x: Float[Array, "n *rest"], first: Float[Array, "*rest"] | None = None) -> Float[Array, "n+1 *rest"]:
     """`first`, zero if not given, then x."""
     longer = _padded(x, 1, 0)
-    return longer if first is None else _filled(longer, 0, first)
+    return longer if first is None else filled(longer, 0, first)
 
 
 def followed(x: Float[Array, "n *rest"], last: Float[Array, "*rest"] | None = None) -> Float[Array, "n+1 *rest"]:
     """x, then `last`, zero if not given."""
     longer = _padded(x, 0, 1)
-    return longer if last is None else _filled(longer, len(x), last)
+    return longer if last is None else filled(longer, len(x), last)
 
 
-def _filled(x: Float[Array, "n *rest"], place: int, value: Float[Array, "*rest"]) -> Float[Array, "n *rest"]:
+def filled(x: Float[Array, "n *rest"], place: int, value: Float[Array, "*rest"]) -> Float[Array, "n *rest"]:
+    """With another value at one place, which devices that share x do without an exchange."""
     return jnp.where((np.arange(len(x)) == place).reshape(-1, *[1] * (x.ndim - 1)), value, x)
 
 

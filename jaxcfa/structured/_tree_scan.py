@@ -14,7 +14,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
 from .._small import transpose
-from ._products import following, matmul, preceded
+from ._products import filled, following, matmul, previous
 from ._tree_schedule import TreeSchedule
 
 Element = TypeVar("Element")
@@ -96,7 +96,7 @@ def from_parents(tree: TreeSchedule, x: Element, base: Element) -> Element:
 
     def one(x: Array, base: Array) -> Array:
         if tree.is_chain:
-            return preceded(x[:-1], base)
+            return filled(previous(x), 0, base)
         extended = jnp.concatenate([x, jnp.broadcast_to(base, x.shape[1:])[None]])
         return extended[np.where(tree.parents < 0, len(x), tree.parents)]
 

@@ -390,7 +390,7 @@ def test_massless_bodies_may_be_on_side_branches():
 
 
 def test_options_are_checked():
-    with pytest.raises(ValueError, match=r"one of 'sequential', 'hybrid', 'scan', got 'parallel'"):
+    with pytest.raises(ValueError, match=r"one of 'sequential', 'hybrid', 'scan', or of .* got 'parallel'"):
         ABA("parallel")
     with pytest.raises(ValueError, match="must not be negative, got -1"):
         CFA(side_branches=-1)

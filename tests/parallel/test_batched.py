@@ -101,7 +101,7 @@ def test_bad_arguments_are_explained(states):
         batched(jnp.sin, None)
     with pytest.raises(ValueError, match="piece must be one state or more, got 0"):
         batched(jnp.sin, piece=0)
-    with pytest.raises(ValueError, match="mesh must be a jax.sharding.Mesh"):
+    with pytest.raises(ValueError, match=r"mesh must be a jax\.sharding\.Mesh"):
         batched(jnp.sin, mesh=8)
     with pytest.raises(ValueError, match="2 entries for 1 arguments"):
         batched(jnp.sin, (0, None))(states[0])

@@ -22,8 +22,8 @@ from jaxcfa.structured import (
     Partitioned,
     Riccati,
     Sequential,
-    compose_affine,
 )
+from jaxcfa.structured._scan import compose_affine
 
 LINKS = 24  # three on each of eight devices
 
@@ -205,7 +205,7 @@ def test_trajectories_are_optimised_in_pieces_of_time():
 
 
 def test_meshes_are_checked():
-    with pytest.raises(ValueError, match="mesh must be a jax.sharding.Mesh"):
+    with pytest.raises(ValueError, match=r"mesh must be a jax\.sharding\.Mesh"):
         Distributed(8, "links")
     with pytest.raises(ValueError, match="axis must be one of the mesh's, 'links', got 'time'"):
         Partitioned(mesh_of(2), "time")
