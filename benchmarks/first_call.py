@@ -1,0 +1,31 @@
+"""What the first call costs in a new process: imports, reading a robot, compiling, the first run, memory."""
+
+from functools import partial
+
+from .case import Case, Contestant
+from .peers import PEERS
+from .quantities import FORWARD, GRADIENT, INVERSE, own
+from .robots import problem
+from .settings import Settings
+
+TITLE = "The first call in a new process, of 2048 states"
+BATCH, SMOKE = 2048, "chain of 7"
+CASES = (("Panda", FORWARD), ("Panda", GRADIENT), ("G1", FORWARD))
+
+
+def cases(settings: Settings) -> list[Case]:
+    def of(peer, robot: str, quantity: str) -> Contestant:
+        def prepare():
+            return peer.prepare(problem(robot, "float32", BATCH), quantity)
+
+        return Contestant(peer.name, prepare, peer.package, peer.environment("float32"))
+
+    peers = [peer for peer in PEERS.values() if not (settings.smoke and peer.compiled)]
+
+    def case(robot: str, quantity: str) -> Case:
+        make = partial(problem, robot, "float32", BATCH)
+        contestants = [Contestant(name, prepare) for name, prepare in own(quantity, make).items()]
+        contestants += [of(peer, robot, quantity) for peer in peers if quantity in peer.quantities]
+        return Case(quantity, robot, contestants, None, "float32", BATCH, fresh=True)
+
+    return [case(*names) for names in settings.sizes(CASES, ((SMOKE, INVERSE),))]
