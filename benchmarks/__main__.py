@@ -15,7 +15,7 @@ from .benchmarks import BENCHMARKS
 from .case import Case
 from .machine import commit, environment
 from .record import Result, read
-from .report import write_report
+from .report import results_in, write_report
 from .runner import Runner, groups
 from .settings import Settings
 
@@ -36,7 +36,7 @@ def main(
     output: Annotated[Path, typer.Option(help="Folder for results, report and plots.")] = Path("output/bench"),
     publish: Annotated[bool, typer.Option("--publish", help="Results and report into docs/, too.")] = False,
 ) -> None:
-    """Measure jaxcfa beside other packages, and write a report. `report` alone writes the report of what is there.
+    """Measure jaxcfa beside other packages, and write a report. `report` alone writes docs/benchmarks.md anew.
 
     Results are written after every case. What is in the folder already, of this commit, machine and versions, is not
     measured again.
@@ -46,15 +46,16 @@ def main(
     folder = output / "smoke" if smoke else output
     folder.mkdir(parents=True, exist_ok=True)
     console = Console()
-    wanted = [str(name) for name in names or Name if name != REPORT]
-    if wanted and (names is None or REPORT not in names):
-        run(wanted, settings, folder, time.monotonic() + 60 * minutes, fresh, console)
-    if publish:
-        for path in folder.glob("*.json"):
-            read(path).write(PUBLISHED / "benchmarks")
-        console.print(f"Report: {write_report(PUBLISHED / 'benchmarks', PUBLISHED / 'benchmarks.md')}", soft_wrap=True)
-    else:
+    only_report = REPORT in (names or [])
+    if not only_report:
+        wanted, deadline = [str(name) for name in names or BENCHMARKS], time.monotonic() + 60 * minutes
+        run(wanted, settings, folder, deadline, fresh, console)
         console.print(f"Report: {write_report(folder, folder / 'report.md')}", soft_wrap=True)
+    if publish:
+        for result in results_in(folder):
+            result.write(PUBLISHED / "benchmarks")
+    if publish or only_report:
+        console.print(f"Report: {write_report(PUBLISHED / 'benchmarks', PUBLISHED / 'benchmarks.md')}", soft_wrap=True)
 
 
 def run(names: list[str], settings: Settings, folder: Path, deadline: float, fresh: bool, console: Console) -> None:

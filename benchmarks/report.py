@@ -23,7 +23,7 @@ The contestants of a column run in turn, repetition by repetition, so that a dis
 them; each package has a process of its own, and the cores to itself. Batches repeat 64 different states. Pinocchio and
 MuJoCo compute in float64 always, and one state after the other, called from Python, where it does not say threads.
 Constraints of MuJoCo and MJX are soft, so that their accelerations differ. A contestant that needs more than 120 s
-until it is ready, or more than 20 s for one run, is stopped and listed as such, and not tried for other quantities of
+until it is ready, or more than 60 s for one run, is stopped and listed as such, and not tried for other quantities of
 the same robot.
 """
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -55,6 +55,8 @@ def page(folder: Path, beside: Path) -> str:
     lines = ["# Benchmarks", "", _INTRODUCTION]
     if any(result.settings["smoke"] for result in results):
         lines += ["**Smoke test: tiny sizes, no optimisation; the times mean nothing.**", ""]
+    if not results:
+        return "\n".join([*lines, "Nothing has been measured yet."]) + "\n"
     lines += [*summary.lines(results), *_machine(results), "", "## How to read the tables", "", _METHOD]
     for result in results:
         lines += ["", *_section(result, folder, beside)]

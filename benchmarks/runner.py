@@ -17,6 +17,7 @@ from .worker import Failed, Outcome, Worker
 _SHORTEST_SAMPLE = 3e-3  # s; faster runs are repeated within a sample
 _GROUP = 8  # cases prepared together
 _FASTEST = 1e-6  # s
+_LONGEST_RUNS = 3  # times the cap: when a run is stopped
 Report = Callable[[str], None]
 # A process: precision, package, environment.
 _Key = tuple[str, str, tuple[tuple[str, str], ...]]
@@ -120,7 +121,7 @@ class Runner:
             return f"compiling {text}" if text.startswith("takes") else text
         total = {"total": time.perf_counter() - started}
         try:
-            outcome = worker.ask(self._settings.cap, "first", *key)
+            outcome = worker.ask(_LONGEST_RUNS * self._settings.cap, "first", *key)
             return outcome._replace(seconds=outcome.seconds | total)
         except Failed as failure:
             return f"one run {failure}" if str(failure).startswith("takes") else str(failure)
@@ -159,7 +160,9 @@ class Runner:
                 if record.reason or (spent[name] > self._settings.seconds and repetition > 0):
                     continue
                 try:
-                    seconds = workers[name].ask(3 * self._settings.cap, "run", self._benchmark, number, name, runs)
+                    seconds = workers[name].ask(
+                        _LONGEST_RUNS * self._settings.cap, "run", self._benchmark, number, name, runs
+                    )
                 except Failed as failure:
                     record.reason = str(failure)
                     continue

@@ -28,9 +28,11 @@ def cases(settings: Settings) -> list[Case]:
         for batch in BATCHES
     ]
     doubles = [
-        _case(settings, robot, quantity, BATCH, "float64", optional=True) for robot in CLOSER for quantity in ALL
+        _case(settings, robot, quantity, BATCH, "float64", optional=quantity not in (FORWARD, GRADIENT))
+        for robot in CLOSER
+        for quantity in ALL
     ]
-    return first + sizes + doubles
+    return first + doubles + sizes
 
 
 def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str, optional: bool = False) -> Case:
