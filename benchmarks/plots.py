@@ -19,7 +19,7 @@ _SETTINGS = {"svg.hashsalt": "jaxcfa", "svg.fonttype": "none", "font.size": 9}
 
 def plot(result: Result, folder: Path) -> Path | None:
     """Draws a panel for each quantity, and returns the file; none if nothing was timed."""
-    timed = [record for record in result.records if record.seconds and not record.reason]
+    timed = [record for record in result.records if record.timed]
     drawn = _DRAWN.get(result.benchmark)
     if drawn is not None:
         timed = [record for record in timed if record.quantity in drawn and record.dtype == "float32"]

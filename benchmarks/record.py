@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 _DIGITS = 4  # of a sample in a file
+NOT_FINITE = "its result is not finite"
 
 
 @dataclasses.dataclass
@@ -41,6 +42,16 @@ class Record:
     def quartiles(self) -> tuple[float, float, float]:
         """First quartile, median and third quartile of the run times; NaN without any."""
         return tuple(np.percentile(self.seconds, (25, 50, 75)).tolist()) if self.seconds else (np.nan,) * 3
+
+    @property
+    def timed(self) -> bool:
+        return bool(self.seconds) and self.reason is None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the result is near enough to the reference to be recommended; also where there is none."""
+        limit = {"float32": 1e-3, "float64": 1e-6}[self.dtype]
+        return self.timed and self.note != NOT_FINITE and (self.difference or 0.0) < limit
 
     @property
     def median(self) -> float:

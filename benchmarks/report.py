@@ -105,7 +105,32 @@ def _section(result: Result, folder: Path, beside: Path) -> list[str]:
         records = [record for record in result.records if (record.quantity, record.dtype) == (quantity, dtype)]
         lines += ["", f"### {quantity[0].upper()}{quantity[1:]}, {dtype}", "", *_pivot(records)]
         lines += _remarks(records)
-    return lines
+    return [*lines, *_preparation(result)]
+
+
+def _preparation(result: Result) -> list[str]:
+    """How long contestants took until they could run, by quantity: the least and the largest over the columns."""
+    records = [record for record in result.records if record.preparation and record.resident is None]
+    names = unique(record.contestant for record in records)
+    rows = []
+    for quantity, dtype in unique((record.quantity, record.dtype) for record in records):
+        cells = [f"{quantity}, {dtype}"]
+        for name in names:
+            same = [r for r in records if (r.quantity, r.dtype, r.contestant) == (quantity, dtype, name)]
+            times = [sum(t for step, t in r.preparation.items() if step != "total") for r in same]
+            cells.append("-" if not times else " to ".join(unique(f"{t:.1f}" for t in (min(times), max(times)))))
+        rows.append(cells)
+    if not rows:
+        return []
+    together = result.settings["together"]
+    return [
+        "",
+        "### Preparation",
+        "",
+        f"Seconds for reading a model, tracing, lowering and compiling, {together} packages at a time:",
+        "",
+        *table(["", *names], rows),
+    ]
 
 
 def _pivot(records: list[Record]) -> list[str]:
@@ -123,7 +148,7 @@ def _pivot(records: list[Record]) -> list[str]:
 
 def compared_with(records: Sequence[Record]) -> Record | None:
     """What the others of a case are compared with: the first peer that was measured, or the first of all."""
-    measured = [record for record in records if record.seconds and not record.reason]
+    measured = [record for record in records if record.timed]
     return next((record for record in measured if record.peer), measured[0] if measured else None)
 
 

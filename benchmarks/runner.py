@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .case import Case, Contestant
-from .record import Record
+from .record import NOT_FINITE, Record
 from .settings import Settings
 from .worker import Failed, Outcome, Worker
 
@@ -143,6 +143,8 @@ class Runner:
                 record.reference = reference is not None and reference[0] == contestant.name
                 if reference is not None and outcome.value is not None and not record.reference:
                     record.difference = difference(outcome.value, reference[1])
+                    if record.difference is not None and not math.isfinite(record.difference):
+                        record.difference, record.note = None, NOT_FINITE
                 if contestant.timed and not case.fresh:
                     numbers[contestant.name] = max(1, math.ceil(_SHORTEST_SAMPLE / max(outcome.first, _FASTEST)))
             if contestant.timed or record.reason:

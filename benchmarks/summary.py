@@ -7,6 +7,10 @@ from .record import Record, Result
 
 _OWN = "jaxcfa"
 _SAME = 1.1  # a smaller ratio of times is called equal
+_TRUSTED = """\
+Written by rules from the numbers below. Programs whose error is larger than 1e-3 in float32, or 1e-6 in float64, do not
+count here.
+"""
 
 
 def lines(results: Sequence[Result]) -> list[str]:
@@ -21,14 +25,14 @@ def lines(results: Sequence[Result]) -> list[str]:
     found = [
         part for name, parts in makers.items() if name in by_name for make in parts for part in make(by_name[name])
     ]
-    return ["## Summary", "", *found] if found else []
+    return ["## Summary", "", _TRUSTED, "", *found] if found else []
 
 
 def _cases(records: list[Record]) -> dict[tuple[str, str, str], dict[str, Record]]:
-    """By case, then by contestant: those that were measured."""
+    """By case, then by contestant: those that were measured, and whose results can be trusted."""
     cases: dict[tuple[str, str, str], dict[str, Record]] = defaultdict(dict)
     for record in records:
-        if record.seconds and not record.reason:
+        if record.trusted:
             cases[record.key][record.contestant] = record
     return cases
 

@@ -52,13 +52,13 @@ class Worker:
         """The answer. Raises `Failed` if there is none within the limit [s], and ends the process."""
         if self._process is None:
             self._start()
-        self._connection.send(request)
         try:
+            self._connection.send(request)
             if not self._connection.poll(limit):
                 self.stop()
                 raise Failed(f"takes more than {limit:.0f} s")
             answer = self._connection.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):
             code = self._process.exitcode
             self.stop()
             raise Failed(f"its process ended, with status {code}") from None

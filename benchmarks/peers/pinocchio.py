@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 
 import jaxcfa
@@ -73,11 +74,7 @@ def _calls(problem: Problem, model, q: np.ndarray) -> dict[str, Callable]:
         return pin.getJointJacobian(model, data, end, pin.LOCAL_WORLD_ALIGNED)
 
     def matrices(q, v, tau):
-        return np.concatenate(pin.computeABADerivatives(model, data, q, v, tau), axis=1)
-
-    def mass(q, v, x):
-        upper = np.triu(pin.crba(model, data, q))
-        return upper + np.triu(upper, 1).T
+        return pin.computeABADerivatives(model, data, q, v, tau)
 
     contacts, contact_data = _contacts(problem, model, data, q)
     settings = pin.ProximalSettings(1e-12, 1e-12, 20)
@@ -85,10 +82,10 @@ def _calls(problem: Problem, model, q: np.ndarray) -> dict[str, Callable]:
     return {
         FORWARD: lambda q, v, tau: pin.aba(model, data, q, v, tau).copy(),
         INVERSE: lambda q, v, qdd: pin.rnea(model, data, q, v, qdd).copy(),
-        MASS: mass,
+        MASS: lambda q, v, x: pin.crba(model, data, q).copy(),
         KINEMATICS: kinematics,
         # All of the matrices, of which the gradient is the sums of the columns.
-        GRADIENT: lambda q, v, tau: matrices(q, v, tau).sum(axis=0),
+        GRADIENT: matrices,
         MATRICES: matrices,
         CONSTRAINED: lambda q, v, tau: pin.constraintDynamics(
             model, data, q, v, tau, contacts, contact_data, settings
@@ -127,7 +124,7 @@ def _back(problem: Problem, coordinates, quantity: str) -> Callable[[np.ndarray]
         return lambda found: mapped(coordinates.qdd_from, q, v, found)
     maps = {
         INVERSE: coordinates.tau_from,
-        MASS: coordinates.mass_matrix_from,
+        MASS: lambda q, upper: coordinates.mass_matrix_from(q, jnp.triu(upper) + jnp.triu(upper, 1).T),
         KINEMATICS: coordinates.jacobian_from,
     }
     if quantity in maps:
@@ -137,7 +134,12 @@ def _back(problem: Problem, coordinates, quantity: str) -> Callable[[np.ndarray]
     # Fixed bases: the same coordinates, in another order perhaps.
     order = np.rint(mapped(coordinates.velocity_map, q[:1])[0]).argmax(axis=0)
     columns = np.concatenate([order + i * len(order) for i in range(3)])
-    return lambda found: found[..., columns] if found.ndim == 2 else found[:, order][:, :, columns]
+
+    def in_our_order(found: np.ndarray) -> np.ndarray:
+        beside = np.concatenate(list(np.moveaxis(found, 1, 0)), axis=-1)[:, order][..., columns]
+        return beside.sum(axis=1) if quantity == GRADIENT else beside
+
+    return in_our_order
 
 
 def _one_or_all(problem: Problem, found: np.ndarray) -> np.ndarray:
