@@ -31,7 +31,7 @@ def main(
     method: Annotated[list[MethodName] | None, typer.Option(help="Algorithms to measure; all by default.")] = None,
     repetitions: Annotated[int, typer.Option(min=1, help="Samples of each measurement, at most.")] = 15,
     seconds: Annotated[float, typer.Option(min=0.01, help="Time for the samples of a measurement [s].")] = 1.0,
-    minutes: Annotated[float, typer.Option(min=0.1, help="After these, what is left is not measured.")] = 52.0,
+    minutes: Annotated[float, typer.Option(min=0.1, help="After these, what is left is not measured.")] = 50.0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is in the folder already.")] = False,
     output: Annotated[Path, typer.Option(help="Folder for results, report and plots.")] = Path("output/bench"),
     publish: Annotated[bool, typer.Option("--publish", help="Results and report into docs/, too.")] = False,

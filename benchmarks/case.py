@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 COMPARED = 64  # states of a batch whose results are compared
+OWN = "jaxcfa"  # how the names of processes of this package start
 
 
 class Unable(Exception):
@@ -39,7 +40,7 @@ class Contestant(NamedTuple):
 
     name: str
     prepare: Callable[[], Prepared]
-    package: str = "jaxcfa"
+    package: str = OWN
     environment: tuple[tuple[str, str], ...] = ()
     reference: bool = False
     timed: bool = True

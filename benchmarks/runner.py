@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .case import Case, Contestant
+from .case import OWN, Case, Contestant
 from .record import NOT_FINITE, Record
 from .settings import Settings
 from .worker import Failed, Outcome, Worker
@@ -94,7 +94,8 @@ class Runner:
             if reason:
                 continue
             if not worker.running:
-                self._stopped[case.label, case.dtype, contestant.name] = f"{outcomes[number, contestant.name]}"
+                if not contestant.package.startswith(OWN):
+                    self._stopped[case.label, case.dtype, contestant.name] = str(outcomes[number, contestant.name])
                 ready = [x for x in items if isinstance(outcomes.get((x[0], x[2].name)), Outcome) and x is not item]
                 todo = ready + todo if ready and not case.fresh else todo
                 for again in ready:
@@ -133,7 +134,7 @@ class Runner:
         for contestant in case.contestants:
             outcome = outcomes[number, contestant.name]
             record = Record(case.quantity, case.label, case.size, contestant.name, case.dtype, case.batch)
-            record.peer = not contestant.package.startswith("jaxcfa")
+            record.peer = not contestant.package.startswith(OWN)
             if isinstance(outcome, str):
                 record.reason = outcome
             else:
@@ -177,7 +178,8 @@ class Runner:
     def _reason_to_skip(self, case: Case, name: str) -> str | None:
         """That a contestant failed before, or that the power law through its last two sizes exceeds the cap.
 
-        What had to be stopped is not tried again for other quantities of the same column: each costs minutes.
+        Another package that had to be stopped is not tried again for other quantities of the same column: each costs
+        minutes.
         """
         stopped = self._stopped.get((case.label, case.dtype, name))
         if stopped is not None and case.size is None:

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import resource
 import sys
+import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -14,6 +15,8 @@ import numpy as np
 
 from .case import Case, Contestant, Prepared, Unable
 from .settings import Settings
+
+_ENVIRONMENT = threading.Lock()
 
 
 class Outcome(NamedTuple):
@@ -38,8 +41,8 @@ class Failed(Exception):
 class Worker:
     """A process, started when it is first asked something.
 
-    **Arguments:** `module`: a benchmark's, which the process imports. `dtype`: float32 or float64. `log`: a file for
-    what packages print.
+    **Arguments:** `dtype`: float32 or float64. `environment`: variables that differ from those of this process. `log`:
+    a file for what packages print.
     """
 
     def __init__(self, settings: Settings, dtype: str, environment: tuple[tuple[str, str], ...], log: Path):
@@ -80,14 +83,16 @@ class Worker:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        before = dict(os.environ)
-        os.environ.update(self._environment)
-        try:
-            self._process = context.Process(target=_serve, args=(theirs, *self._arguments), daemon=True)
-            self._process.start()
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+        self._process = context.Process(target=_serve, args=(theirs, *self._arguments), daemon=True)
+        # A process has the environment of the moment in which it starts.
+        with _ENVIRONMENT:
+            before = dict(os.environ)
+            os.environ.update(self._environment)
+            try:
+                self._process.start()
+            finally:
+                os.environ.clear()
+                os.environ.update(before)
         theirs.close()
 
 
