@@ -86,12 +86,20 @@ def run(names: list[str], settings: Settings, folder: Path, deadline: float, fre
                 runners[other].close()
             if name not in runners:
                 runners[name] = Runner(name, settings, folder / "packages.log", show)
-            for _, records in runners[name].measure(group):
-                result.records += records
-                result.minutes += (time.monotonic() - started) / 60
-                started = time.monotonic()
+            before = len(result.records)
+            try:
+                for _, records in runners[name].measure(group):
+                    result.records += records
+                    result.minutes += (time.monotonic() - started) / 60
+                    started = time.monotonic()
+                    result.write(folder)
+                    progress.advance(task)
+            except Exception:  # a mistake in one benchmark leaves the others to be measured
+                console.print_exception()
+                done = {record.key for record in result.records[before:]}
+                result.missing += sum(case.key not in done for _, case in group)
                 result.write(folder)
-                progress.advance(task)
+                runners.pop(name).close()
         show("done")
     for runner in runners.values():
         runner.close()

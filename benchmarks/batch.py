@@ -29,5 +29,4 @@ def cases(settings: Settings) -> list[Case]:
         contestants = of_functions(functions, make) + of_peers(("Pinocchio",), make, FORWARD, "float32")
         return Case(f"{n} links", str(batch), contestants, batch, "float32", batch)
 
-    links, batches = settings.sizes(LINKS, (3,)), settings.sizes(BATCHES, (4,))
-    return [case(n, batch) for n in links for batch in batches]
+    return [case(n, batch) for n in settings.sizes(LINKS, ()) for batch in BATCHES]

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from .case import Case, Contestant
+from .case import OWN, Case, Contestant, Prepared
 from .peers import PEERS
 from .quantities import FORWARD, GRADIENT, INVERSE, own
 from .robots import problem
@@ -20,11 +20,13 @@ def cases(settings: Settings) -> list[Case]:
 
         return Contestant(peer.name, prepare, peer.package, peer.environment("float32"))
 
-    peers = [peer for peer in PEERS.values() if not (settings.smoke and peer.compiled)]
+    peers = settings.sizes(tuple(PEERS.values()), (PEERS["Pinocchio"],))
 
     def case(robot: str, quantity: str) -> Case:
         make = partial(problem, robot, "float32", BATCH)
-        contestants = [Contestant(name, prepare) for name, prepare in own(quantity, make).items()]
+        # Processes make the states by this package, so that all of them have imported it.
+        contestants = [Contestant("the states alone, by jaxcfa", lambda: Prepared(make, {}, None), f"{OWN} states")]
+        contestants += [Contestant(name, prepare) for name, prepare in own(quantity, make).items()]
         contestants += [of(peer, robot, quantity) for peer in peers if quantity in peer.quantities]
         return Case(quantity, robot, contestants, None, "float32", BATCH, fresh=True)
 

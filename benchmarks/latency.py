@@ -31,11 +31,9 @@ def cases(settings: Settings) -> list[Case]:
         make = problems[label]
         prepare = partial(of_function, FUNCTIONS[quantity], make)
         contestants = [Contestant("jaxcfa", prepare), Contestant("jaxcfa, small loops", prepare, environment=(OPTION,))]
-        peers = of_peers(("Pinocchio", *(("MuJoCo",) if quantity == FORWARD else ())), make, quantity, "float64")
+        names = ("Pinocchio", "MuJoCo") if quantity == FORWARD else ("Pinocchio",)
+        peers = of_peers(settings.sizes(names, ()), make, quantity, "float64")
         return Case(quantity, label, contestants + peers)
 
-    quantities, labels = (
-        settings.sizes((FORWARD, GRADIENT), (FORWARD,)),
-        settings.sizes(tuple(problems), ("chain of 7",)),
-    )
-    return [case(quantity, label) for quantity in quantities for label in labels]
+    labels = settings.sizes(tuple(problems), ("chain of 7",))
+    return [case(quantity, label) for quantity in settings.sizes((FORWARD, GRADIENT), (FORWARD,)) for label in labels]

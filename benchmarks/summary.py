@@ -3,11 +3,13 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from .quantities import FORWARD, GRADIENT
 from .record import Record, Result
+from .states import BATCH
 
 _OWN = "jaxcfa"
 _SAME = 1.1  # a smaller ratio of times is called equal
-_TRUSTED = """\
+_TRUSTED = """
 Written by rules from the numbers below. Programs whose error is larger than 1e-3 in float32, or 1e-6 in float64, do not
 count here.
 """
@@ -25,7 +27,7 @@ def lines(results: Sequence[Result]) -> list[str]:
     found = [
         part for name, parts in makers.items() if name in by_name for make in parts for part in make(by_name[name])
     ]
-    return ["## Summary", "", _TRUSTED, "", *found] if found else []
+    return ["## Summary", _TRUSTED, *found] if found else []
 
 
 def _cases(records: list[Record]) -> dict[tuple[str, str, str], dict[str, Record]]:
@@ -41,6 +43,8 @@ def _beside_others(records: list[Record]) -> list[str]:
     """For each quantity, how this package compares with Pinocchio, one by one, and with the fastest other package."""
     rows: dict[tuple[str, str], list[tuple[str, float | None, float, str, float]]] = defaultdict(list)
     for (quantity, label, dtype), found in _cases(records).items():
+        if not _summarised(quantity, dtype):
+            continue
         own = [found[name] for name in found if not found[name].peer]
         peers = [found[name] for name in found if found[name].peer]
         if not own or not peers:
@@ -60,13 +64,18 @@ def _beside_others(records: list[Record]) -> list[str]:
     ]
     for (quantity, dtype), found in rows.items():
         first = [ratio for _, ratio, *_ in found if ratio is not None]
-        others = ", ".join(dict.fromkeys(name for *_, name, _ in found))
+        others = "; ".join(dict.fromkeys(name for *_, name, _ in found))
         errors = [error for *_, error in found if error is not None]
         text.append(
             f"| {quantity}, {dtype} | {len(found)} | {_span(first)} | {_span([r for _, _, r, _, _ in found])} "
             f"| {others} | {f'{max(errors):.0e}' if errors else '-'} |"
         )
     return [*text, ""] if rows else []
+
+
+def _summarised(quantity: str, dtype: str) -> bool:
+    """All quantities in the batch that every package runs; two of them in the others."""
+    return (f", {BATCH} states" in quantity and dtype == "float32") or quantity.startswith((FORWARD, GRADIENT))
 
 
 def _chunks(records: list[Record]) -> list[str]:
