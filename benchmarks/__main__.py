@@ -59,14 +59,14 @@ def main(
 
 
 def run(names: list[str], settings: Settings, folder: Path, deadline: float, fresh: bool, console: Console) -> None:
-    """Measures what is not in the folder yet, what is optional last, until the deadline [s of `time.monotonic`]."""
+    """Measures what is not in the folder yet, what may come later last, until the deadline [s of `time.monotonic`]."""
     results = {name: _start(name, settings, folder, fresh) for name in names}
     todo: list[tuple[str, list[tuple[int, Case]]]] = []
-    for optional in (False, True):
+    cases = {name: list(enumerate(BENCHMARKS[name].cases(settings))) for name in names}
+    for later in sorted({case.later for own in cases.values() for _, case in own}):
         for name in names:
             done = {record.key for record in results[name].records}
-            cases = enumerate(BENCHMARKS[name].cases(settings))
-            left = [(i, case) for i, case in cases if case.optional == optional and case.key not in done]
+            left = [(i, case) for i, case in cases[name] if case.later == later and case.key not in done]
             todo += [(name, group) for group in groups(left)]
     runners: dict[str, Runner] = {}
     columns = BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()

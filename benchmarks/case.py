@@ -53,7 +53,8 @@ class Case:
     **Fields:** `quantity`: what is computed; cases of the same quantity make a table. `label`: of the column.
     `contestants`: in order. `size`: a number that grows from case to case, if there is one. `dtype`: of this package's
     numbers and of other packages that have both. `batch`: how many states one run computes. `fresh`: nothing is timed
-    but the first call, of each contestant alone in a new process. `optional`: comes last, if there is time.
+    but the first call, of each contestant alone in a new process. `later`: cases of a smaller number come
+    first, in all benchmarks; the last ones only if there is time.
     """
 
     quantity: str
@@ -63,7 +64,7 @@ class Case:
     dtype: str = "float64"
     batch: int = 1
     fresh: bool = False
-    optional: bool = False
+    later: int = 0
 
     @property
     def key(self) -> tuple[str, str, str]:

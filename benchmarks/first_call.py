@@ -18,7 +18,7 @@ def cases(settings: Settings) -> list[Case]:
         def prepare():
             return peer.prepare(problem(robot, "float32", BATCH), quantity)
 
-        return Contestant(peer.name, prepare, peer.package, peer.environment("float32"))
+        return Contestant(peer.name, prepare, peer.package, peer.environment("float32"), peer.reference)
 
     peers = settings.sizes(tuple(PEERS.values()), (PEERS["Pinocchio"],))
 

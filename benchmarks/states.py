@@ -22,20 +22,25 @@ def cases(settings: Settings) -> list[Case]:
         return [_case(settings, "chain of 7", quantity, 4, "float64") for quantity in (FORWARD, INVERSE, MATRICES)]
     first = [_case(settings, robot, quantity, BATCH, "float32") for robot in ROBOTS for quantity in ALL]
     sizes = [
-        _case(settings, robot, quantity, batch, "float32", optional=quantity not in (FORWARD, GRADIENT))
+        _case(settings, robot, quantity, batch, "float32", later=_later(quantity))
         for robot in CLOSER
         for quantity in ALL
         for batch in BATCHES
     ]
     doubles = [
-        _case(settings, robot, quantity, BATCH, "float64", optional=quantity not in (FORWARD, GRADIENT))
+        _case(settings, robot, quantity, BATCH, "float64", later=_later(quantity))
         for robot in CLOSER
         for quantity in ALL
     ]
     return first + doubles + sizes
 
 
-def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str, optional: bool = False) -> Case:
+def _later(quantity: str) -> int:
+    """Beyond the batch that every robot has: when a quantity is measured."""
+    return 1 if quantity in (FORWARD, GRADIENT) else 2
+
+
+def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str, later: int = 0) -> Case:
     make = partial(problem, robot, dtype, batch)
     everywhere = dtype == "float32" and not settings.smoke and (batch == BATCH or (robot, quantity) in _EVERYWHERE)
     named = own(quantity, make) | (in_chunks(quantity, make) if batch == LARGEST else {})
@@ -46,7 +51,7 @@ def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str,
         contestants.append(Contestant("jaxcfa in float64", exact, "jaxcfa exact", reference=True, timed=False))
     chosen = (peer for peer in PEERS.values() if quantity in peer.quantities and (everywhere or not peer.compiled))
     contestants += [_of_peer(peer, quantity, robot, dtype, batch) for peer in chosen]
-    return Case(f"{quantity}, {batch} states", robot, contestants, None, dtype, batch, optional=optional)
+    return Case(f"{quantity}, {batch} states", robot, contestants, None, dtype, batch, later=later)
 
 
 def _of_peer(peer: Peer, quantity: str, robot: str, dtype: str, batch: int) -> Contestant:

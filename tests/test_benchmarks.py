@@ -42,7 +42,7 @@ def test_smoke(tmp_path):
         for record in result.records:
             reason = record.reason or ""
             assert not reason or reason.startswith("ModuleNotFoundError"), record
-            assert (record.difference or 0.0) < 1e-9, record
+            assert (record.difference or 0.0) < {"float32": 1e-5, "float64": 1e-9}[record.dtype], record
     assert (folder / "chain.svg").stat().st_size > 0
     # Nothing is measured twice.
     before = (folder / "chain.json").read_text()
@@ -61,10 +61,8 @@ def test_accuracy(tmp_path):
 
 def test_published_page_is_what_the_published_results_generate():
     folder = ROOT / "docs" / "benchmarks"
-    if not list(folder.glob("*.json")):
-        pytest.skip("no results are published")
     assert (ROOT / "docs" / "benchmarks.md").read_text() == report.page(folder, folder.parent)
-    assert sum(path.stat().st_size for path in folder.iterdir()) < 2e6
+    assert sum(path.stat().st_size for path in folder.glob("*")) < 2e6
 
 
 def test_cases_are_told_apart():

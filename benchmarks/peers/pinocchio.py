@@ -74,7 +74,7 @@ def _calls(problem: Problem, model, q: np.ndarray) -> dict[str, Callable]:
         return pin.getJointJacobian(model, data, end, pin.LOCAL_WORLD_ALIGNED)
 
     def matrices(q, v, tau):
-        return pin.computeABADerivatives(model, data, q, v, tau)
+        return [x.copy() for x in pin.computeABADerivatives(model, data, q, v, tau)]
 
     contacts, contact_data = _contacts(problem, model, data, q)
     settings = pin.ProximalSettings(1e-12, 1e-12, 20)
