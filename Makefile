@@ -57,8 +57,8 @@ browser:  ## Install the browser that tests of the viewer need (Debian and Ubunt
 	apt-get update -qq
 	apt-get install -qq -y --no-install-recommends chromium
 
-bench: .venv/.installed  ## Benchmarks into output/bench/: all, or e.g. ARGS="chain batch --dtype float32", ARGS=--smoke
-	$(BIN)/python -m benchmarks $(ARGS)
+bench: .venv-bench/.installed  ## Benchmarks into output/bench/, under an hour: all, or e.g. ARGS="chain batch", ARGS=--smoke
+	.venv-bench/bin/python -m benchmarks $(ARGS)
 
 docs: .venv/.installed  ## Build the documentation site into output/site, notebooks executed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet $(ARGS)
@@ -81,16 +81,20 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-
 lock:  ## Pin the versions of all dependencies anew (needs uv)
 	$(LOCK) --extra dev -o requirements/dev.txt pyproject.toml
 	$(LOCK) --extra all -o requirements/demo.txt -c requirements/dev.txt pyproject.toml
+	$(LOCK) --extra peers -o requirements/bench.txt -c requirements/dev.txt pyproject.toml
 
 clean:  ## Remove caches and outputs
 	rm -rf output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find $(wildcard jaxcfa tests examples benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## Remove the virtual environments too
-	rm -rf .venv .venv-demo
+	rm -rf .venv .venv-bench .venv-demo
 
 .venv/.installed: requirements/dev.txt pyproject.toml
 	$(call install,.venv,requirements/dev.txt)
 
 .venv-demo/.installed: requirements/demo.txt pyproject.toml
 	$(call install,.venv-demo,requirements/demo.txt)
+
+.venv-bench/.installed: requirements/bench.txt pyproject.toml
+	$(call install,.venv-bench,requirements/bench.txt)

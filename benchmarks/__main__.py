@@ -1,121 +1,122 @@
-"""The command line: `python -m benchmarks [--only] [NAMES] [--smoke] [--dtype float32]`."""
+"""The command line: `python -m benchmarks [NAMES] [--smoke]`; `python -m benchmarks report`."""
 
 import enum
+import json
 import time
 from pathlib import Path
 from typing import Annotated
 
-import jax
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from . import (
-    batch,
-    chain,
-    compile_time,
-    derivatives,
-    inverse_kinematics,
-    methods,
-    operators,
-    optimal_control,
-    robots,
-    space,
-)
+from . import methods
+from .benchmarks import BENCHMARKS
+from .case import Case
 from .machine import commit, environment
 from .record import Result, read
-from .report import report
-from .runner import Runner
+from .report import results_in, write_report
+from .runner import Runner, groups
 from .settings import Settings
 
-BENCHMARKS = {
-    "chain": chain,
-    "batch": batch,
-    "space": space,
-    "operators": operators,
-    "compile": compile_time,
-    "robots": robots,
-    "derivatives": derivatives,
-    "inverse_kinematics": inverse_kinematics,
-    "optimal_control": optimal_control,
-}
-Name = enum.StrEnum("Name", {name: name for name in BENCHMARKS})
+PUBLISHED = Path("docs")
+REPORT = "report"
+Name = enum.StrEnum("Name", {name: name for name in (*BENCHMARKS, REPORT)})
 MethodName = enum.StrEnum("MethodName", {name: name for name in methods.FORWARD})
-
-
-class Precision(enum.StrEnum):
-    float64 = "float64"
-    float32 = "float32"
 
 
 def main(
     names: Annotated[list[Name] | None, typer.Argument(help="Benchmarks to run; all by default.")] = None,
-    only: Annotated[list[Name] | None, typer.Option(help="The same; further names may follow.")] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="Tiny sizes, to see that everything runs.")] = False,
-    dtype: Annotated[Precision, typer.Option(help="Precision of this package and frax.")] = Precision.float64,
     method: Annotated[list[MethodName] | None, typer.Option(help="Algorithms to measure; all by default.")] = None,
-    repetitions: Annotated[int, typer.Option(min=1, help="Samples for each measurement.")] = 15,
-    cap: Annotated[
-        float, typer.Option(min=0.1, help="Time for one measurement [s]; what takes longer is dropped.")
-    ] = 20.0,
+    repetitions: Annotated[int, typer.Option(min=1, help="Samples of each measurement, at most.")] = 15,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Time for the samples of a measurement [s].")] = 1.0,
+    minutes: Annotated[float, typer.Option(min=0.1, help="After these, what is left is not measured.")] = 50.0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what is in the folder already.")] = False,
     output: Annotated[Path, typer.Option(help="Folder for results, report and plots.")] = Path("output/bench"),
+    publish: Annotated[bool, typer.Option("--publish", help="Results and report into docs/, too.")] = False,
 ) -> None:
-    """Measure the dynamics algorithms of jaxcfa against each other and against other packages."""
-    jax.config.update("jax_enable_x64", dtype == Precision.float64)
-    # A smoke test takes one algorithm, and compiles quickly what it hardly runs.
-    jax.config.update("jax_disable_most_optimizations", smoke)
-    chosen = tuple(method or list(methods.FORWARD)[: 1 if smoke else None])
+    """Measure jaxcfa beside other packages, and write a report. `report` alone writes docs/benchmarks.md anew.
+
+    Results are written after every case. What is in the folder already, of this commit, machine and versions, is not
+    measured again.
+    """
+    chosen = tuple(str(x) for x in method or ())
+    settings = Settings(smoke, 1 if smoke else repetitions, 0.01 if smoke else seconds, methods=chosen)
     folder = output / "smoke" if smoke else output
-    settings = Settings(smoke, dtype.value, 2 if smoke else repetitions, cap, tuple(map(str, chosen)), folder)
+    folder.mkdir(parents=True, exist_ok=True)
     console = Console()
-    wanted = [*(only or []), *(names or [])] or list(Name)
-    for name in wanted:
-        result = run(str(name), settings, console)
-        result.write(folder)
-        draw(result, folder, console)
-    path = write_report(folder)
-    console.print(f"Report: {path}", soft_wrap=True)
+    only_report = REPORT in (names or [])
+    if not only_report:
+        wanted, deadline = [str(name) for name in names or BENCHMARKS], time.monotonic() + 60 * minutes
+        run(wanted, settings, folder, deadline, fresh, console)
+        console.print(f"Report: {write_report(folder, folder / 'report.md')}", soft_wrap=True)
+    if publish:
+        for result in results_in(folder):
+            result.write(PUBLISHED / "benchmarks")
+    if publish or only_report:
+        console.print(f"Report: {write_report(PUBLISHED / 'benchmarks', PUBLISHED / 'benchmarks.md')}", soft_wrap=True)
 
 
-def run(name: str, settings: Settings, console: Console) -> Result:
-    """All measurements of one benchmark."""
-    benchmark = BENCHMARKS[name]
-    options = {key: str(value) if isinstance(value, Path) else value for key, value in vars(settings).items()}
-    date = time.strftime("%Y-%m-%d")
-    records = []
-    columns = TextColumn(f"{name:>8}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn()
+def run(names: list[str], settings: Settings, folder: Path, deadline: float, fresh: bool, console: Console) -> None:
+    """Measures what is not in the folder yet, what may come later last, until the deadline [s of `time.monotonic`]."""
+    results = {name: _start(name, settings, folder, fresh) for name in names}
+    todo: list[tuple[str, list[tuple[int, Case]]]] = []
+    cases = {name: list(enumerate(BENCHMARKS[name].cases(settings))) for name in names}
+    for later in sorted({case.later for own in cases.values() for _, case in own}):
+        for name in names:
+            done = {record.key for record in results[name].records}
+            left = [(i, case) for i, case in cases[name] if case.later == later and case.key not in done]
+            todo += [(name, group) for group in groups(left)]
+    runners: dict[str, Runner] = {}
+    columns = BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*columns, TextColumn("{task.description}"), console=console) as progress:
-        cases = benchmark.cases(settings)
-        task = progress.add_task("", total=len(cases))
-        runner = Runner(settings, lambda text: progress.update(task, description=text))
-        for case in cases:
-            records += runner.measure(case)
-            progress.advance(task)
-        progress.update(task, description="done")
-    return Result(name, benchmark.TITLE, settings.dtype, date, commit(), options, environment(), records)
+        task = progress.add_task("", total=sum(len(group) for _, group in todo))
+
+        def show(text: str) -> None:
+            progress.update(task, description=text)
+
+        for name, group in todo:
+            result, started = results[name], time.monotonic()
+            if started > deadline:
+                result.missing += len(group)
+                result.write(folder)
+                continue
+            for other in runners.keys() - {name}:
+                runners[other].close()
+            if name not in runners:
+                runners[name] = Runner(name, settings, folder / "packages.log", show)
+            before = len(result.records)
+            try:
+                for _, records in runners[name].measure(group):
+                    result.records += records
+                    result.minutes += (time.monotonic() - started) / 60
+                    started = time.monotonic()
+                    result.write(folder)
+                    progress.advance(task)
+            except Exception:  # a mistake in one benchmark leaves the others to be measured
+                console.print_exception()
+                done = {record.key for record in result.records[before:]}
+                result.missing += sum(case.key not in done for _, case in group)
+                result.write(folder)
+                runners.pop(name).close()
+        show("done")
+    for runner in runners.values():
+        runner.close()
 
 
-def draw(result: Result, folder: Path, console: Console) -> None:
-    """The plot, where matplotlib is installed."""
-    try:
-        from .plots import plot
-    except ImportError as error:
-        console.print(f"No plot: {error}", highlight=False)
-    else:
-        plot(result, folder)
-
-
-def write_report(folder: Path) -> Path:
-    """One report of all results in the folder that were measured here, in this environment."""
-    here = environment()
-    results = [read(path) for path in sorted(folder.glob("*.json"))]
-    order = list(BENCHMARKS)
-    results.sort(key=lambda result: (order.index(result.benchmark), result.dtype))
-    same = [result for result in results if result.environment == here]
-    left_out = [result.stem for result in results if result.environment != here]
-    path = folder / "report.md"
-    path.write_text(report(here, same, left_out))
-    return path
+def _start(name: str, settings: Settings, folder: Path, fresh: bool) -> Result:
+    """What is in the folder already, if it is of this commit, environment and options; else an empty result."""
+    options = json.loads(json.dumps(vars(settings)))
+    empty = Result(name, BENCHMARKS[name].TITLE, time.strftime("%Y-%m-%d"), commit(), options, environment(), [])
+    path = folder / f"{name}.json"
+    if fresh or not path.exists():
+        return empty
+    found = read(path)
+    if any(getattr(found, part) != getattr(empty, part) for part in ("commit", "environment", "settings")):
+        return empty
+    found.missing = 0
+    return found
 
 
 if __name__ == "__main__":

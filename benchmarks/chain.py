@@ -2,25 +2,30 @@
 
 from functools import partial
 
+from . import methods
 from .case import Case
-from .contestant import Contestant, of_functions, of_peers
-from .problem import revolute_chain, with_states
+from .contestant import of_functions
+from .peers import of_peers
+from .problem import Problem, revolute_chain, with_states
+from .quantities import FORWARD, INVERSE
 from .settings import Settings
 
 TITLE = "One evaluation on a revolute chain, by number of links"
-SIZES = (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+SIZES = (10, 30, 100, 300, 1000, 10_000, 100_000)
 PEERS = ("Pinocchio", "MuJoCo")
 
 
+def one_state(n: int, dtype: str = "float64") -> Problem:
+    return with_states(revolute_chain(n), dtype)
+
+
 def cases(settings: Settings) -> list[Case]:
-    functions = {"forward dynamics": settings.forward, "inverse dynamics": settings.inverse}
+    functions = {FORWARD: settings.chosen(methods.FORWARD), INVERSE: methods.INVERSE}
 
-    def contestants(quantity: str, n: int) -> list[Contestant]:
-        problem = with_states(revolute_chain(n), settings.float_type)
-        return of_functions(functions[quantity], problem) + of_peers(PEERS, problem, quantity)
+    def case(quantity: str, n: int) -> Case:
+        make = partial(one_state, n)
+        own = of_functions(functions[quantity], make)
+        return Case(quantity, str(n), own + of_peers(PEERS, make, quantity, "float64"), n)
 
-    return [
-        Case(quantity, str(n), n, partial(contestants, quantity, n))
-        for quantity in functions
-        for n in settings.sizes(SIZES, (3,))
-    ]
+    quantities = settings.sizes((FORWARD, INVERSE), (FORWARD,))
+    return [case(quantity, n) for quantity in quantities for n in settings.sizes(SIZES, (3,))]

@@ -1,46 +1,24 @@
-"""Contestants: something to prepare once and to run many times."""
+"""Contestants that are programs of JAX."""
 
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .case import COMPARED, Contestant, Prepared, Unable
 from .machine import available_memory
 from .methods import Function
 from .problem import Problem
 
-
-class Unable(Exception):
-    """A contestant cannot take part; the message is the reason that the report gives."""
-
-
-class Prepared(NamedTuple):
-    """A contestant that is ready to run.
-
-    **Fields:** `run`: does the work, and waits for it. `seconds`: what preparation took, by step. `value`: turns what
-    `run` returns into an array that can be compared with that of other contestants, or is `None`. `memory`: what the
-    program needs for intermediate results and outputs [bytes], if that is known. `note`: says in words what `run` has
-    found.
-    """
-
-    run: Callable[[], Any]
-    seconds: dict[str, float]
-    value: Callable[[Any], np.ndarray] | None = np.asarray
-    memory: int | None = None
-    note: Callable[[Any], str] | None = None
-
-
-class Contestant(NamedTuple):
-    name: str
-    prepare: Callable[[], Prepared]
+MakeProblem = Callable[[], Problem]
+CHUNK = 1024  # states that a program in chunks computes at once
 
 
 def compiled(function: Callable, *arguments: Any, value: Callable[[Any], np.ndarray] | None = np.asarray) -> Prepared:
-    """A program compiled by JAX, from empty caches. Refuses programs that need more memory than there is."""
-    jax.clear_caches()
+    """A program compiled by JAX. Refuses programs that need more memory than there is."""
     times = [time.perf_counter()]
     traced = jax.jit(function).trace(*arguments)
     times.append(time.perf_counter())
@@ -60,34 +38,41 @@ def _memory_of(program) -> int:
     return 0 if analysis is None else analysis.temp_size_in_bytes + analysis.output_size_in_bytes
 
 
-def of_functions(functions: dict[str, Function], problem: Problem) -> list[Contestant]:
-    """Contestants that evaluate functions of a model and one state, on the states of the problem."""
-
-    def contestant(name: str, function: Function) -> Contestant:
-        over_states = jax.vmap(function, (None, 0, 0, 0)) if problem.batched else function
-        return Contestant(name, lambda: compiled(over_states, problem.model, problem.q, problem.v, problem.x))
-
-    return [contestant(*item) for item in functions.items()]
+def compared(result) -> np.ndarray:
+    """The states of a batch that are compared."""
+    return np.asarray(result[:COMPARED])
 
 
-def of_gradients(functions: dict[str, Function], problem: Problem) -> list[Contestant]:
-    """Contestants that differentiate the sum of the result with respect to q, v and tau."""
-    return of_functions({name: _gradient(function) for name, function in functions.items()}, problem)
+def of_function(function: Function, make: MakeProblem, in_chunks: bool = False) -> Prepared:
+    """A function of a model and one state, on the states of a problem."""
+    problem = make()
+    states = problem.q, problem.v, problem.x
+    if not problem.batched:
+        return compiled(function, problem.model, *states)
+    if in_chunks:
+        return compiled(
+            lambda model, *states: jax.lax.map(lambda state: function(model, *state), states, batch_size=CHUNK),
+            problem.model,
+            *states,
+            value=compared,
+        )
+    return compiled(jax.vmap(function, (None, 0, 0, 0)), problem.model, *states, value=compared)
 
 
-def _gradient(function: Function) -> Function:
-    def gradient(model, q, v, x):
+def of_functions(functions: dict[str, Function], make: MakeProblem) -> list[Contestant]:
+    """Contestants that evaluate functions of a model and one state, in two processes, so as to compile together."""
+
+    def contestant(number: int, name: str, function: Function) -> Contestant:
+        return Contestant(name, lambda: of_function(function, make), f"jaxcfa {number % 2 + 1}")
+
+    return [contestant(number, *item) for number, item in enumerate(functions.items())]
+
+
+def gradient(function: Function) -> Function:
+    """The gradient of the sum of the result with respect to q, v and x, one after the other."""
+
+    def differentiated(model, q, v, x):
         parts = jax.grad(lambda *state: jnp.sum(function(model, *state)), (0, 1, 2))(q, v, x)
         return jnp.concatenate(parts)
 
-    return gradient
-
-
-def of_peers(names: Iterable[str], problem: Problem, quantity: str) -> list[Contestant]:
-    """Contestants from other packages."""
-    from .peers import PEERS
-
-    def contestant(name: str) -> Contestant:
-        return Contestant(name, lambda: PEERS[name](problem, quantity))
-
-    return [contestant(name) for name in names]
+    return differentiated

@@ -1,8 +1,7 @@
 """Inverse kinematics: poses that a robot can reach, all at once, beside Pinocchio's closed-loop inverse kinematics."""
 
 import time
-import warnings
-from functools import partial
+from functools import cache, partial
 
 import jax
 import numpy as np
@@ -10,9 +9,9 @@ import numpy as np
 import jaxcfa
 from jaxcfa import inverse_kinematics as ik
 
-from .case import Case
-from .contestant import Contestant, Prepared, compiled
-from .robots import example_robot
+from .case import Case, Contestant, Prepared
+from .contestant import compiled
+from .robots import example_robot, load
 from .settings import Settings
 
 TITLE = "Inverse kinematics of random reachable poses, within the joints' limits"
@@ -30,29 +29,29 @@ _ROBOTS = {
 
 
 def cases(settings: Settings) -> list[Case]:
-    (number,) = settings.sizes((TARGETS,), (4,))
-    robots = settings.sizes(tuple(_ROBOTS.items()), tuple(_ROBOTS.items())[:1])
     return [
-        Case(f"{number} targets", label, None, partial(_contestants, path, frames, number, settings.float_type))
-        for label, (path, frames) in robots
+        Case(f"{TARGETS} targets", label, _contestants(path, frames), batch=TARGETS)
+        for label, (path, frames) in settings.sizes(tuple(_ROBOTS.items()), ())
     ]
 
 
-def _contestants(path: str, frames: tuple[str, ...], number: int, dtype: np.dtype) -> list[Contestant]:
-    file = example_robot(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of attributes without meaning here
-        model = jaxcfa.load_model(file).astype(dtype)
+def _contestants(path: str, frames: tuple[str, ...]) -> list[Contestant]:
+    return [
+        Contestant("jaxcfa", lambda: _ours(*_problem(path, frames)), "jaxcfa 1"),
+        *(Contestant(name, partial(_clik, path, frames, *options), "C++") for name, options in _CLIK.items()),
+    ]
+
+
+@cache
+def _problem(path: str, frames: tuple[str, ...]) -> tuple[jaxcfa.Model, tuple[str, ...], list[jaxcfa.Transform]]:
+    """The robot, and poses that it can reach."""
+    model = load(example_robot(path)).astype("float64")
 
     def poses(key: jax.Array) -> list[jaxcfa.Transform]:
         q = jaxcfa.random_configuration(model, key)
         return [jaxcfa.frame_pose(model, q, frame) for frame in frames]
 
-    targets = jax.jit(jax.vmap(poses))(jax.random.split(jax.random.key(0), number))
-    return [
-        Contestant("jaxcfa", partial(_ours, model, frames, targets)),
-        *(Contestant(name, partial(_clik, str(file), frames, targets, *options)) for name, options in _CLIK.items()),
-    ]
+    return model, frames, jax.jit(jax.vmap(poses))(jax.random.split(jax.random.key(0), TARGETS))
 
 
 def _ours(model: jaxcfa.Model, frames: tuple[str, ...], targets: list[jaxcfa.Transform]) -> Prepared:
@@ -63,20 +62,13 @@ def _ours(model: jaxcfa.Model, frames: tuple[str, ...], targets: list[jaxcfa.Tra
     return compiled(jax.vmap(solve), *targets, value=None)._replace(note=_note)
 
 
-def _clik(
-    file: str,
-    frames: tuple[str, ...],
-    targets: list[jaxcfa.Transform],
-    starts: int,
-    most: int,
-    length: float,
-    damping: float,
-) -> Prepared:
+def _clik(path: str, frames: tuple[str, ...], starts: int, most: int, length: float, damping: float) -> Prepared:
     """Damped steps on the logarithm of the error, clipped to the limits."""
     import pinocchio as pin
 
+    _, _, targets = _problem(path, frames)
     started = time.perf_counter()
-    model = pin.buildModelFromUrdf(file)
+    model = pin.buildModelFromUrdf(str(example_robot(path)))
     data, numbers = model.createData(), [model.getFrameId(frame) for frame in frames]
     seconds = time.perf_counter() - started
     rows = [

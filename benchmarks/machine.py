@@ -10,7 +10,7 @@ import jax
 
 import jaxcfa
 
-_PACKAGES = ("jax", "jaxlib", "numpy", "pin", "mujoco", "frax")
+_PACKAGES = ("jax", "jaxlib", "numpy", "pin", "mujoco", "mujoco-mjx", "frax", "jaxsim", "brax")
 
 
 def environment() -> dict[str, str]:

@@ -4,7 +4,7 @@ crocoddyl and casadi need packages of their own: `JAXCFA_BENCH_PYTHON` in the en
 has them (crocoddyl 3.2 with pin 4, example-robot-data; casadi).
 """
 
-import warnings
+from collections.abc import Callable
 from functools import partial
 
 import equinox as eqx
@@ -16,14 +16,15 @@ import jaxcfa
 from jaxcfa import optimal_control as oc
 from jaxcfa.structured import AbstractStageSolver, Chunked, Doubling, LinearQuadratic, Riccati
 
-from .case import Case
-from .contestant import Contestant, Prepared, compiled
+from .case import Case, Contestant, Prepared
+from .contestant import compiled
 from .peers.other_python import cart_pole_step, other_python
-from .robots import example_robot
+from .robots import example_robot, load
 from .settings import Settings
 
 TITLE = "Optimal control: reaching with an arm, swinging up a cart-pole, linear-quadratic problems"
 STEPS, STARTS = 100, 64
+_DTYPE = np.dtype("float64")
 LENGTHS = (10, 100, 1000, 10_000)
 _KINOVA = "kinova_description/robots/kinova.urdf"
 _ARM_UP = (1.5707, 2.618, -1.5707, 3.1415, 2.618, 0.0)
@@ -33,9 +34,7 @@ _STAGE_SOLVERS = {"Riccati": Riccati(), "Doubling": Riccati(Doubling()), "Chunke
 
 def reach(steps: int, dtype: np.dtype) -> tuple[oc.Problem, jax.Array]:
     """The Kinova arm moves its hand to a pose: crocoddyl's example, and its start."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of attributes without meaning here
-        model = jaxcfa.load_model(example_robot(_KINOVA)).astype(dtype)
+    model = load(example_robot(_KINOVA)).astype(dtype)
     dt, start = 0.01, jnp.asarray(np.concatenate([_ARM_UP, np.zeros(6)]), dtype)
     target = jaxcfa.Transform(jnp.eye(3, dtype=dtype), jnp.array([0.6, 0.2, 0.5], dtype))
     turns = np.arange(12) < 6
@@ -77,51 +76,59 @@ def linear_quadratic(length: int, dtype: np.dtype, n: int = 12, m: int = 6):
 
 
 def cases(settings: Settings) -> list[Case]:
-    dtype = settings.float_type
-    (steps,), (starts,) = settings.sizes((STEPS,), (4,)), settings.sizes((STARTS,), (2,))
-    solvers = dict(list(_SOLVERS.items())[: 1 if settings.smoke else None])
-    label = f"T = {steps}"
+    label = f"T = {STEPS}"
+    cases = [
+        Case("reach a pose", label, _one_start()),
+        Case(f"reach a pose from {STARTS} starts", label, _many_starts(), batch=STARTS),
+        Case("swing up a cart-pole", label, _cart_pole()),
+        *(Case("linear-quadratic problem", str(length), _stage_solvers(length), length) for length in LENGTHS),
+    ]
+    return [Case("linear-quadratic problem", "4", _stage_solvers(4)[:1], 4)] if settings.smoke else cases
+
+
+def _contestants(prepare: dict[str, Callable[[], Prepared]]) -> list[Contestant]:
+    return [Contestant(name, x, f"jaxcfa {i % 2 + 1}") for i, (name, x) in enumerate(prepare.items())]
+
+
+def _one_start() -> list[Contestant]:
+    solved = {name: partial(_reached, solver) for name, solver in _SOLVERS.items()}
+    return [*_contestants(solved), Contestant("crocoddyl", partial(other_python, "reach", STEPS), "crocoddyl")]
+
+
+def _reached(solver: oc.AbstractSolver) -> Prepared:
+    problem, start = reach(STEPS, _DTYPE)
+    return _solved(problem, solver, start)
+
+
+def _many_starts() -> list[Contestant]:
+    return _contestants({name: partial(_reached_by_all, solver) for name, solver in _SOLVERS.items()})
+
+
+def _reached_by_all(solver: oc.AbstractSolver) -> Prepared:
+    problem, start = reach(STEPS, _DTYPE)
+    starts = start + 0.1 * jax.random.normal(jax.random.key(0), (STARTS, start.size), _DTYPE)
+    return _solved(problem, solver, starts)
+
+
+def _cart_pole() -> list[Contestant]:
     return [
-        Case("reach a pose", label, None, partial(_one_start, solvers, steps, dtype)),
-        Case(f"reach a pose from {starts} starts", label, None, partial(_many_starts, solvers, steps, starts, dtype)),
-        Case("swing up a cart-pole", label, None, partial(_cart_pole, steps, dtype)),
-        *(
-            Case("linear-quadratic problem", str(length), length, partial(_stage_solvers, length, dtype))
-            for length in settings.sizes(LENGTHS, (10,))
-        ),
+        Contestant("MultipleShooting", _swung_up),
+        Contestant("ipopt", partial(other_python, "cart_pole", STEPS), "ipopt"),
     ]
 
 
-def _one_start(solvers: dict[str, oc.AbstractSolver], steps: int, dtype: np.dtype) -> list[Contestant]:
-    problem, start = reach(steps, dtype)
-    return [
-        *(Contestant(name, partial(_solved, problem, solver, start)) for name, solver in solvers.items()),
-        Contestant("crocoddyl", partial(other_python, "reach", steps)),
-    ]
+def _swung_up() -> Prepared:
+    problem, start, guess = cart_pole(STEPS, _DTYPE)
+    return _solved(problem, _SOLVERS["MultipleShooting"], start, guess)
 
 
-def _many_starts(solvers: dict[str, oc.AbstractSolver], steps: int, n: int, dtype: np.dtype) -> list[Contestant]:
-    problem, start = reach(steps, dtype)
-    starts = start + 0.1 * jax.random.normal(jax.random.key(0), (n, start.size), dtype)
-    return [Contestant(name, partial(_solved, problem, solver, starts)) for name, solver in solvers.items()]
+def _stage_solvers(length: int) -> list[Contestant]:
+    return _contestants({name: partial(_stages, length, solver) for name, solver in _STAGE_SOLVERS.items()})
 
 
-def _cart_pole(steps: int, dtype: np.dtype) -> list[Contestant]:
-    problem, start, guess = cart_pole(steps, dtype)
-    solver = _SOLVERS["MultipleShooting"]
-    return [
-        Contestant("MultipleShooting", partial(_solved, problem, solver, start, guess)),
-        Contestant("ipopt", partial(other_python, "cart_pole", steps)),
-    ]
-
-
-def _stage_solvers(length: int, dtype: np.dtype) -> list[Contestant]:
-    problem, terms = linear_quadratic(length, dtype)
-
-    def contestant(name: str, solver: AbstractStageSolver) -> Contestant:
-        return Contestant(name, lambda: compiled(lambda p, t: p.solve(t, solver).states, problem, terms))
-
-    return [contestant(*item) for item in _STAGE_SOLVERS.items()]
+def _stages(length: int, solver: AbstractStageSolver) -> Prepared:
+    problem, terms = linear_quadratic(length, _DTYPE)
+    return compiled(lambda p, t: p.solve(t, solver).states, problem, terms)
 
 
 def _solved(problem: oc.Problem, solver: oc.AbstractSolver, start: jax.Array, guess=None) -> Prepared:

@@ -5,16 +5,20 @@ import tempfile
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import jaxcfa
 from jaxcfa import Model
+from jaxcfa.closed_chains import Connect, connect
 from jaxcfa.joints import Free
+from jaxcfa.spatial import Transform
 
-from .urdf import to_urdf
+from .urdf import to_urdf, without_shapes
 
 # Snakes bend up and down and left and right in turn; these are also the joints that Pinocchio is fastest with.
 _AXES = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+DISTINCT = 64  # states of a batch, which repeats them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +26,8 @@ class Problem:
     """A model with one state or a batch of states.
 
     **Fields:** `q` (nq,) or (b, nq); `v` and `x` (nv,) or (b, nv), where `x` is the torque for forward dynamics and
-    the acceleration for inverse dynamics; `file`: the URDF file that the model comes from, if any.
+    the acceleration for inverse dynamics; `file`: the URDF file that the model comes from, if any; `ends`: names of
+    bodies at the ends of arms or legs, which constrained motions hold in place.
     """
 
     model: Model
@@ -30,6 +35,7 @@ class Problem:
     v: jax.Array
     x: jax.Array
     file: Path | None = None
+    ends: tuple[str, ...] = ()
 
     @property
     def batched(self) -> bool:
@@ -40,11 +46,10 @@ class Problem:
         return any(isinstance(joint, Free) for joint in self.model.joints)
 
     def urdf(self) -> Path:
-        """A URDF file of the model."""
-        if self.file is not None:
-            return self.file
+        """A URDF file of the model, without shapes."""
+        text = to_urdf(self.model) if self.file is None else without_shapes(self.file)
         path = Path(tempfile.mkdtemp(prefix="jaxcfa-bench-")) / "model.urdf"
-        path.write_text(to_urdf(self.model))
+        path.write_text(text)
         return path
 
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -52,18 +57,35 @@ class Problem:
         q, v, x = (np.atleast_2d(np.asarray(a, dtype=np.float64)) for a in (self.q, self.v, self.x))
         return q, v, x
 
+    def held(self) -> "Problem":
+        """All states at rest in the first configuration: such that the ends can be held in place there."""
+        return dataclasses.replace(
+            self, q=jnp.broadcast_to(self.q.reshape(-1, self.q.shape[-1])[0], self.q.shape), v=jnp.zeros_like(self.v)
+        )
 
-def with_states(model: Model, dtype: np.dtype, batch: int | None = None, file: Path | None = None) -> Problem:
-    """The model with random states; velocities are such that the last link of a long chain does not spin fast."""
+    def constraints(self) -> list[Connect]:
+        """The origins of the ends stay where they are in the first configuration."""
+        poses = jaxcfa.forward_kinematics(self.model, self.q.reshape(-1, self.q.shape[-1])[0])
+        places = [Transform(poses.rotation[i], poses.translation[i]) for i in map(self.model.body_index, self.ends)]
+        return [connect(self.model, end, (-1, place)) for end, place in zip(self.ends, places, strict=True)]
+
+
+def with_states(
+    model: Model, dtype: str, batch: int | None = None, file: Path | None = None, ends: tuple[str, ...] = ()
+) -> Problem:
+    """The model with random states, of which a batch has `DISTINCT` different ones.
+
+    Velocities are such that the last link of a long chain does not spin fast.
+    """
     model = model.astype(dtype)
-    keys = jax.random.split(jax.random.key(0), 3)
-    shape = (model.nv,) if batch is None else (batch, model.nv)
-    v, x = (jax.random.normal(key, shape, dtype) for key in keys[1:])
-    if batch is None:
-        q = jaxcfa.random_configuration(model, keys[0])
-    else:
-        q = jax.vmap(lambda key: jaxcfa.random_configuration(model, key))(jax.random.split(keys[0], batch))
-    return Problem(model, q.astype(dtype), v / np.sqrt(max(1, model.nv)).astype(dtype), x, file)
+    number = 1 if batch is None else min(batch, DISTINCT)
+    rng = np.random.default_rng(0)
+    v, x = rng.standard_normal((2, DISTINCT, model.nv))[:, :number]
+    keys = jax.random.split(jax.random.key(0), DISTINCT)[:number]
+    q = np.asarray(jax.jit(jax.vmap(lambda key: jaxcfa.random_configuration(model, key)))(keys))
+    rows = np.arange(number if batch is None else batch) % number
+    states = (jnp.asarray(a[rows if batch is not None else 0], dtype) for a in (q, v / np.sqrt(max(1, model.nv)), x))
+    return Problem(model, *states, file, ends or model.body_names[-1:])
 
 
 def revolute_chain(n: int) -> Model:

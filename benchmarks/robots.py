@@ -1,22 +1,39 @@
-"""Batches of states of three robots: forward and inverse dynamics and gradients, against other packages."""
+"""The robots that batches of states are measured on."""
 
+import dataclasses
 import warnings
-from functools import cache, partial
-from importlib import metadata, resources
+from functools import cache
+from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import jaxcfa
 
-from .case import Case
-from .contestant import Contestant, Unable, of_functions, of_gradients, of_peers
+from .case import Unable
 from .problem import Problem, revolute_chain, with_states
-from .settings import Settings
 
-TITLE = "A batch of states of three robots under jit(vmap)"
-BATCH = 2048
-PEERS = ("Pinocchio", "frax", "MJX")
 _FOLDER = "cmeel.prefix/share/example-robot-data/robots"
-_G1 = "g1_description/urdf/g1_29dof_rev_1_0.urdf"
+
+
+class Robot(NamedTuple):
+    """A chain of so many links, or a file of the package example-robot-data; `ends`: bodies that may be held."""
+
+    links: int = 0
+    file: str = ""
+    floating_base: bool = False
+    ends: tuple[str, ...] = ()
+
+
+ROBOTS = {
+    "chain of 7": Robot(7),
+    "chain of 30": Robot(30),
+    "Panda": Robot(file="panda_description/urdf/panda.urdf", ends=("panda_link7",)),
+    "Go2": Robot(0, "go2_description/urdf/go2.urdf", True, ("FL_calf", "FR_calf", "RL_calf", "RR_calf")),
+    "G1": Robot(
+        0, "g1_description/urdf/g1_29dof_rev_1_0.urdf", True, ("left_ankle_roll_link", "right_ankle_roll_link")
+    ),
+    "Talos": Robot(0, "talos_data/robots/talos_full_v2.urdf", True, ("leg_left_6_link", "leg_right_6_link")),
+}
 
 
 def example_robot(name: str) -> Path:
@@ -27,46 +44,21 @@ def example_robot(name: str) -> Path:
         raise Unable("the package example-robot-data is not installed") from None
 
 
-@cache
-def arm7(dtype, batch: int) -> Problem:
-    path = Path(str(resources.files("jaxcfa") / "data" / "arm7.urdf"))
-    return with_states(jaxcfa.load_model(path), dtype, batch, path)
-
-
-@cache
-def chain30(dtype, batch: int) -> Problem:
-    return with_states(revolute_chain(30), dtype, batch)
-
-
-@cache
-def g1(dtype, batch: int) -> Problem:
-    """The humanoid Unitree G1: 29 joints and a free base."""
-    path = example_robot(_G1)
+def load(path: Path, floating_base: bool = False) -> jaxcfa.Model:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of an attribute without meaning here
-        model = jaxcfa.load_model(path, floating_base=True)
-    return with_states(model, dtype, batch, path)
+        warnings.simplefilter("ignore")  # of attributes without meaning here
+        return jaxcfa.load_model(path, floating_base=floating_base)
 
 
-ROBOTS = {"7-joint arm": arm7, "30-joint chain": chain30, "Unitree G1": g1}
-
-
-def cases(settings: Settings) -> list[Case]:
-    robots = dict(settings.sizes(tuple(ROBOTS.items()), tuple(ROBOTS.items())[:1]))
-    (batch,) = settings.sizes((BATCH,), (4,))
-    makers = {
-        "forward dynamics": partial(of_functions, settings.forward),
-        "inverse dynamics": partial(of_functions, settings.inverse),
-        # All algorithms are differentiated in the same way, so the first stands for them.
-        "gradient": partial(of_gradients, dict(list(settings.forward.items())[:1])),
-    }
-
-    def contestants(quantity: str, robot) -> list[Contestant]:
-        problem = robot(settings.float_type, batch)
-        return makers[quantity](problem) + of_peers(settings.sizes(PEERS, PEERS[:2]), problem, quantity)
-
-    return [
-        Case(quantity, label, None, partial(contestants, quantity, robot))
-        for quantity in makers
-        for label, robot in robots.items()
-    ]
+@cache
+def problem(name: str, dtype: str, batch: int) -> Problem:
+    """States of a robot. `exact`: those of float32, and its numbers, in float64."""
+    robot = ROBOTS[name]
+    if dtype == "exact":
+        rounded = problem(name, "float32", batch)
+        states = {part: getattr(rounded, part).astype("float64") for part in ("q", "v", "x")}
+        return dataclasses.replace(rounded, model=rounded.model.astype("float64"), **states)
+    if robot.links:
+        return with_states(revolute_chain(robot.links), dtype, batch)
+    path = example_robot(robot.file)
+    return with_states(load(path, robot.floating_base), dtype, batch, path, robot.ends)

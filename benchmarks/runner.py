@@ -1,140 +1,223 @@
-"""Measures the contestants of a benchmark in turn, case after case."""
+"""Measures the contestants of a benchmark's cases: several cases are prepared together, then timed one by one."""
 
 import math
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
-from .case import Case
-from .contestant import Contestant, Prepared, Unable
-from .record import Record
+from .case import OWN, Case, Contestant
+from .record import NOT_FINITE, Record
 from .settings import Settings
+from .worker import Failed, Outcome, Worker
 
-_SHORTEST_SAMPLE = 1e-3  # s; faster runs are repeated within a sample
-_PREPARATIONS = 3
+_SHORTEST_SAMPLE = 3e-3  # s; faster runs are repeated within a sample
+_GROUP = 8  # cases prepared together
+_FASTEST = 1e-6  # s
+_LONGEST_RUNS = 3  # times the cap: when a run is stopped
 Report = Callable[[str], None]
+# A process: precision, package, environment.
+_Key = tuple[str, str, tuple[tuple[str, str], ...]]
+
+
+def groups(cases: Sequence[tuple[int, Case]]) -> Iterator[list[tuple[int, Case]]]:
+    """Neighbours of one precision and quantity kind, at most `_GROUP`; cases of fresh processes are alone."""
+    group: list[tuple[int, Case]] = []
+    for number, case in cases:
+        if group and (len(group) == _GROUP or case.fresh or group[-1][1].dtype != case.dtype):
+            yield group
+            group = []
+        group.append((number, case))
+    if group:
+        yield group
 
 
 class Runner:
-    """Remembers which contestants failed or became slow, and leaves them out for larger sizes."""
+    """Remembers which contestants failed or became slow, and leaves them out for larger sizes.
 
-    def __init__(self, settings: Settings, report: Report):
+    **Arguments:** `benchmark`: its name. `log`: a file for what packages print. `report`: shown while it works.
+    """
+
+    def __init__(self, benchmark: str, settings: Settings, log: Path, report: Report):
+        self._benchmark = benchmark
         self._settings = settings
+        self._log = log
         self._report = report
-        self._costs: dict[tuple[str, str], list[tuple[int, float, float]]] = {}
+        self._workers: dict[_Key, Worker] = {}
+        self._costs: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
         self._dropped: dict[tuple[str, str], str] = {}
+        self._stopped: dict[tuple[str, str, str], str] = {}
 
-    def measure(self, case: Case) -> list[Record]:
-        """Records of all contestants. What goes wrong with one of them becomes its reason."""
-        try:
-            contestants = case.contestants()
-        except Exception as error:  # a file or a package that is not there
-            return [Record(case.quantity, case.label, case.size, "all", reason=_reason(error))]
-        records = {c.name: Record(case.quantity, case.label, case.size, c.name) for c in contestants}
-        if case.prepare_only:
-            self._prepare_repeatedly(case, contestants, records)
-        else:
-            self._race(case, contestants, records)
-        return list(records.values())
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.stop()
+        self._workers.clear()
 
-    def _prepare_repeatedly(self, case: Case, contestants: list[Contestant], records: dict[str, Record]) -> None:
-        for _ in range(1 if self._settings.smoke else _PREPARATIONS):
-            for contestant in contestants:
-                if records[contestant.name].reason is None:
-                    self._prepare(case, contestant, records[contestant.name])
+    def measure(self, group: list[tuple[int, Case]]) -> Iterator[tuple[Case, list[Record]]]:
+        """Records of all contestants of each case. What goes wrong with one of them becomes its reason."""
+        outcomes: dict[tuple[int, str], Outcome | str] = {}
+        by_process: dict[_Key, list[tuple[int, Case, Contestant]]] = defaultdict(list)
+        for number, case in group:
+            for contestant in case.contestants:
+                by_process[self._key(case, contestant)].append((number, case, contestant))
+        for key in set(self._workers) - set(by_process):
+            self._workers.pop(key).stop()
+        fresh = any(case.fresh for _, case in group)
+        with ThreadPoolExecutor(1 if fresh else self._settings.together) as threads:
+            for part in threads.map(self._prepare_in, by_process, by_process.values()):
+                outcomes |= part
+        for number, case in group:
+            yield case, self._race(number, case, outcomes)
+        for worker in self._workers.values():
+            if worker.running:
+                worker.ask(60.0, "forget")
 
-    def _race(self, case: Case, contestants: list[Contestant], records: dict[str, Record]) -> None:
-        runs: dict[str, tuple[Prepared, int]] = {}
-        references: dict[tuple[int, ...], np.ndarray] = {}
-        for contestant in contestants:
-            record = records[contestant.name]
-            prepared = self._prepare(case, contestant, record)
-            if prepared is None:
+    def _key(self, case: Case, contestant: Contestant) -> _Key:
+        package = contestant.name if case.fresh else contestant.package
+        # A reference that is not timed is in float64.
+        return ("float64" if not contestant.timed else case.dtype), package, contestant.environment
+
+    def _prepare_in(self, key: _Key, items: list[tuple[int, Case, Contestant]]) -> dict[tuple[int, str], Outcome | str]:
+        """Prepares contestants in their process. If it has to be stopped, those before are prepared again."""
+        if key not in self._workers:
+            self._workers[key] = Worker(self._settings, key[0], key[2], self._log)
+        worker = self._workers[key]
+        outcomes: dict[tuple[int, str], Outcome | str] = {}
+        todo = list(items)
+        while todo:
+            number, case, contestant = item = todo.pop(0)
+            reason = self._reason_to_skip(case, contestant.name)
+            outcomes[number, contestant.name] = reason or self._prepare(worker, number, contestant)
+            if reason:
                 continue
-            try:
-                # The first run warms up, and says how many runs make a sample.
-                value, first = _timed(prepared.run)
-                record.note = None if prepared.note is None else prepared.note(value)
-                value = None if prepared.value is None else np.asarray(prepared.value(value), dtype=float)
-                if value is not None:
-                    record.difference = _difference(value, references.setdefault(value.shape, value))
-            except Exception as error:  # whatever another package throws
-                self._drop(case, record, error)
-                continue
-            self._remember(case, record, first)
-            runs[contestant.name] = prepared, max(1, math.ceil(_SHORTEST_SAMPLE / first))
-            if first > self._settings.cap:
-                record.seconds.append(first)
-        for _ in range(self._settings.repetitions):
-            for name, (prepared, number) in runs.items():
-                samples = records[name].seconds
-                if sum(samples) * number < self._settings.cap:
-                    samples.append(_timed(prepared.run, number)[1])
+            if not worker.running:
+                if not contestant.package.startswith(OWN):
+                    self._stopped[case.label, case.dtype, contestant.name] = str(outcomes[number, contestant.name])
+                ready = [x for x in items if isinstance(outcomes.get((x[0], x[2].name)), Outcome) and x is not item]
+                todo = ready + todo if ready and not case.fresh else todo
+                for again in ready:
+                    outcomes.pop((again[0], again[2].name))
+            outcome = outcomes[number, contestant.name]
+            if case.size is not None:
+                name = case.quantity, contestant.name
+                if isinstance(outcome, str):
+                    self._dropped[name] = outcome
+                else:
+                    self._costs[name].append((case.size, outcome.first))
+        if items[0][1].fresh:
+            self._workers.pop(key).stop()
+        return outcomes
 
-    def _prepare(self, case: Case, contestant: Contestant, record: Record) -> Prepared | None:
-        key = case.quantity, contestant.name
-        reason = self._dropped.get(key) or self._expected_too_slow(case, contestant.name)
-        if reason is not None:
-            record.reason = reason
-            return None
-        self._report(f"{case.quantity}, {case.label}: {contestant.name}")
+    def _prepare(self, worker: Worker, number: int, contestant: Contestant) -> Outcome | str:
+        self._report(f"{self._benchmark}: preparing {contestant.name}")
+        key = self._benchmark, number, contestant.name
+        started = time.perf_counter()
         try:
-            prepared = contestant.prepare()
-        except Exception as error:  # whatever another package throws
-            self._drop(case, record, error)
-            return None
-        record.memory = prepared.memory
-        for step, seconds in prepared.seconds.items():
-            record.preparation.setdefault(step, []).append(seconds)
-        return prepared
+            worker.ask(self._settings.compile_limit, "prepare", *key)
+        except Failed as failure:
+            text = str(failure)
+            return f"compiling {text}" if text.startswith("takes") else text
+        total = {"total": time.perf_counter() - started}
+        try:
+            outcome = worker.ask(_LONGEST_RUNS * self._settings.cap, "first", *key)
+            return outcome._replace(seconds=outcome.seconds | total)
+        except Failed as failure:
+            return f"one run {failure}" if str(failure).startswith("takes") else str(failure)
 
-    def _drop(self, case: Case, record: Record, error: Exception) -> None:
-        record.reason = _reason(error)
-        if case.size is not None:
-            self._dropped[case.quantity, record.contestant] = record.reason
+    def _race(self, number: int, case: Case, outcomes: dict[tuple[int, str], Outcome | str]) -> list[Record]:
+        self._report(f"{self._benchmark}: timing {case.quantity}, {case.label}")
+        records, numbers = [], {}
+        reference = _reference(number, case, outcomes)
+        for contestant in case.contestants:
+            outcome = outcomes[number, contestant.name]
+            record = Record(case.quantity, case.label, case.size, contestant.name, case.dtype, case.batch)
+            record.peer = not contestant.package.startswith(OWN)
+            if isinstance(outcome, str):
+                record.reason = outcome
+            else:
+                record.preparation = outcome.seconds
+                record.memory, record.note = outcome.memory, outcome.note
+                record.first, record.resident = outcome.first, outcome.resident if case.fresh else None
+                record.reference = reference is not None and reference[0] == contestant.name
+                if reference is not None and outcome.value is not None and not record.reference:
+                    record.difference = difference(outcome.value, reference[1])
+                    if record.difference is not None and not math.isfinite(record.difference):
+                        record.difference, record.note = None, NOT_FINITE
+                if contestant.timed and not case.fresh:
+                    numbers[contestant.name] = max(1, math.ceil(_SHORTEST_SAMPLE / max(outcome.first, _FASTEST)))
+            if contestant.timed or record.reason:
+                records.append(record)
+        self._repeat(number, case, {r.contestant: r for r in records}, numbers)
+        return records
 
-    def _remember(self, case: Case, record: Record, run: float) -> None:
-        if case.size is not None:
-            costs = self._costs.setdefault((case.quantity, record.contestant), [])
-            costs.append((case.size, sum(map(sum, record.preparation.values())), run))
+    def _repeat(self, number: int, case: Case, records: dict[str, Record], numbers: dict[str, int]) -> None:
+        """Samples of each contestant in turn, again and again."""
+        workers = {c.name: self._workers.get(self._key(case, c)) for c in case.contestants}
+        spent = dict.fromkeys(numbers, 0.0)
+        for repetition in range(self._settings.repetitions):
+            for name, runs in numbers.items():
+                record = records[name]
+                if record.reason or (spent[name] > self._settings.seconds and repetition > 0):
+                    continue
+                try:
+                    seconds = workers[name].ask(
+                        _LONGEST_RUNS * self._settings.cap, "run", self._benchmark, number, name, runs
+                    )
+                except Failed as failure:
+                    record.reason = str(failure)
+                    continue
+                if repetition == 0:
+                    # The very first run, which the number was guessed from, is not typical.
+                    numbers[name] = max(1, math.ceil(_SHORTEST_SAMPLE / max(seconds, _FASTEST)))
+                record.seconds.append(seconds)
+                spent[name] += runs * seconds
 
-    def _expected_too_slow(self, case: Case, name: str) -> str | None:
-        """A reason to leave a contestant out, if the power laws through its last two sizes exceed the cap."""
+    def _reason_to_skip(self, case: Case, name: str) -> str | None:
+        """That a contestant failed before, or that the power law through its last two sizes exceeds the cap.
+
+        Another package that had to be stopped is not tried again for other quantities of the same column: each costs
+        minutes.
+        """
+        stopped = self._stopped.get((case.label, case.dtype, name))
+        if stopped is not None and case.size is None:
+            return f"not tried, since another quantity was stopped ({stopped})"
+        reason = self._dropped.get((case.quantity, name))
         costs = self._costs.get((case.quantity, name), [])
-        if not costs or case.size is None:
-            return None
-        expected = _extrapolated([(size, seconds) for size, seconds, _ in costs], case.size, default=0.0)
-        expected += _extrapolated([(size, seconds) for size, _, seconds in costs], case.size, default=1.0)
+        if reason or not costs or case.size is None:
+            return reason
+        expected = _extrapolated(costs, case.size)
         if expected <= self._settings.cap:
             return None
-        return f"dropped: {expected:.0f} s expected for compiling and one run, {self._settings.cap:g} s allowed"
+        return f"dropped: {expected:.0f} s expected for one run, {self._settings.cap:g} s allowed"
 
 
-def _extrapolated(points: list[tuple[int, float]], size: int, default: float) -> float:
-    """The power law through the last two points, or with the default exponent through the only one; never falling."""
+def _reference(
+    number: int, case: Case, outcomes: dict[tuple[int, str], Outcome | str]
+) -> tuple[str, np.ndarray] | None:
+    """The name and result of the contestant that others are compared with: the first if there is no reference."""
+    found = [(c, outcomes[number, c.name]) for c in case.contestants]
+    values = [(c, o.value) for c, o in found if isinstance(o, Outcome) and o.value is not None]
+    values.sort(key=lambda item: not item[0].reference)
+    return (values[0][0].name, values[0][1]) if values else None
+
+
+def _extrapolated(points: list[tuple[int, float]], size: int) -> float:
+    """The power law through the last two points, or a linear one through the only one; never falling."""
     last_size, last = points[-1]
-    exponent = default
-    if len(points) > 1:
+    exponent = 1.0
+    if len(points) > 1 and points[-2][0] < last_size:
         before_size, before = points[-2]
         exponent = max(0.0, math.log(max(last, 1e-9) / max(before, 1e-9)) / math.log(last_size / before_size))
     return last * (size / last_size) ** exponent
 
 
-def _timed(run: Callable[[], object], number: int = 1) -> tuple[object, float]:
-    """The last result, and the time of one run."""
-    result = None
-    start = time.perf_counter()
-    for _ in range(number):
-        result = run()
-    return result, (time.perf_counter() - start) / number
-
-
-def _reason(error: Exception) -> str:
-    first_line = (str(error).strip().splitlines() or [""])[0][:200]
-    return first_line if isinstance(error, Unable) else f"{type(error).__name__}: {first_line}"
-
-
-def _difference(value: np.ndarray, reference: np.ndarray) -> float:
-    """Largest difference relative to the largest entry."""
+def difference(value: np.ndarray, reference: np.ndarray) -> float | None:
+    """Largest difference relative to the largest entry, over the states that both have."""
+    if value.shape[1:] != reference.shape[1:] or value.ndim != reference.ndim:
+        return None
+    common = min(len(value), len(reference)) if value.ndim else None
+    value, reference = value[:common], reference[:common]
     return float(np.max(np.abs(value - reference)) / np.max(np.abs(reference)))

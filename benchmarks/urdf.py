@@ -1,4 +1,7 @@
-"""URDF of mechanisms of revolute joints, for packages that read files."""
+"""URDF for packages that read files: of mechanisms of revolute joints, and of robots, without shapes."""
+
+from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -58,3 +61,14 @@ def _joint(model: Model, i: int, axis: np.ndarray) -> str:
 
 def _numbers(values) -> str:
     return " ".join(repr(float(x)) for x in values)
+
+
+def without_shapes(file: Path) -> str:
+    """The text of a URDF file without what only pictures and contacts need, whose files may be elsewhere."""
+    root = ElementTree.parse(file).getroot()
+    for child in list(root):
+        if child.tag not in ("link", "joint"):
+            root.remove(child)
+        for shape in child.findall("visual") + child.findall("collision"):
+            child.remove(shape)
+    return ElementTree.tostring(root, encoding="unicode")

@@ -1,16 +1,19 @@
 """frax, another package for rigid-body dynamics in JAX."""
 
+import time
 import warnings
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..contestant import Prepared, Unable, compiled
+from ..case import Prepared, Unable
 from ..problem import Problem
+from ..quantities import FORWARD, INVERSE, KINEMATICS, MASS
+from .on_jax import on_states, with_derivatives
 
 
 def frax(problem: Problem, quantity: str) -> Prepared:
+    started = time.perf_counter()
     if not np.allclose(problem.model.gravity, (0.0, 0.0, -9.81)):
         raise Unable("its gravity is fixed")
     with warnings.catch_warnings():
@@ -29,12 +32,23 @@ def frax(problem: Problem, quantity: str) -> Prepared:
     def inverse(q, v, qdd):
         return robot.rnea(q, v, qdd, gravity, None)
 
-    def gradient(q, v, tau):
-        return jnp.concatenate(jax.grad(lambda *state: jnp.sum(forward(*state)), (0, 1, 2))(q, v, tau))
+    functions = {FORWARD: forward, INVERSE: inverse, MASS: lambda q, v, x: robot.crba(q)}
+    if not problem.floating_base:  # the end's joints are not those of a quaternion
+        chain = np.array(_joints_to(problem))
 
-    function = {"forward dynamics": forward, "inverse dynamics": inverse, "gradient": gradient}[quantity]
-    if problem.batched:
-        function = jax.vmap(function)
-    # Derivatives with respect to quaternions off the unit sphere are a matter of convention.
-    value = None if quantity == "gradient" and problem.floating_base else np.asarray
-    return compiled(function, problem.q, problem.v, problem.x, value=value)
+        def kinematics(q, v, x):
+            poses = robot.joint_to_world_transforms(q)
+            found = robot._frame_jacobian(poses, jnp.eye(4, dtype=q.dtype), chain)
+            return poses, jnp.concatenate([found[3:], found[:3]])
+
+        functions[KINEMATICS] = kinematics
+    return on_states(problem, quantity, with_derivatives(functions), None, started)
+
+
+def _joints_to(problem: Problem) -> list[int]:
+    """The joints between the base and the end, which has the frame of the last of them."""
+    body, found = problem.model.body_index(problem.ends[0]), []
+    while body >= 0:
+        found.append(body)
+        body = int(problem.model.topology.parents[body])
+    return found[::-1]

@@ -1,26 +1,26 @@
-"""MuJoCo XLA (MJX), without contacts and constraints."""
+"""MuJoCo XLA (MJX), without contacts."""
 
-import jax
+import time
+
 import jax.numpy as jnp
 import numpy as np
 
-from ..contestant import Prepared, Unable, compiled
+from ..case import Prepared
 from ..problem import Problem
+from ..quantities import CONSTRAINED, FORWARD, GRADIENT, INVERSE, KINEMATICS, MASS, MATRICES
+from .in_mujoco import Order, build, joint_names
+from .on_jax import on_states, with_derivatives
 
 
 def mjx(problem: Problem, quantity: str) -> Prepared:
-    if problem.floating_base:
-        raise Unable("not measured with a floating base")
-    import mujoco
+    started = time.perf_counter()
     from mujoco import mjx
 
-    in_c = mujoco.MjModel.from_xml_path(str(problem.urdf()))
-    in_c.opt.gravity[:] = np.asarray(problem.model.gravity, dtype=float)
-    in_c.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_CONTACT
-    model = mjx.put_model(in_c)
-    names = [mujoco.mj_id2name(in_c, mujoco.mjtObj.mjOBJ_JOINT, i) for i in range(in_c.njnt)]
-    if names != list(problem.model.joint_names):
-        raise Unable("it orders the joints in another way")
+    if quantity == CONSTRAINED:
+        problem = problem.held()
+    in_c = build(problem, held=quantity == CONSTRAINED)
+    order = Order(problem, joint_names(in_c))
+    model, end = mjx.put_model(in_c), in_c.body(problem.ends[0]).id
 
     def forward(q, v, tau):
         data = mjx.make_data(model).replace(qpos=q, qvel=v, qfrc_applied=tau)
@@ -29,8 +29,35 @@ def mjx(problem: Problem, quantity: str) -> Prepared:
     def inverse(q, v, qdd):
         return mjx.inverse(model, mjx.make_data(model).replace(qpos=q, qvel=v, qacc=qdd)).qfrc_inverse
 
-    def gradient(q, v, tau):
-        return jnp.concatenate(jax.grad(lambda *state: jnp.sum(forward(*state)), (0, 1, 2))(q, v, tau))
+    def placed(q):
+        return mjx.com_pos(model, mjx.kinematics(model, mjx.make_data(model).replace(qpos=q)))
 
-    function = {"forward dynamics": forward, "inverse dynamics": inverse, "gradient": gradient}[quantity]
-    return compiled(jax.vmap(function) if problem.batched else function, problem.q, problem.v, problem.x)
+    def mass(q, v, x):
+        return mjx.full_m(model, mjx.crb(model, placed(q)))
+
+    def kinematics(q, v, x):
+        data = placed(q)
+        linear, angular = mjx.jac(model, data, data.xpos[end], end)
+        return data.xpos, data.xquat, jnp.concatenate([angular.T, linear.T])
+
+    functions = {FORWARD: forward, CONSTRAINED: forward, INVERSE: inverse, MASS: mass, KINEMATICS: kinematics}
+    return on_states(
+        problem, quantity, with_derivatives(functions), back(order, quantity), started, reordered(problem, order)
+    )
+
+
+def reordered(problem: Problem, order: Order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    q, v, x = (np.asarray(a) for a in (problem.q, problem.v, problem.x))
+    return q[..., order.q], v[..., order.v], x[..., order.v]
+
+
+def back(order: Order, quantity: str):
+    """From the other package's order; derivatives side by side are by q, v and tau."""
+    if quantity == MASS:
+        return order.mass_matrix
+    if quantity not in (GRADIENT, MATRICES):
+        return order.jacobian
+    columns = np.concatenate([order.v_back + i * len(order.v_back) for i in range(3)])
+    if quantity == GRADIENT:
+        return lambda found: found[..., columns]
+    return lambda found: found[..., order.v_back, :][..., columns]

@@ -1,30 +1,27 @@
-"""MuJoCo's own engine in C, called from Python for one state after the other, without contacts and constraints."""
+"""MuJoCo's own engine in C, called from Python for one state after the other, or by its own pool of threads."""
 
+import os
 import time
 
 import numpy as np
 
-import jaxcfa
-
-from ..contestant import Prepared, Unable
+from ..case import COMPARED, Prepared, Unable
 from ..problem import Problem
-from .one_by_one import mapped, one_by_one
+from ..quantities import CONSTRAINED, FORWARD, INVERSE, KINEMATICS, MASS
+from .in_mujoco import Order, build, joint_names
+from .one_by_one import one_by_one
 
 
 def mujoco(problem: Problem, quantity: str) -> Prepared:
-    if problem.floating_base or quantity == "gradient":
-        raise Unable("not measured with a floating base, and it has no gradients")
+    started = time.perf_counter()
     import mujoco
 
-    started = time.perf_counter()
-    model = mujoco.MjModel.from_xml_path(str(problem.urdf()))
-    model.opt.gravity[:] = np.asarray(problem.model.gravity, dtype=float)
-    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_CONTACT
-    data = mujoco.MjData(model)
-    seconds = time.perf_counter() - started
-    coordinates = jaxcfa.convert.MuJoCo(problem.model, model)
+    if quantity == CONSTRAINED:
+        problem = problem.held()
+    model = build(problem, held=quantity == CONSTRAINED)
+    data, order = mujoco.MjData(model), Order(problem, joint_names(model))
     q, v, x = problem.rows()
-    rows = mapped(coordinates.q_to, q), mapped(coordinates.v_to, q, v), mapped(coordinates.tau_to, q, x)
+    end = model.body(problem.ends[0]).id
 
     def forward(q, v, tau):
         data.qpos[:], data.qvel[:], data.qfrc_applied[:] = q, v, tau
@@ -36,8 +33,58 @@ def mujoco(problem: Problem, quantity: str) -> Prepared:
         mujoco.mj_inverse(model, data)
         return data.qfrc_inverse.copy()
 
-    def value(results: list) -> np.ndarray:
-        back = mapped(coordinates.tau_from, q, np.array(results))
-        return back if problem.batched else back[0]
+    def mass(q, v, x):
+        data.qpos[:] = q
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        mujoco.mj_crb(model, data)
+        found = np.zeros((model.nv, model.nv))
+        mujoco.mj_fullM(model, data, found)
+        return found
 
-    return one_by_one(seconds, forward if quantity == "forward dynamics" else inverse, rows, value)
+    def kinematics(q, v, x):
+        data.qpos[:] = q
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        found = np.zeros((6, model.nv))
+        mujoco.mj_jacBody(model, data, found[3:], found[:3], end)
+        return found
+
+    calls = {FORWARD: forward, CONSTRAINED: forward, INVERSE: inverse, MASS: mass, KINEMATICS: kinematics}
+    turned = order.mass_matrix if quantity == MASS else order.jacobian
+
+    def value(results: list) -> np.ndarray:
+        found = turned(np.array(results))
+        return found if problem.batched else found[0]
+
+    return one_by_one(started, calls[quantity], (q[:, order.q], v[:, order.v], x[:, order.v]), value)
+
+
+def rollout(problem: Problem, quantity: str) -> Prepared:
+    """One step of all states by one call, on all cores: kinematics, forward dynamics and an Euler step."""
+    if not problem.batched:
+        raise Unable("one state")
+    started = time.perf_counter()
+    import mujoco
+    from mujoco.rollout import Rollout
+
+    model, cores = build(problem), os.cpu_count() or 1
+    # Other forces would be taken implicitly.
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
+    data, order = [mujoco.MjData(model) for _ in range(cores)], Order(problem, joint_names(model))
+    q, v, x = problem.rows()
+    q, v, x = q[:, order.q], v[:, order.v], x[:, order.v]
+    kind = mujoco.mjtState
+    start = np.zeros((len(q), mujoco.mj_stateSize(model, kind.mjSTATE_FULLPHYSICS)))
+    start[:, 1 : 1 + model.nq], start[:, 1 + model.nq : 1 + model.nq + model.nv] = q, v
+    pool = Rollout(nthread=cores)
+    seconds = {"model": time.perf_counter() - started}
+
+    def run() -> np.ndarray:
+        return pool.rollout(model, data, start, x[:, None], control_spec=kind.mjSTATE_QFRC_APPLIED.value)[0]
+
+    def value(found: np.ndarray) -> np.ndarray:
+        after = found[:COMPARED, 0, 1 + model.nq : 1 + model.nq + model.nv]
+        return ((after - v[:COMPARED]) / model.opt.timestep)[:, order.v_back]
+
+    return Prepared(run, seconds, value)

@@ -16,7 +16,7 @@ VARIABLE = "JAXCFA_BENCH_PYTHON"
 
 def other_python(task: str, steps: int):
     """A process that has built the problem, and solves it whenever it is sent a line."""
-    from ..contestant import Prepared
+    from ..case import Prepared
 
     if VARIABLE not in os.environ:
         raise ModuleNotFoundError(f"{VARIABLE} is not the path of a Python with crocoddyl and casadi")

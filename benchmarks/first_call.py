@@ -1,0 +1,33 @@
+"""What the first call costs in a new process: imports, reading a robot, compiling, the first run, memory."""
+
+from functools import partial
+
+from .case import OWN, Case, Contestant, Prepared
+from .peers import PEERS
+from .quantities import FORWARD, GRADIENT, INVERSE, own
+from .robots import problem
+from .settings import Settings
+
+TITLE = "The first call in a new process, of 2048 states"
+BATCH, SMOKE = 2048, "chain of 7"
+CASES = (("Panda", FORWARD), ("Panda", GRADIENT), ("G1", FORWARD))
+
+
+def cases(settings: Settings) -> list[Case]:
+    def of(peer, robot: str, quantity: str) -> Contestant:
+        def prepare():
+            return peer.prepare(problem(robot, "float32", BATCH), quantity)
+
+        return Contestant(peer.name, prepare, peer.package, peer.environment("float32"), peer.reference)
+
+    peers = settings.sizes(tuple(PEERS.values()), (PEERS["Pinocchio"],))
+
+    def case(robot: str, quantity: str) -> Case:
+        make = partial(problem, robot, "float32", BATCH)
+        # Processes make the states by this package, so that all of them have imported it.
+        contestants = [Contestant("the states alone, by jaxcfa", lambda: Prepared(make, {}, None), f"{OWN} states")]
+        contestants += [Contestant(name, prepare) for name, prepare in own(quantity, make).items()]
+        contestants += [of(peer, robot, quantity) for peer in peers if quantity in peer.quantities]
+        return Case(quantity, robot, contestants, None, "float32", BATCH, fresh=True)
+
+    return [case(*names) for names in settings.sizes(CASES, ((SMOKE, INVERSE),))]

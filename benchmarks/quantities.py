@@ -1,0 +1,89 @@
+"""What is computed of one state by this package: functions of (model, q, v, x)."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+import jaxcfa
+from jaxcfa import Model, closed_chains
+
+from .case import COMPARED, Prepared
+from .contestant import MakeProblem, compiled, gradient, of_function
+from .methods import Function
+
+FORWARD, INVERSE = "forward dynamics", "inverse dynamics"
+MASS, KINEMATICS = "mass matrix", "kinematics and a Jacobian"
+GRADIENT, MATRICES = "gradient", "derivative matrices"
+CONSTRAINED = "constrained forward dynamics"
+
+
+def forward(model: Model, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+    return jaxcfa.forward_dynamics(model, q, v, tau)
+
+
+def inverse(model: Model, q: jax.Array, v: jax.Array, qdd: jax.Array) -> jax.Array:
+    return jaxcfa.inverse_dynamics(model, q, v, qdd)
+
+
+def mass_matrix(model: Model, q: jax.Array, v: jax.Array, x: jax.Array) -> jax.Array:
+    return jaxcfa.mass_matrix(model, q)
+
+
+def matrices(model: Model, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+    """Accelerations by the state and by torques, side by side (nv, 3 nv)."""
+    return jnp.concatenate(jaxcfa.forward_dynamics_derivatives(model, q, v, tau), axis=1)
+
+
+FUNCTIONS: dict[str, Function] = {
+    FORWARD: forward,
+    INVERSE: inverse,
+    MASS: mass_matrix,
+    GRADIENT: gradient(forward),
+    MATRICES: matrices,
+}
+# What compiles longest comes last: nothing is tried after a contestant had to be stopped.
+ALL = (FORWARD, INVERSE, MASS, KINEMATICS, GRADIENT, MATRICES, CONSTRAINED)
+
+
+def kinematics(make: MakeProblem) -> Prepared:
+    """Poses of all bodies, and the Jacobian of the first end."""
+    problem = make()
+
+    def both(model: Model, q: jax.Array):
+        motions = jaxcfa.body_motions(model, q)
+        poses = jaxcfa.forward_kinematics(model, q, motions=motions)
+        return poses, jaxcfa.jacobian(model, q, problem.ends[0], motions=motions)
+
+    return compiled(jax.vmap(both, (None, 0)), problem.model, problem.q, value=lambda found: found[1][:COMPARED])
+
+
+def constrained(solver: closed_chains.AbstractConstraintSolver, make: MakeProblem) -> Prepared:
+    """Accelerations while the ends stay where they are."""
+    problem = make().held()
+
+    def accelerations(model: Model, constraints, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+        return closed_chains.constrained_forward_dynamics(model, constraints, q, v, tau, solver=solver).qdd
+
+    states = problem.q, problem.v, problem.x
+    over_states = jax.vmap(accelerations, (None, None, 0, 0, 0))
+    return compiled(over_states, problem.model, problem.constraints(), *states, value=lambda x: x[:COMPARED])
+
+
+def own(quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepared]]:
+    """This package's contestants for a quantity, by name."""
+    if quantity == KINEMATICS:
+        return {"jaxcfa": lambda: kinematics(make)}
+    if quantity == CONSTRAINED:
+        return {
+            "jaxcfa": lambda: constrained(closed_chains.LeastNorm(), make),
+            "jaxcfa, Direct": lambda: constrained(closed_chains.Direct(), make),
+        }
+    return {"jaxcfa": lambda: of_function(FUNCTIONS[quantity], make)}
+
+
+def in_chunks(quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepared]]:
+    """The same, so many states at a time that they stay in the cache."""
+    if quantity not in FUNCTIONS:
+        return {}
+    return {"jaxcfa, in chunks": lambda: of_function(FUNCTIONS[quantity], make, in_chunks=True)}

@@ -1,0 +1,163 @@
+"""The summary of the report, by rules from the numbers: nothing is said that was not measured."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from .quantities import FORWARD, GRADIENT
+from .record import Record, Result
+from .states import BATCH
+
+_OWN = "jaxcfa"
+_SAME = 1.1  # a smaller ratio of times is called equal
+_TRUSTED = """
+Written by rules from the numbers below. Programs whose error is larger than 1e-3 in float32, or 1e-6 in float64, do not
+count here.
+"""
+
+
+def lines(results: Sequence[Result]) -> list[str]:
+    """A section, or nothing if nothing was measured that it is about."""
+    by_name = {result.benchmark: result.records for result in results if not result.settings["smoke"]}
+    makers: dict[str, tuple[Callable[[list[Record]], list[str]], ...]] = {
+        "states": (_beside_others, _chunks, _precisions),
+        "chain": (_by_length,),
+        "batch": (_by_group,),
+        "latency": (_latency,),
+    }
+    found = [
+        part for name, parts in makers.items() if name in by_name for make in parts for part in make(by_name[name])
+    ]
+    return ["## Summary", _TRUSTED, *found] if found else []
+
+
+def _cases(records: list[Record]) -> dict[tuple[str, str, str], dict[str, Record]]:
+    """By case, then by contestant: those that were measured, and whose results can be trusted."""
+    cases: dict[tuple[str, str, str], dict[str, Record]] = defaultdict(dict)
+    for record in records:
+        if record.trusted:
+            cases[record.key][record.contestant] = record
+    return cases
+
+
+def _beside_others(records: list[Record]) -> list[str]:
+    """For each quantity, how this package compares with Pinocchio, one by one, and with the fastest other package."""
+    rows: dict[tuple[str, str], list[tuple[str, float | None, float, str, float]]] = defaultdict(list)
+    for (quantity, label, dtype), found in _cases(records).items():
+        if not _summarised(quantity, dtype):
+            continue
+        own = [found[name] for name in found if not found[name].peer]
+        peers = [found[name] for name in found if found[name].peer]
+        if not own or not peers:
+            continue
+        best, other = (min(group, key=lambda r: r.median) for group in (own, peers))
+        pinocchio = found["Pinocchio"].median / best.median if "Pinocchio" in found else None
+        rows[quantity, dtype].append((label, pinocchio, other.median / best.median, other.contestant, best.difference))
+    text = [
+        (
+            "**Beside other packages.** How many times as fast this package's fastest program is, under `jit(vmap)`: "
+            "as Pinocchio, one state after the other from Python, and as the fastest of all other packages. Less than "
+            "1 is slower. The least and the largest over the robots."
+        ),
+        "",
+        "| | robots | as Pinocchio | as the fastest other | which is | largest error |",
+        "|---|---:|---:|---:|---|---:|",
+    ]
+    for (quantity, dtype), found in rows.items():
+        first = [ratio for _, ratio, *_ in found if ratio is not None]
+        others = "; ".join(dict.fromkeys(name for *_, name, _ in found))
+        errors = [error for *_, error in found if error is not None]
+        text.append(
+            f"| {quantity}, {dtype} | {len(found)} | {_span(first)} | {_span([r for _, _, r, _, _ in found])} "
+            f"| {others} | {f'{max(errors):.0e}' if errors else '-'} |"
+        )
+    return [*text, ""] if rows else []
+
+
+def _summarised(quantity: str, dtype: str) -> bool:
+    """All quantities in the batch that every package runs; two of them in the others."""
+    return (f", {BATCH} states" in quantity and dtype == "float32") or quantity.startswith((FORWARD, GRADIENT))
+
+
+def _chunks(records: list[Record]) -> list[str]:
+    ratios = {
+        (quantity, label): found[_OWN].median / found[f"{_OWN}, in chunks"].median
+        for (quantity, label, _), found in _cases(records).items()
+        if {_OWN, f"{_OWN}, in chunks"} <= found.keys()
+    }
+    if not ratios:
+        return []
+    (quantity, label), most = max(ratios.items(), key=lambda item: item[1])
+    better = sum(ratio > _SAME for ratio in ratios.values())
+    worse = sum(ratio < 1 / _SAME for ratio in ratios.values())
+    return [
+        (
+            f"**Large batches.** Of {len(ratios)} programs for a large batch, {better} are faster in chunks of 1024 "
+            f"states, {worse} are slower, and the rest equal to within 10 %. The largest gain is {most:.2g} times, for "
+            f"{quantity} on {label}."
+        ),
+        "",
+    ]
+
+
+def _precisions(records: list[Record]) -> list[str]:
+    cases = _cases(records)
+    ratios = [
+        found[_OWN].median / cases[quantity, label, "float32"][_OWN].median
+        for (quantity, label, dtype), found in cases.items()
+        if dtype == "float64" and _OWN in found and _OWN in cases.get((quantity, label, "float32"), {})
+    ]
+    return [f"**Precision.** float64 takes {_span(ratios)} times as long as float32.", ""] if ratios else []
+
+
+def _fastest(records: list[Record]) -> list[tuple[str, str, str]]:
+    """Quantity, size, and the fastest own methods of it, with those that are equal to within 10 %."""
+    rows = []
+    for (quantity, label, _), found in _cases(records).items():
+        own = sorted((r for r in found.values() if not r.peer), key=lambda r: r.median)
+        equal = [r.contestant for r in own if r.median < _SAME * own[0].median] if own else []
+        rows.append((quantity, label, ", ".join(equal)))
+    return rows
+
+
+def _by_length(records: list[Record]) -> list[str]:
+    rows = [f"| {quantity} | {label} | {names} |" for quantity, label, names in _fastest(records) if names]
+    return [
+        (
+            "**One long chain.** The fastest methods for one state, on these cores, by number of links (float64); "
+            "those within 10 % of the fastest are named too."
+        ),
+        "",
+        "| | links | fastest |",
+        "|---|---:|---|",
+        *rows,
+        "",
+    ]
+
+
+def _by_group(records: list[Record]) -> list[str]:
+    rows = [f"| {quantity} | {label} | {names} |" for quantity, label, names in _fastest(records) if names]
+    return [
+        "**Groups of chains.** The fastest methods for forward dynamics in a batch (float32).",
+        "",
+        "| | batch | fastest |",
+        "|---|---:|---|",
+        *rows,
+        "",
+    ]
+
+
+def _latency(records: list[Record]) -> list[str]:
+    name = f"{_OWN}, small loops"
+    ratios = [
+        found[_OWN].median / found[name].median for found in _cases(records).values() if {_OWN, name} <= found.keys()
+    ]
+    if not ratios:
+        return []
+    return [f"**One state at a time.** `enable_low_latency` makes it {_span(ratios)} times as fast.", ""]
+
+
+def _span(ratios: Sequence[float]) -> str:
+    if not ratios:
+        return "-"
+    low, high = (f"{x:.2g}" for x in (min(ratios), max(ratios)))
+    return low if low == high else f"{low} to {high}"
