@@ -2,6 +2,7 @@
 
 import enum
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from . import methods
+from . import methods, scale
 from .benchmarks import BENCHMARKS
 from .case import Case
 from .machine import commit, environment
@@ -21,7 +22,8 @@ from .settings import Settings
 
 PUBLISHED = Path("docs")
 REPORT = "report"
-Name = enum.StrEnum("Name", {name: name for name in (*BENCHMARKS, REPORT)})
+SCALE = "scale"
+Name = enum.StrEnum("Name", {name: name for name in (*BENCHMARKS, SCALE, REPORT)})
 MethodName = enum.StrEnum("MethodName", {name: name for name in methods.FORWARD})
 
 
@@ -48,12 +50,19 @@ def main(
     console = Console()
     only_report = REPORT in (names or [])
     if not only_report:
-        wanted, deadline = [str(name) for name in names or BENCHMARKS], time.monotonic() + 60 * minutes
+        everything = [*BENCHMARKS, *([] if smoke else [SCALE])]
+        wanted, deadline = [str(name) for name in names or everything], time.monotonic() + 60 * minutes
+        if SCALE in wanted:
+            wanted.remove(SCALE)
+            with console.status(SCALE) as status:
+                scale.measure(folder, smoke, status.update)
         run(wanted, settings, folder, deadline, fresh, console)
         console.print(f"Report: {write_report(folder, folder / 'report.md')}", soft_wrap=True)
     if publish:
         for result in results_in(folder):
             result.write(PUBLISHED / "benchmarks")
+        if (folder / "scale.json").exists():
+            shutil.copy(folder / "scale.json", PUBLISHED / "benchmarks")
     if publish or only_report:
         console.print(f"Report: {write_report(PUBLISHED / 'benchmarks', PUBLISHED / 'benchmarks.md')}", soft_wrap=True)
 

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import jaxcfa
+
 from .case import COMPARED, Contestant, Prepared, Unable
 from .machine import available_memory
 from .methods import Function
@@ -51,7 +53,7 @@ def of_function(function: Function, make: MakeProblem, in_chunks: bool = False) 
         return compiled(function, problem.model, *states)
     if in_chunks:
         return compiled(
-            lambda model, *states: jax.lax.map(lambda state: function(model, *state), states, batch_size=CHUNK),
+            jaxcfa.batched(function, (None, 0, 0, 0), piece=CHUNK),
             problem.model,
             *states,
             value=compared,

@@ -1,5 +1,7 @@
 """The report: Markdown tables of all results."""
 
+import importlib
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -60,7 +62,7 @@ def page(folder: Path, beside: Path) -> str:
     lines += [*summary.lines(results), *_machine(results), "", "## How to read the tables", _METHOD]
     for result in results:
         lines += [*_section(result, folder, beside)]
-    lines += _accelerators(folder / "accelerators.json")
+    lines += _others(folder)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -191,15 +193,14 @@ def _remarks(records: list[Record]) -> list[str]:
     return lines
 
 
-def _accelerators(path: Path) -> list[str]:
-    """What was compiled for or measured on accelerators, if there is a file of it."""
-    if not path.exists():
-        return []
-    import json
-
-    from . import accelerators
-
-    return [accelerators.markdown(json.loads(path.read_text()))]
+def _others(folder: Path) -> list[str]:
+    """What other modules have measured, if there are files of it."""
+    lines = []
+    for name, title in (("scale", "All cores, and several devices"), ("accelerators", "Compiled for accelerators")):
+        if (folder / f"{name}.json").exists():
+            module = importlib.import_module(f".{name}", __package__)
+            lines += [f"## {title}", "", module.markdown(json.loads((folder / f"{name}.json").read_text())), ""]
+    return lines
 
 
 def _digits(x: float) -> str:

@@ -1,10 +1,8 @@
-"""Large batches and long chains over the CPU's cores as devices: `python -m benchmarks.scale`.
+"""Large batches over all cores, and one long chain in pieces on several devices.
 
-Each measurement runs in a process of its own, because the number of devices is fixed when JAX starts. Writes
-output/bench/scale.json.
+Each measurement runs in a process of its own, because the number of devices is fixed when JAX starts.
 """
 
-import argparse
 import json
 import os
 import re
@@ -13,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -24,37 +23,32 @@ from jaxcfa import ABA, batched, device_mesh, spread
 from jaxcfa.structured import Distributed
 
 from .machine import commit, environment
-from .robots import ROBOTS
+from .robots import problem
 
 SAMPLES = 5
 KINDS = "argument", "temp", "output"
 COLLECTIVE = re.compile(r" (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)(?:-start)?\(")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--states", type=int, default=1_000_000, help="states of the humanoid")
-    parser.add_argument("--links", type=int, default=100_000, help="links of the chain")
-    parser.add_argument("--devices", type=int, default=os.cpu_count(), help="devices for the states: the cores")
-    parser.add_argument("--output", type=Path, default=Path("output/bench/scale.json"))
-    parser.add_argument("--task", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.task:
-        task, size, devices = given.task.split(":")
-        json.dump(TASKS[task](int(size), int(devices)), sys.stdout)
-        return
-    tasks = [f"states:{given.states}:{n}" for n in sorted({1, given.devices})]
-    tasks += [f"gain:16384:{n}" for n in sorted({1, given.devices})]
-    tasks += [f"chain:{given.links}:{n}" for n in (1, 2, 4, 8)]
+def measure(folder: Path, smoke: bool, report: Callable[[str], None]) -> dict:
+    """Everything, into scale.json in the folder. What fails there is a reason."""
+    cores = sorted({1, 2 if smoke else os.cpu_count() or 1})
+    states, batch, links = (16, 8, 16) if smoke else (1_000_000, 16_384, 100_000)
+    tasks = [f"{name}:{size}:{n}" for name, size in (("gain", batch), ("states", states)) for n in cores]
+    tasks += [f"chain:{links}:{n}" for n in ((1, 2) if smoke else (1, 2, 4, 8))]
     found = {}
-    for number, task in enumerate(tasks, 1):
-        print(f"{number}/{len(tasks)} {task}", flush=True)
+    for task in tasks:
+        report("scale, {} of {}, devices: {}".format(*task.split(":")))
         found[task] = _in_a_process(task)
-        print(json.dumps(found[task]), flush=True)
-    given.output.parent.mkdir(parents=True, exist_ok=True)
     record = {"date": time.strftime("%Y-%m-%d"), "commit": commit(), "environment": environment(), "tasks": found}
-    given.output.write_text(json.dumps(record, indent=1) + "\n")
-    print(markdown(record))
+    (folder / "scale.json").write_text(json.dumps(record, indent=1) + "\n")
+    return record
+
+
+def main() -> None:
+    """One task, in this process: `python -m benchmarks.scale chain:1000:8`."""
+    task, size, devices = sys.argv[1].split(":")
+    json.dump(TASKS[task](int(size), int(devices)), sys.stdout)
 
 
 def _in_a_process(task: str) -> dict:
@@ -62,7 +56,7 @@ def _in_a_process(task: str) -> dict:
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     # Chains in double precision, because what is measured there is that pieces give the same result.
     settings = {"XLA_FLAGS": flags, "JAX_ENABLE_X64": str(int(task.startswith("chain")))}
-    command = [sys.executable, "-m", "benchmarks.scale", "--task", task]
+    command = [sys.executable, "-m", "benchmarks.scale", task]
     # One device must not compute on several cores if it is to be compared with several.
     if devices == "1":
         command = ["taskset", "--cpu-list", "0", *command]
@@ -72,7 +66,7 @@ def _in_a_process(task: str) -> dict:
 
 def states(count: int, devices: int) -> dict:
     """Forward dynamics of the humanoid G1 and its gradient in that many states, and the memory of the process."""
-    functions, arguments = _humanoid(count)
+    functions, arguments = _robot("G1", count)
     return {name: _timed(function, arguments, devices, 2) / count * 1e6 for name, function in functions.items()} | {
         "memory_GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     }
@@ -81,7 +75,8 @@ def states(count: int, devices: int) -> dict:
 def gain(count: int, devices: int) -> dict:
     """The same of an arm and the humanoid, in microseconds a state, several times."""
     found = {}
-    for name, (functions, arguments) in {"7 joints": _chain7(count), "G1": _humanoid(count)}.items():
+    for name in ("chain of 7", "G1"):
+        functions, arguments = _robot(name, count)
         for quantity, function in functions.items():
             found[f"{name}, {quantity}"] = _timed(function, arguments, devices, 4 * SAMPLES) / count * 1e6
     return found
@@ -94,19 +89,11 @@ def _functions(model: jaxcfa.Model) -> dict:
     return {"forward dynamics": dynamics, "gradient": jax.grad(lambda *x: jnp.sum(dynamics(*x) ** 2), (0, 1, 2))}
 
 
-def _humanoid(count: int):
-    problem = ROBOTS["Unitree G1"](np.dtype("float32"), 64)
-    # The same 64 states over and over: what they are does not change the time.
-    return _functions(problem.model), [np.resize(x, (count, x.shape[1])) for x in map(np.asarray, _state(problem))]
-
-
-def _chain7(count: int):
-    problem = ROBOTS["7-joint arm"](np.dtype("float32"), 64)
-    return _functions(problem.model), [np.resize(x, (count, x.shape[1])) for x in map(np.asarray, _state(problem))]
-
-
-def _state(problem) -> tuple:
-    return problem.q, problem.v, problem.x
+def _robot(name: str, count: int) -> tuple[dict, list[np.ndarray]]:
+    """Functions of a robot, and 64 states over and over: what they are does not change the time."""
+    found = problem(name, "float32", 64)
+    states = (np.asarray(x) for x in (found.q, found.v, found.x))
+    return _functions(found.model), [np.resize(x, (count, x.shape[1])) for x in states]
 
 
 def _timed(function, arguments, devices: int, samples: int) -> float:
@@ -176,28 +163,44 @@ def _error(found, reference) -> float:
 def markdown(record: dict) -> str:
     """The record as tables."""
     tasks = {tuple(key.split(":")): value for key, value in record["tasks"].items()}
-    lines = ["**Batches over all cores**, float32, `jaxcfa.batched`, us a state; one device is held to one core.", ""]
-    gains = {int(n): value for (task, _, n), value in tasks.items() if task == "gain"}
-    most = max(gains)
-    lines += [f"| batch of 16384 | one core | {most} cores | gain |", "|---|---|---|---|"]
-    for name, one in gains[1].items():
-        lines.append(f"| {name} | {one:.2f} | {gains[most][name]:.2f} | {one / gains[most][name]:.2f} |")
-    sizes = {(int(size), int(n)): value for (task, size, n), value in tasks.items() if task == "states"}
-    for (size, n), value in sizes.items():
-        figures = ", ".join(f"{name} {value[name]:.2f} us a state" for name in ("forward dynamics", "gradient"))
-        lines += ["", f"{size:,} states of G1, {n} core(s): {figures}; the process took {value['memory_GB']:.1f} GB."]
-    chains = {int(n): value for (task, _, n), value in tasks.items() if task == "chain"}
-    links = next(size for task, size, _ in tasks if task == "chain")
-    title = f"**One chain of {int(links):,} links over several devices**, float64, against sequential algorithms."
-    lines += ["", title, ""]
-    lines += ["| | devices | difference | exchanges | MB a device | s |", "|---|---|---|---|---|---|"]
-    for name in chains[1]:
-        for n, value in chains.items():
+    lines = [f"Measured on {record['date']}, commit {record['commit']}.", ""]
+    lines += [f"- {' '.join(key)} failed: {value['failed']}" for key, value in tasks.items() if "failed" in value]
+    tables = {"gain": _gains, "states": _states, "chain": _chains}
+    for name, table in tables.items():
+        own = {int(n): value for (task, _, n), value in tasks.items() if task == name and "failed" not in value}
+        if 1 in own:
+            size = next(int(size) for task, size, _ in tasks if task == name)
+            lines += [*table(size, own), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _gains(size: int, found: dict[int, dict]) -> list[str]:
+    most = max(found)
+    lines = [f"Batches of {size:,} by `jaxcfa.batched`, float32, us a state; one device is held to one core.", ""]
+    lines += [f"| | one core | {most} cores | gain |", "|---|---:|---:|---:|"]
+    for name, one in found[1].items():
+        lines.append(f"| {name} | {one:.2f} | {found[most][name]:.2f} | {one / found[most][name]:.2f} |")
+    return lines
+
+
+def _states(size: int, found: dict[int, dict]) -> list[str]:
+    lines = [f"{size:,} states of G1, float32, us a state, and the memory of the whole process:", ""]
+    lines += ["| cores | forward dynamics | gradient | GB |", "|---|---:|---:|---:|"]
+    for n, x in found.items():
+        lines.append(f"| {n} | {x['forward dynamics']:.2f} | {x['gradient']:.2f} | {x['memory_GB']:.1f} |")
+    return lines
+
+
+def _chains(size: int, found: dict[int, dict]) -> list[str]:
+    lines = [f"One chain of {size:,} links on several devices of one CPU, float64, against sequential algorithms:", ""]
+    lines += ["| | devices | difference | exchanges | MB a device | s |", "|---|---:|---:|---:|---:|---:|"]
+    for name in found[1]:
+        for n, value in found.items():
             row = value[name]
-            exchanges = sum(row["exchanges"].values())
+            exchanges = ", ".join(f"{count} {kind}" for kind, count in row["exchanges"].items()) or "none"
             figures = f"{row['error']:.0e} | {exchanges} | {row['memory_MB']:.0f} | {row['seconds']:.2f}"
             lines.append(f"| {name} | {n} | {figures} |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 TASKS = {"states": states, "gain": gain, "chain": chain}

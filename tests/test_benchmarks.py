@@ -11,7 +11,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # as `python -m benchmarks` has it
 
-from benchmarks import report, runner, summary  # noqa: E402
+from benchmarks import (  # noqa: E402
+    report,
+    runner,
+    scale,
+    summary,
+)
 from benchmarks.benchmarks import BENCHMARKS  # noqa: E402
 from benchmarks.case import Case, Contestant, Prepared, Unable  # noqa: E402
 from benchmarks.record import Record, Result, read  # noqa: E402
@@ -48,6 +53,18 @@ def test_smoke(tmp_path):
     before = (folder / "chain.json").read_text()
     assert "0/0" in run_module("benchmarks", "chain", "--smoke", "--output", str(tmp_path))
     assert (folder / "chain.json").read_text() == before
+
+
+@pytest.mark.slow
+def test_scale():
+    """One chain over eight devices, and what the report makes of it and of a task that failed."""
+    found = scale.chain(16, 8)
+    assert all(row["error"] < 1e-9 for row in found.values())
+    assert sum(found["forward dynamics"]["exchanges"].values()) < 20
+    tasks = {"chain:16:1": found, "chain:16:8": found, "gain:8:1": {"failed": "Killed"}}
+    text = scale.markdown({"date": "today", "commit": "none", "tasks": tasks})
+    assert "| forward dynamics | 8 | " in text
+    assert "gain 8 1 failed: Killed" in text
 
 
 @pytest.mark.slow

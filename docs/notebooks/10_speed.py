@@ -49,7 +49,8 @@ def seconds(function, *arguments):
 #
 # `jax.vmap` makes a function of one state one of many. Up to some hundred states a call costs nearly the same,
 # whatever their number: what is paid for is starting operations. Then the time per state is constant, until the
-# values between two operations no longer fit into a cache. From there on `jax.lax.map` in chunks keeps it so.
+# values between two operations no longer fit into a cache. From there on `jaxcfa.batched`, a `vmap` in
+# pieces, keeps it so.
 
 
 # %%
@@ -64,7 +65,7 @@ def dynamics(model, *state):
 
 
 whole = jax.jit(jax.vmap(dynamics, in_axes=(None, 0, 0, 0)))
-chunks = jax.jit(lambda model, *x: jax.lax.map(lambda x: dynamics(model, *x), x, batch_size=CHUNK))
+chunks = jax.jit(jaxcfa.batched(dynamics, in_axes=(None, 0, 0, 0), piece=CHUNK))
 single = arm.astype(jnp.float32)
 largest = states(max(BATCHES), arm)
 per_state, first_call = {}, {}
