@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec
 from jaxtyping import Array, PyTree
 
 from .._defaults import batch_piece
+from ..structured._distributed import check_mesh
 
 
 def batched(
@@ -44,8 +45,8 @@ def batched(
         raise ValueError(f"function must be a function of one state, got {function!r}.")
     if piece is not None and piece < 1:
         raise ValueError(f"piece must be one state or more, got {piece}.")
-    if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
-        raise ValueError(f"mesh must be a jax.sharding.Mesh, such as jaxcfa.device_mesh('batch'), got {mesh!r}.")
+    if mesh is not None:
+        check_mesh(mesh, *getattr(mesh, "axis_names", ()))
     each = in_axes if isinstance(in_axes, Sequence) else (in_axes,)
     if any(axis not in (0, None) for axis in each):
         raise ValueError(f"in_axes must be 0 or None for each argument, got {in_axes!r}. Move batch axes to the front.")

@@ -186,17 +186,19 @@ class _Across:
         )(chunks, *same)
 
 
-def check_mesh(mesh: object, axis: str) -> None:
-    """Raises `ValueError` unless `axis` is one of the mesh, and automatic."""
+def check_mesh(mesh: object, *axes: str) -> None:
+    """Raises `ValueError` unless all `axes` are of the mesh, and automatic."""
     if not isinstance(mesh, Mesh):
         raise ValueError(f"mesh must be a jax.sharding.Mesh, such as jaxcfa.device_mesh('links'), got {mesh!r}.")
-    if axis not in mesh.axis_names:
-        raise ValueError(f"axis must be one of the mesh's, {', '.join(map(repr, mesh.axis_names))}, got {axis!r}.")
-    if dict(zip(mesh.axis_names, mesh.axis_types, strict=True))[axis] != AxisType.Auto:
-        raise ValueError(
-            f"The mesh's axis {axis!r} must be automatic: make the mesh by jaxcfa.device_mesh, or by jax.make_mesh "
-            "with axis_types=(jax.sharding.AxisType.Auto,)."
-        )
+    types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    for axis in axes:
+        if axis not in types:
+            raise ValueError(f"axis must be one of the mesh's, {', '.join(map(repr, types))}, got {axis!r}.")
+        if types[axis] != AxisType.Auto:
+            raise ValueError(
+                f"The mesh's axis {axis!r} must be automatic: make the mesh by jaxcfa.device_mesh, or by jax.make_mesh "
+                "with axis_types=(jax.sharding.AxisType.Auto,)."
+            )
 
 
 def _stacked(results: tuple[_Chunk, Array, Array]) -> tuple[_Chunk, Array, Array]:

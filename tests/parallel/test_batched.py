@@ -103,6 +103,8 @@ def test_bad_arguments_are_explained(states):
         batched(jnp.sin, piece=0)
     with pytest.raises(ValueError, match=r"mesh must be a jax\.sharding\.Mesh"):
         batched(jnp.sin, mesh=8)
+    with pytest.raises(ValueError, match="axis 'batch' must be automatic"):
+        batched(jnp.sin, mesh=jax.make_mesh((8,), ("batch",)))
     with pytest.raises(ValueError, match="2 entries for 1 arguments"):
         batched(jnp.sin, (0, None))(states[0])
     with pytest.raises(ValueError, match=r"one leading batch axis in common.* got arrays of shapes \(3,\), \(4,\)"):
