@@ -1,6 +1,7 @@
 """The command line: `python -m benchmarks [--only] [NAMES] [--smoke] [--dtype float32]`."""
 
 import enum
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ from . import (
     robots,
     space,
 )
+from .accelerators.__main__ import main as compile_for_accelerators
 from .machine import commit, environment
 from .record import Result, read
 from .report import report
@@ -119,4 +121,6 @@ def write_report(folder: Path) -> Path:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["accelerators"]:
+        sys.exit(compile_for_accelerators(sys.argv[2:]))
     typer.run(main)
