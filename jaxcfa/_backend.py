@@ -26,6 +26,7 @@ class LoopForm(NamedTuple):
     longer loop; `fence`: after so many bodies all results are made, 0 for never; `branches`: whether `lax.cond` is
     used; `inline`: whether bodies that are written out are parts of the program, which takes longer to trace, or calls
     of one function. XLA:TPU makes four times fewer kernels of the former, XLA:GPU the same.
+    `rounds_written_out`: whether the rounds of parallel algorithms are a loop.
     """
 
     written_out: int
@@ -33,12 +34,13 @@ class LoopForm(NamedTuple):
     fence: int
     branches: bool
     inline: bool
+    rounds_written_out: bool
 
 
 _FORMS = {
-    "cpu": LoopForm(0, 1, 0, True, False),
-    "gpu": LoopForm(32, 8, 1, False, False),
-    "tpu": LoopForm(32, 4, 8, False, True),
+    "cpu": LoopForm(0, 1, 0, True, False, False),
+    "gpu": LoopForm(32, 8, 1, False, False, True),
+    "tpu": LoopForm(32, 4, 8, False, True, True),
 }
 
 # A part of the keys of all caches of JAX, so that what was traced for one backend does not serve another.

@@ -21,7 +21,7 @@ from .table import cells_of
 from .targets import TARGETS, Target, without_devices
 
 _PACKAGES = ("jax", "jaxlib", "libtpu", "jax-cuda12-pjrt")
-_COLUMNS = ("kernels", "MB moved", "kcycles", "compile s", "libraries")
+_COLUMNS = ("kernels", "MB moved", "kcycles", "compile s", "CPU s", "libraries")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,13 +45,12 @@ def main(arguments: list[str] | None = None) -> int:
         except Exception as error:
             console.print(f"No compiler for {name} ({error}). `make accelerators` installs it.", soft_wrap=True)
             return 2
-        records += compile_all(name, programs, given.hlo, console)
-        _write(given.output, records)
+        records += compile_all(name, programs, given.hlo, given.output, console)
     console.print(f"Results: {given.output}", soft_wrap=True)
     return int(any(_is_bad(record) for record in records))
 
 
-def compile_all(name: str, programs: list[Program], hlo: Path | None, console: Console) -> list[Record]:
+def compile_all(name: str, programs: list[Program], hlo: Path | None, output: Path, console: Console) -> list[Record]:
     """All programs for one target, with a table."""
     columns = TextColumn(f"{name:>5}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn()
     records = []
@@ -60,6 +59,7 @@ def compile_all(name: str, programs: list[Program], hlo: Path | None, console: C
         for program in programs:
             progress.update(task, description=program.name)
             records.append(compile_one(name, program, hlo))
+            _write(output, records[-1:])
             progress.advance(task)
         progress.update(task, description="done")
     table = Table("program", *_COLUMNS, title=TARGETS[name].title)
@@ -73,11 +73,13 @@ def compile_all(name: str, programs: list[Program], hlo: Path | None, console: C
 def compile_one(name: str, program: Program, hlo: Path | None = None) -> Record:
     """One program for one target."""
     record = Record(program.name, name)
+    before = time.process_time()
     try:
         text, record.trace, record.compile, record.temporary = compiled(TARGETS[name], program)
     except Exception as error:
         record.reason = f"{type(error).__name__}: {error}"
         return record
+    record.work = time.process_time() - before
     if hlo is not None:
         hlo.mkdir(parents=True, exist_ok=True)
         (hlo / f"{name} {program.name}.hlo".replace(" ", "-").replace("/", "_")).write_text(text)

@@ -160,22 +160,24 @@ def _programs() -> Iterator[tuple[str, Callable[[], Made]]]:
         inverse = partial(_of_state, jaxcfa.inverse_dynamics, mechanism)
         yield f"forward dynamics {name}, ABA", forward
         yield f"forward dynamics {name}, ABA, gradient", partial(_gradient, forward)
+        yield f"inverse dynamics {name}", inverse
+        yield f"mass matrix {name}", partial(_of_state, jaxcfa.mass_matrix, mechanism, "q")
+        if name == "30":
+            continue
         yield f"forward dynamics {name}, ABA, gradient by the model", partial(_gradient_by_model, mechanism)
         yield (
             f"forward dynamics {name}, derivative matrices",
             partial(_of_state, lambda *x: tuple(jaxcfa.forward_dynamics_derivatives(*x)), mechanism),
         )
-        yield f"inverse dynamics {name}", inverse
         yield f"inverse dynamics {name}, gradient", partial(_gradient, inverse)
-        yield f"mass matrix {name}", partial(_of_state, jaxcfa.mass_matrix, mechanism, "q")
         yield f"kinematics and a Jacobian {name}", partial(_of_state, _kinematics, mechanism, "qv")
-    for name, mechanism in (("30", partial(chain, 30)), ("quadruped", quadruped)):
+    for name, mechanism in (("7", partial(chain, 7)), ("quadruped", quadruped)):
         solvers = {"": CFA(), " from leaf to root": CFA(LeafToRoot())}
-        if name == "30":
+        if name == "7":
             solvers |= {" by cyclic reduction": CFA(CyclicReduction()), " by L D L^T": CFA(BlockLDL())}
         methods = {"ABA scan": ABA("scan"), "ABA hybrid": ABA("hybrid"), "JSI": JSI()}
         methods |= {f"CFA{how}": method for how, method in solvers.items()}
-        methods |= {f"FactoredFD({i})": FactoredFD(i) for i in ((1, 2, 3, 4) if name == "30" else ())}
+        methods |= {f"FactoredFD({i})": FactoredFD(i) for i in ((1, 2, 3, 4) if name == "7" else ())}
         for title, method in methods.items():
             yield f"forward dynamics {name}, {title}", partial(_of_state, _forward(method), mechanism)
         yield (

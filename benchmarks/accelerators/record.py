@@ -11,14 +11,16 @@ from .reading import Figures
 class Record:
     """What became of one program.
 
-    **Fields:** names of the `program` and the `target`; seconds to `trace` and to `compile`; `figures`, `None` if it
-    failed for the `reason` given; `temporary` memory [MiB].
+    **Fields:** names of the `program` and the `target`; seconds to `trace` and to `compile`, and of all processors
+    for both (`work`), which other programs on the machine change less; `temporary` memory [MiB]; `figures`, `None` if
+    it failed for the `reason` given.
     """
 
     program: str
     target: str
     trace: float = 0.0
     compile: float = 0.0
+    work: float = 0.0
     temporary: float = 0.0
     figures: Figures | None = None
     reason: str | None = None

@@ -4,21 +4,20 @@ from .record import Record, Results
 from .targets import TARGETS
 
 _HEAD = {
-    "gpu": ("program", "kernels", "MB moved", "temporary MiB", "compile s", "libraries"),
-    "tpu": ("program", "kcycles", "kernels", "MB moved", "temporary MiB", "compile s", "libraries"),
+    "gpu": ("program", "kernels", "MB moved", "temporary MiB", "compile s", "CPU s", "libraries"),
+    "tpu": ("program", "kcycles", "kernels", "MB moved", "temporary MiB", "compile s", "CPU s", "libraries"),
 }
 
 
 def markdown(results: Results) -> str:
     """A table for each target."""
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
-    parts = [
-        f"Compiled on {results.date} by {versions}, on a machine without accelerators; nothing was run. Float32.",
-        (
-            "What is in loops counts as often as they run, `>=` where XLA does not know how often. Cycles are XLA:TPU's own "
-            "estimate. MB moved are those between kernels; TPUs keep most of them in fast memory."
-        ),
-    ]
+    counted = (
+        "What is in loops counts as often as they run, `>=` where XLA does not know how often. Cycles are XLA:TPU's own "
+        "estimate. MB moved are those between kernels; TPUs keep most of them in fast memory. Seconds of compilation "
+        "have tracing with them."
+    )
+    parts = [f"Compiled on {results.date} by {versions} for devices that were not there; float32.", counted]
     for name, target in TARGETS.items():
         records = [record for record in results.records if record.target == name]
         if records:
@@ -54,5 +53,6 @@ def cells_of(record: Record) -> dict[str, str]:
         "MB moved": f"{at_least}{figures.megabytes:,.1f}",
         "temporary MiB": f"{record.temporary:,.1f}",
         "compile s": f"{record.trace + record.compile:.0f}",
+        "CPU s": f"{record.work:.0f}",
         "libraries": ", ".join(notes),
     }
