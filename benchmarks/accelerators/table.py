@@ -13,9 +13,9 @@ def markdown(results: Results) -> str:
     """A table for each target."""
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
     counted = (
-        "What is in loops counts as often as they run, `>=` where XLA does not know how often. Cycles are XLA:TPU's own "
-        "estimate. MB moved are those between kernels; TPUs keep most of them in fast memory. Seconds of compilation "
-        "have tracing with them."
+        "What is in loops counts as often as they run, `>=` where XLA does not know how often. Cycles are those that "
+        "XLA:TPU estimates. MB moved are those between kernels; TPUs keep most of them in fast memory. Seconds of "
+        "compilation have tracing with them."
     )
     parts = [f"Compiled on {results.date} by {versions} for devices that were not there; float32.", counted]
     for name, target in TARGETS.items():
