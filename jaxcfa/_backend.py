@@ -4,7 +4,7 @@
 |---|---|---|---|---|
 | CPU | none | 1 | | `lax.cond` |
 | GPU | 32 | 8 | 1 | selection |
-| TPU | 32 | 4 | 8 | selection |
+| TPU | 32 | 8 | 8 | selection |
 
 CPUs run loops over bodies best as they stand, and compile them fast. On accelerators each iteration costs the start of
 all its kernels, a `lax.cond` inside a loop may wait for the host, and the state of the loop goes through memory.
@@ -40,7 +40,7 @@ class LoopForm(NamedTuple):
 _FORMS = {
     "cpu": LoopForm(0, 1, 0, True, False, False),
     "gpu": LoopForm(32, 8, 1, False, False, True),
-    "tpu": LoopForm(32, 4, 8, False, True, True),
+    "tpu": LoopForm(32, 8, 8, False, True, True),
 }
 
 # A part of the keys of all caches of JAX, so that what was traced for one backend does not serve another.
