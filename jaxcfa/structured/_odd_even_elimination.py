@@ -64,10 +64,9 @@ class OddEvenFactor(AbstractTridiagonalFactor):
     def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
         """Per round `b_i -= E_i b_{i-s} + G_i b_{i+s}`; in the end every row is `A_ii x_i = b_i`."""
 
-        def one_round(b, distance, gains):
-            before, after = gains
+        def one_round(b, before, after, distance):
             b_before, b_after = jnp.roll(b, distance, axis=0), jnp.roll(b, -distance, axis=0)
             return b - matmul(before, b_before) - matmul(after, b_after), None
 
-        b, _ = collected_rounds(len(self.before), one_round, b, (self.before, self.after))
+        b, _ = collected_rounds(len(self.before), one_round, b, self.before, self.after)
         return ldl_solve(self.pivots, b)

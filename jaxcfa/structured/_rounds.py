@@ -30,11 +30,11 @@ def rounds(count: int, one_round: Callable[[int | Array, State], State], state: 
 def collected_rounds(
     count: int, one_round: Callable[..., tuple[State, Result]], state: State, *data: PyTree[Array]
 ) -> tuple[State, Result]:
-    """`rounds` with data and a result for each, both stacked: `state, result[j] = one_round(state, 2^j, *data[j])`."""
+    """`rounds` with data and a result for each, both stacked: `state, result[j] = one_round(state, *data[j], 2^j)`."""
     if not count or not _backend.loop_form().rounds_written_out:
-        return lax.scan(lambda state, x: one_round(state, *x), state, (2 ** jnp.arange(count), *data))
+        return lax.scan(lambda state, x: one_round(state, *x), state, (*data, 2 ** jnp.arange(count)))
     results = []
     for j in range(count):
-        state, result = one_round(state, 2**j, *jax.tree.map(lambda x, j=j: x[j], data))
+        state, result = one_round(state, *jax.tree.map(lambda x, j=j: x[j], data), 2**j)
         results.append(result)
     return state, jax.tree.map(lambda *x: jnp.stack(x), *results)
