@@ -26,21 +26,21 @@ class LoopForm(NamedTuple):
     longer loop; `fence`: after so many bodies all results are made, 0 for never; `branches`: whether `lax.cond` is
     used; `inline`: whether bodies that are written out are parts of the program, which takes longer to trace, or calls
     of one function. XLA:TPU makes four times fewer kernels of the former, XLA:GPU the same.
-    `rounds_written_out`: whether the rounds of parallel algorithms are a loop.
+    `rounds_written_out`: whether the rounds of parallel algorithms are no loop either.
     """
 
     written_out: int
     unroll: int
     fence: int
-    branches: bool
-    inline: bool
-    rounds_written_out: bool
+    branches: bool = False
+    inline: bool = False
+    rounds_written_out: bool = True
 
 
 _FORMS = {
-    "cpu": LoopForm(0, 1, 0, True, False, False),
-    "gpu": LoopForm(32, 8, 1, False, False, True),
-    "tpu": LoopForm(32, 8, 8, False, True, True),
+    "cpu": LoopForm(written_out=0, unroll=1, fence=0, branches=True, rounds_written_out=False),
+    "gpu": LoopForm(written_out=32, unroll=8, fence=1),
+    "tpu": LoopForm(written_out=32, unroll=8, fence=8, inline=True),
 }
 
 # A part of the keys of all caches of JAX, so that what was traced for one backend does not serve another.
