@@ -62,7 +62,12 @@ def _at(data: Data, i: int) -> Data:
 
 
 def _fenced(results: PyTree, fence: int, i: int) -> PyTree:
-    return lax.optimization_barrier(results) if fence and (i + 1) % fence == 0 else results
+    return fenced(results) if fence and (i + 1) % fence == 0 else results
+
+
+def fenced(results: PyTree) -> PyTree:
+    """The same, each an array that the compiler does not fuse further; what is not used is not computed."""
+    return jax.tree.map(lax.optimization_barrier, results)
 
 
 def _stacked(outputs: list[Output]) -> Output:
