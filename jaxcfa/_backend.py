@@ -23,15 +23,17 @@ class LoopForm(NamedTuple):
     """How loops over bodies are written.
 
     **Fields:** `written_out`: up to so many bodies there is no loop at all; `unroll`: bodies in one iteration of a
-    longer loop; `fence`: after so many bodies all results are made, 0 for never; `branches`: whether `lax.cond` is
-    used; `inline`: whether bodies that are written out are parts of the program, which takes longer to trace, or calls
-    of one function. XLA:TPU makes four times fewer kernels of the former, XLA:GPU the same.
-    `rounds_written_out`: whether the rounds of parallel algorithms are no loop either.
+    longer loop; `fence`: after so many bodies all results are made, 0 for never; `fence_together`: whether a fence is
+    one around all of them, which keeps what nobody uses, or each has its own, with which XLA:TPU is three times slower;
+    `branches`: whether `lax.cond` is used; `inline`: whether bodies that are written out are parts of the program,
+    which takes longer to trace, or calls of one function. XLA:TPU makes four times fewer kernels of the former, XLA:GPU
+    the same. `rounds_written_out`: whether the rounds of parallel algorithms are no loop either.
     """
 
     written_out: int
     unroll: int
     fence: int
+    fence_together: bool = False
     branches: bool = False
     inline: bool = False
     rounds_written_out: bool = True
@@ -40,7 +42,7 @@ class LoopForm(NamedTuple):
 _FORMS = {
     "cpu": LoopForm(written_out=0, unroll=1, fence=0, branches=True, rounds_written_out=False),
     "gpu": LoopForm(written_out=32, unroll=8, fence=1),
-    "tpu": LoopForm(written_out=32, unroll=8, fence=8, inline=True),
+    "tpu": LoopForm(written_out=32, unroll=8, fence=8, fence_together=True, inline=True),
 }
 
 # A part of the keys of all caches of JAX, so that what was traced for one backend does not serve another.

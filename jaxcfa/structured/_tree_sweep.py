@@ -169,7 +169,7 @@ def _scan(visit, state, xs, reverse: bool):
         return lax.scan(visit, state, xs, reverse=reverse)
 
     def fenced(state, x):
-        return _written_sweep.fenced(visit(state, x))
+        return _written_sweep.fenced(visit(state, x), form)
 
     return lax.scan(fenced if form.fence == 1 else visit, state, xs, reverse=reverse, unroll=form.unroll)
 

@@ -27,8 +27,7 @@ def outward(schedule: TreeSchedule, step: Step, base: Value, segments: Sequence[
     for data, nodes in _with_nodes(schedule, segments):
         found = []
         for i, node in enumerate(nodes):
-            value, output = run(values[int(parents[node])], _at(data, i))
-            values[node], output = _fenced((value, output), form.fence, i)
+            values[node], output = _fenced(run(values[int(parents[node])], _at(data, i)), form, i)
             found.append(output)
         outputs.append(_stacked(found))
     return outputs
@@ -41,7 +40,7 @@ def inward(schedule: TreeSchedule, step: Step, zero: Value, segments: Sequence[D
     for data, nodes in reversed(list(_with_nodes(schedule, segments))):
         found = []
         for i, node in reversed(list(enumerate(nodes))):
-            message, output = _fenced(run(totals.pop(node, zero), _at(data, i)), form.fence, i)
+            message, output = _fenced(run(totals.pop(node, zero), _at(data, i)), form, i)
             parent = int(parents[node])
             totals[parent] = jax.tree.map(jnp.add, totals[parent], message) if parent in totals else message
             found.append(output)
@@ -61,12 +60,14 @@ def _at(data: Data, i: int) -> Data:
     return jax.tree.map(lambda x: x[i], data)
 
 
-def _fenced(results: PyTree, fence: int, i: int) -> PyTree:
-    return fenced(results) if fence and (i + 1) % fence == 0 else results
+def _fenced(results: PyTree, form: LoopForm, i: int) -> PyTree:
+    return fenced(results, form) if form.fence and (i + 1) % form.fence == 0 else results
 
 
-def fenced(results: PyTree) -> PyTree:
-    """The same, each an array that the compiler does not fuse further; what is not used is not computed."""
+def fenced(results: PyTree, form: LoopForm) -> PyTree:
+    """The same, as arrays that the compiler does not fuse further."""
+    if form.fence_together:
+        return lax.optimization_barrier(results)
     return jax.tree.map(lax.optimization_barrier, results)
 
 

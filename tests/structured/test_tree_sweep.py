@@ -237,7 +237,7 @@ def test_program_does_not_grow(shape):
 
 
 FORMS = {
-    "inlined": _backend.LoopForm(written_out=64, unroll=1, fence=3, inline=True),
+    "inlined": _backend.LoopForm(written_out=64, unroll=1, fence=3, fence_together=True, inline=True),
     "called": _backend.LoopForm(written_out=64, unroll=1, fence=1),
     "blocks": _backend.LoopForm(written_out=0, unroll=4, fence=1),
 }
