@@ -38,7 +38,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test test-fast browser bench docs lint format types lock clean distclean
+.PHONY: help demo test test-fast browser bench accelerators docs lint format types lock clean distclean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1@\2/p' Makefile | while IFS=@ read -r target text; do \
@@ -59,6 +59,9 @@ browser:  ## Install the browser that tests of the viewer need (Debian and Ubunt
 
 bench: .venv-bench/.installed  ## Benchmarks into output/bench/, under an hour: all, or e.g. ARGS="chain batch", ARGS=--smoke
 	.venv-bench/bin/python -m benchmarks $(ARGS)
+
+accelerators: .venv-aot/.installed  ## Compile for GPUs and TPUs that are not there, e.g. ARGS="h100 --only ABA" (Linux)
+	.venv-aot/bin/python -m benchmarks.accelerators $(ARGS)
 
 docs: .venv/.installed  ## Build the documentation site into output/site, notebooks executed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet $(ARGS)
@@ -82,13 +85,14 @@ lock:  ## Pin the versions of all dependencies anew (needs uv)
 	$(LOCK) --extra dev -o requirements/dev.txt pyproject.toml
 	$(LOCK) --extra all -o requirements/demo.txt -c requirements/dev.txt pyproject.toml
 	$(LOCK) --extra peers -o requirements/bench.txt -c requirements/dev.txt pyproject.toml
+	$(LOCK) --extra aot -o requirements/aot.txt -c requirements/dev.txt pyproject.toml
 
 clean:  ## Remove caches and outputs
 	rm -rf output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find $(wildcard jaxcfa tests examples benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## Remove the virtual environments too
-	rm -rf .venv .venv-bench .venv-demo
+	rm -rf .venv .venv-aot .venv-bench .venv-demo
 
 .venv/.installed: requirements/dev.txt pyproject.toml
 	$(call install,.venv,requirements/dev.txt)
@@ -98,3 +102,6 @@ distclean: clean  ## Remove the virtual environments too
 
 .venv-bench/.installed: requirements/bench.txt pyproject.toml
 	$(call install,.venv-bench,requirements/bench.txt)
+
+.venv-aot/.installed: requirements/aot.txt pyproject.toml
+	$(call install,.venv-aot,requirements/aot.txt)

@@ -3,6 +3,7 @@
 import enum
 import json
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from . import methods, scale
+from .accelerators.__main__ import main as compile_for_accelerators
 from .benchmarks import BENCHMARKS
 from .case import Case
 from .machine import commit, environment
@@ -129,4 +131,6 @@ def _start(name: str, settings: Settings, folder: Path, fresh: bool) -> Result:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["accelerators"]:
+        sys.exit(compile_for_accelerators(sys.argv[2:]))
     typer.run(main)

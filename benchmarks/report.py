@@ -1,7 +1,6 @@
 """The report: Markdown tables of all results."""
 
 import importlib
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -199,7 +198,7 @@ def _others(folder: Path) -> list[str]:
     for name, title in (("scale", "All cores, and several devices"), ("accelerators", "Compiled for accelerators")):
         if (folder / f"{name}.json").exists():
             module = importlib.import_module(f".{name}", __package__)
-            lines += [f"## {title}", "", module.markdown(json.loads((folder / f"{name}.json").read_text())), ""]
+            lines += [f"## {title}", "", module.section(folder / f"{name}.json"), ""]
     return lines
 
 

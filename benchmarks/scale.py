@@ -160,6 +160,11 @@ def _error(found, reference) -> float:
     return float(np.max(np.abs(found - reference)) / np.max(np.abs(reference)))
 
 
+def section(path: Path) -> str:
+    """The part of the report on what is in a file."""
+    return markdown(json.loads(path.read_text()))
+
+
 def markdown(record: dict) -> str:
     """The record as tables."""
     tasks = {tuple(key.split(":")): value for key, value in record["tasks"].items()}

@@ -21,6 +21,7 @@ from . import (
     spatial as spatial,
     structured as structured,
 )
+from ._backend import compiling_for as compiling_for
 from ._defaults import default_schedule as default_schedule
 from .actuation import actuator_forces as actuator_forces
 from .configuration import (

@@ -10,10 +10,10 @@ On CPUs a loop over the bodies is fastest at every length that was measured, alo
 work. Accelerators need as many bodies side by side as possible, and their time for one state is that of the steps
 that follow one another, of which logarithmic schedules have fewer from some tens of bodies on. Large batches fill them
 anyway; then choose `ABA()`. The rule does not see the batch, because functions are for one state.
+How loops over bodies are written for each backend is in `_backend.py`.
 """
 
-import jax
-
+from ._backend import backend
 from .model import Model
 from .structured import AbstractSchedule, Doubling, Sequential
 
@@ -41,9 +41,9 @@ def check_schedule(schedule: object) -> None:
 
 def batch_piece() -> int:
     """How many states `batched` computes at a time: what stays in the caches of a CPU, and fills an accelerator."""
-    return 1024 if jax.default_backend() == "cpu" else 65536
+    return 1024 if backend() == "cpu" else 65536
 
 
 def prefers_parallel(model: Model) -> bool:
     """Whether fewer steps count for more than less work."""
-    return jax.default_backend() != "cpu" and int(model.topology.schedule.depths.max(initial=0)) > _DEPTH
+    return backend() != "cpu" and int(model.topology.schedule.depths.max(initial=0)) > _DEPTH

@@ -15,14 +15,10 @@ def loop_trips(function, *arguments) -> int:
     return _trips(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
-def matrix_products(function, *arguments) -> list:
-    """The products (`dot_general`) in the traced function and in all that it calls, also for its derivatives only."""
-    return _matrix_products(jax.make_jaxpr(function)(*arguments).jaxpr)
-
-
-def _matrix_products(jaxpr: Jaxpr) -> list:
+def matrix_products(jaxpr: Jaxpr) -> list:
+    """The products (`dot_general`) in a traced function and in all that it calls, also for its derivatives only."""
     own = [equation for equation in jaxpr.eqns if equation.primitive.name == "dot_general"]
-    called = [x for equation in jaxpr.eqns for inner in _called(equation.params) for x in _matrix_products(inner)]
+    called = [x for equation in jaxpr.eqns for inner in _called(equation.params) for x in matrix_products(inner)]
     return own + called
 
 

@@ -1,6 +1,11 @@
-"""Matrix products ask for full precision, which accelerators do not give by default. Programs are traced only."""
+"""Programs for accelerators, traced and lowered but not compiled, which needs none.
+
+Matrix products ask for full precision, which accelerators do not give by default; both platforms have all operations;
+programs of float32 compute nothing in float64.
+"""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -8,26 +13,48 @@ import pytest
 from jax.lax import Precision
 
 import jaxcfa
-from jaxcfa import ABA, CFA, JSI, FactoredFD, closed_chains, structured
+from jaxcfa import ABA, CFA, JSI, FactoredFD, closed_chains, inverse_kinematics, optimal_control, structured
 from jaxcfa.closed_chains import RCCFD1, RCCFD2, RCCFD3, Direct, Grasp, LeastNorm, Projection, Proximal, RigidObject
 from jaxcfa.simulation import step
-from jaxcfa.structured import BlockLDL, ChainsAndNodes, CyclicReduction, Dense, Doubling, LeafToRoot, OddEvenElimination
+from jaxcfa.structured import (
+    BlockLDL,
+    ChainsAndNodes,
+    CyclicReduction,
+    Dense,
+    Doubling,
+    LeafToRoot,
+    OddEvenElimination,
+    Riccati,
+)
 from program_size import matrix_products
+
+# Numbers of Python are of float64 at first, also when they are broadcast to arrays that are then converted.
+DOUBLE_ARITHMETIC = re.compile(r"stablehlo\.(add|subtract|multiply|divide|sqrt|dot_general)\b.*tensor<\d[^>]*xf64>")
 
 
 @functools.cache
 def tree() -> jaxcfa.Model:
     """Large enough for products that are not written out as sums."""
-    return jaxcfa.random_tree(10, jax.random.key(0), [jaxcfa.joints.Revolute], branching=0.4, armature=0.1)
+    return jaxcfa.random_tree(
+        10, jax.random.key(0), [jaxcfa.joints.Revolute], branching=0.4, armature=0.1, dtype="float32"
+    )
+
+
+def zeros(*shape: int) -> jax.Array:
+    return jnp.zeros(shape, "float32")
 
 
 def check(function, *arguments, gradient: bool = False, has_products: bool = False) -> None:
-    """All products of the function, or of its value and gradient, have the highest precision."""
+    """The function, or its value and gradient, as a program for accelerators, is as the top of this file says."""
 
     def summed(*x):
         return sum(jnp.sum(y) for y in jax.tree.leaves(function(*x)) if jnp.issubdtype(y.dtype, jnp.floating))
 
-    found = matrix_products(jax.value_and_grad(summed) if gradient else function, *arguments)
+    with jaxcfa.compiling_for("gpu"):
+        traced = jax.jit(jax.value_and_grad(summed) if gradient else function).trace(*arguments)
+        text = traced.lower(lowering_platforms=("tpu", "cuda")).as_text()
+    assert not DOUBLE_ARITHMETIC.search(text)
+    found = matrix_products(traced.jaxpr.jaxpr)
     assert {equation.params["precision"] for equation in found} <= {(Precision.HIGHEST, Precision.HIGHEST)}
     assert found or not has_products
 
@@ -40,18 +67,18 @@ METHODS = [
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_forward_dynamics(method):
-    model, x = tree(), jnp.zeros(10)
+    model, x = tree(), zeros(10)
     check(lambda q: jaxcfa.forward_dynamics(model, q, x, x, method=method), x, gradient=method == CFA())
 
 
 def test_tree_dynamics():
-    model, x = tree(), jnp.zeros(10)
+    model, x = tree(), zeros(10)
     check(lambda q: jaxcfa.inverse_dynamics(model, q, x, x, schedule=Doubling()), x)
     check(lambda q: jaxcfa.forward_dynamics_derivatives(model, q, x, x), x, has_products=True)
     check(lambda q: jaxcfa.mass_matrix(model, q), x)
     check(lambda q: jaxcfa.regressor(model, q, x, x), x)
     check(lambda q: jaxcfa.joint_reactions(model, q, x, x), x)
-    check(lambda theta: jaxcfa.LogCholesky(theta).apply(model).inertia, jnp.zeros((10, 10)))
+    check(lambda theta: jaxcfa.LogCholesky(theta).apply(model).inertia, zeros(10, 10))
 
 
 def test_mass_operator():
@@ -59,7 +86,7 @@ def test_mass_operator():
         operator = jaxcfa.mass_operator(tree(), q)
         return operator.mv(q), operator.solve(q), operator.inv_sqrt_mv(q), operator.as_matrix(), operator.logdet()
 
-    check(evaluate, jnp.zeros(10))
+    check(evaluate, zeros(10))
 
 
 def test_operational_space():
@@ -67,19 +94,25 @@ def test_operational_space():
         found = jaxcfa.operational_space_inertia(tree(), q, [3, 9])
         return found.inverse_inertia, found.inertia, found.dynamically_consistent_inverse
 
-    check(evaluate, jnp.zeros(10), gradient=True, has_products=True)
+    check(evaluate, zeros(10), gradient=True, has_products=True)
 
 
 def test_change_of_basis():
-    check(lambda m: structured.change_of_basis(m, jnp.eye(6)[:, :2]).active, jnp.eye(6), has_products=True)
+    eye = jnp.eye(6, dtype="float32")
+    check(
+        lambda m: structured.change_of_basis(m, eye[:, :2]).active,
+        jnp.eye(6, dtype="float32"),
+        has_products=True,
+    )
 
 
 def test_actuators():
     model = jaxcfa.load_model(
         '<mujoco><worldbody><body><joint name="j"/><geom size=".1"/></body></worldbody>'
-        '<actuator><motor joint="j"/></actuator></mujoco>'
+        '<actuator><motor joint="j"/></actuator></mujoco>',
+        dtype="float32",
     )
-    x = jnp.zeros(1)
+    x = zeros(1)
     check(lambda q: jaxcfa.actuator_forces(model, q, x, x), x, has_products=True)
 
 
@@ -88,7 +121,7 @@ LOOP = functools.partial(closed_chains.connect, frame1=9, frame2=3)
 
 @pytest.mark.parametrize("solver", [LeastNorm(), Proximal(), Direct()], ids=str)
 def test_closed_chains(solver):
-    model, x = tree(), jnp.zeros(10)
+    model, x = tree(), zeros(10)
 
     def evaluate(q):
         return closed_chains.constrained_forward_dynamics(model, LOOP(model), q, x, x, solver=solver)
@@ -97,7 +130,7 @@ def test_closed_chains(solver):
 
 
 def test_projections_impacts_and_inverse_dynamics_of_closed_chains():
-    model, x = tree(), jnp.zeros(10)
+    model, x = tree(), zeros(10)
     loop = LOOP(model)
     options = {"constraints": loop, "stabilization": Projection()}
     for function in (
@@ -112,12 +145,36 @@ def test_projections_impacts_and_inverse_dynamics_of_closed_chains():
 
 @pytest.mark.parametrize("algorithm", [RCCFD1(), RCCFD2(), RCCFD3()], ids=str)
 def test_grasps(algorithm):
-    arm, x = jaxcfa.chain(3), jnp.zeros(3)
-    pose, box = jaxcfa.Transform.identity(), RigidObject(1.0, (0.0, 0.0, 0.0), 0.1)
+    arm, x = jaxcfa.chain(3, dtype="float32"), zeros(3)
+    pose, mass = jaxcfa.Transform.identity("float32"), jnp.float32(1)
+    box = RigidObject(mass, zeros(3), 0.1 * mass)
     grasps = [Grasp.rigid(arm.body_names[2], pose), Grasp.ball(arm.body_names[2], pose)]
 
     def evaluate(q):
-        arguments = (q, x), (x, x), pose, jnp.zeros(6), (x, x)
+        arguments = (q, x), (x, x), pose, zeros(6), (x, x)
         return closed_chains.grasp_forward_dynamics([arm, arm], box, grasps, *arguments, algorithm=algorithm)
 
     check(evaluate, x, has_products=True)
+
+
+def test_simulation():
+    model, x, steps = jaxcfa.chain(2, dtype="float32"), zeros(2), zeros(3, 2)
+    check(lambda q: jaxcfa.rollout(model, q, x, steps, 0.1), x, gradient=True)
+    check(lambda q: tuple(jaxcfa.linearize(model, q, x, x, 0.1)), x)
+
+
+@pytest.mark.slow
+def test_optimal_control_and_inverse_kinematics():
+    """One iteration by a scan over time, under bounds."""
+    model, x = jaxcfa.chain(2, dtype="float32"), zeros(2)
+    tip = optimal_control.FramePosition("tip", jnp.ones(3, "float32"))
+    solver = optimal_control.MultipleShooting(1, schedule=Riccati(Doubling()), steps="linear")
+    problem = optimal_control.Problem(
+        optimal_control.RobotDynamics(model, 0.1),
+        4,
+        [optimal_control.Cost(optimal_control.Control())],
+        [optimal_control.Cost(tip)],
+        [optimal_control.Bounds(optimal_control.Control(), -1.0, 1.0)],
+    )
+    check(lambda q: optimal_control.solve(problem, (q, x), solver=solver), x)
+    check(lambda q: inverse_kinematics.solve(model, tip, q), x)

@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from .._small import matvec, transpose
@@ -10,6 +9,7 @@ from .._types import Velocity
 from ..model import Model, pad_dofs, unpad_dofs
 from ..motion import BodyMotions, fictitious_acceleration
 from ..spatial import shift_force, shift_motion
+from ..structured._rounds import rounds
 from ..structured._tree_scan import from_parents, sum_of_children
 from ._factors import Factors, LinkVector, bias_wrench, factorise, solve_links
 from ._method import AbstractMassSolver, Loads
@@ -70,4 +70,4 @@ def _refined(factors: Factors, given: LinkVector, base: Float[Array, "6"]) -> Li
         )
         return jax.tree.map(jnp.add, x, solve_links(factors, residual))
 
-    return lax.fori_loop(0, 2, refine, jax.tree.map(jnp.zeros_like, given))
+    return rounds(2, refine, jax.tree.map(jnp.zeros_like, given))

@@ -27,6 +27,7 @@ from ..structured import (
     ldl_solve,
     spd_inverse,
 )
+from ..structured._rounds import rounds
 from ..structured._scan import DOUBLING
 from ..structured._small_spd import PINNING
 from ..structured._tree_scan import from_parents, sum_of_children
@@ -140,7 +141,7 @@ class CFA(AbstractForwardDynamics):
         y = jnp.zeros_like(given)
         sizes = matvec(transpose(jnp.abs(system.own)), jnp.abs(accelerations(given)[1]))
         rounding = 100 * jnp.finfo(given.dtype).eps * _largest(sizes)
-        y = lax.fori_loop(0, 1 + self.refinements, lambda _, y: y + factor.solve(residual(y)[..., None])[..., 0], y)
+        y = rounds(1 + self.refinements, lambda _, y: y + factor.solve(residual(y)[..., None])[..., 0], y)
         y = _unless_lost(y, residual(jnp.zeros_like(y)), residual(y), rounding)
         wrench = wrenches(y)
         acceleration, relative = accelerations(wrench)

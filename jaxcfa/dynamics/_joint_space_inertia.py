@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from .._defaults import check_schedule
@@ -11,6 +10,7 @@ from .._types import Velocity
 from ..model import Model
 from ..motion import BodyMotions
 from ..structured import AbstractSchedule, Doubling, ldl_factor, ldl_solve
+from ..structured._rounds import rounds
 from ._articulated_joints import links
 from ._factors import mass_product
 from ._inverse import inverse_dynamics_of_motions
@@ -47,7 +47,7 @@ class JSI(AbstractForwardDynamics):
             return qdd + scale * ldl_solve(factor, scale * missing)
 
         # The second time gives back digits that the condition number of the mass matrix has cost.
-        return lax.fori_loop(0, 2, correct, jnp.zeros_like(loads.tau))
+        return rounds(2, correct, jnp.zeros_like(loads.tau))
 
     def mass_matrix(self, model: Model, motions: BodyMotions) -> Float[Array, "nv nv"]:
         """Joint-space mass matrix, armature included, by cumulative sums."""

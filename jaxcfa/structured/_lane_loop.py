@@ -9,6 +9,8 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool
 
+from .._backend import backend
+
 State = TypeVar("State")
 
 # On CPUs, programs of this many lanes are as fast per lane as those of many more.
@@ -78,4 +80,4 @@ def _steps(unfinished: Callable, improve: Callable, constants: Any, state: State
 
 def _width(size: int) -> int:
     """How many lanes at a time. Accelerators need many to be busy."""
-    return min(size, _LANES_ON_CPU) if jax.default_backend() == "cpu" else max(size // 4, min(size, 4096))
+    return min(size, _LANES_ON_CPU) if backend() == "cpu" else max(size // 4, min(size, 4096))

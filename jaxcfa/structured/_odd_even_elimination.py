@@ -1,13 +1,12 @@
 """Odd-even elimination, the fixed-shape parallel solver."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from .._small import symmetrise, transpose
 from ._products import matmul
+from ._rounds import collected_rounds
 from ._scan import doubling_rounds
 from ._small_spd import LDL, STRICT, PivotRule, ldl_solve
 from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
@@ -51,7 +50,7 @@ class OddEvenElimination(AbstractTridiagonalSolver):
             return (diagonal, lower), (before, after)
 
         span = len(diagonal) if self.longest is None else min(self.longest, len(diagonal))
-        (diagonal, _), (before, after) = lax.scan(one_round, (diagonal, lower), _distances(span))
+        (diagonal, _), (before, after) = collected_rounds(doubling_rounds(span), one_round, (diagonal, lower))
         return OddEvenFactor(before, after, pivots.factor(diagonal))
 
 
@@ -65,14 +64,9 @@ class OddEvenFactor(AbstractTridiagonalFactor):
     def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
         """Per round `b_i -= E_i b_{i-s} + G_i b_{i+s}`; in the end every row is `A_ii x_i = b_i`."""
 
-        def one_round(b, gains):
-            before, after, distance = gains
+        def one_round(b, before, after, distance):
             b_before, b_after = jnp.roll(b, distance, axis=0), jnp.roll(b, -distance, axis=0)
             return b - matmul(before, b_before) - matmul(after, b_after), None
 
-        b, _ = lax.scan(one_round, b, (self.before, self.after, 2 ** jnp.arange(len(self.before))))
+        b, _ = collected_rounds(len(self.before), one_round, b, self.before, self.after)
         return ldl_solve(self.pivots, b)
-
-
-def _distances(n: int) -> jax.Array:
-    return 2 ** jnp.arange(doubling_rounds(n))

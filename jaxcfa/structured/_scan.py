@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PyTree
 
 from .._small import transpose
 from ._products import following, matmul
+from ._rounds import rounds
 from ._tree_scan import doubling_inward, doubling_outward, doubling_sum, select
 from ._tree_schedule import TreeSchedule
 from ._tree_sweep import sweep_inward, sweep_outward
@@ -157,7 +158,7 @@ class Doubling(AbstractParallelSchedule):
             return select(jnp.arange(n) >= distance, jax.vmap(combine)(before, reached), reached)
 
         span = n if self.longest is None else min(self.longest, n)
-        return lax.fori_loop(0, doubling_rounds(span), one_round, elements)
+        return rounds(doubling_rounds(span), one_round, elements)
 
 
 SEQUENTIAL = Sequential()

@@ -3,7 +3,8 @@
 The traced program is one loop body, whatever the tree. Nodes come in *segments*, runs of consecutive visits whose
 data have equal shapes; each segment is one `lax.scan`. Its carry is the value of the visit before; registers, where the
 tree needs them, are read and written inside `lax.cond`, whose predicate no `vmap` batches, so that branches cost
-something only where there are any.
+something only where there are any. That is for CPUs; for accelerators sweeps over few nodes are written out, and longer
+loops do several visits at a time, without branches (`_backend.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
+from .. import _backend
+from . import _written_sweep
 from ._tree_schedule import TreeSchedule
 
 Value = TypeVar("Value")
@@ -59,6 +62,9 @@ def outward(
     segments: Sequence[Data],
 ) -> list[Output]:
     """`sweep_outward` of segments in order of visit, in which its outputs come, too."""
+    form = _backend.loop_form()
+    if 0 < len(schedule.parents) <= form.written_out:
+        return _written_sweep.outward(schedule, step, base, segments, form)
 
     def visit(state, x):
         (value, registers), (branch, data) = state, x
@@ -87,6 +93,9 @@ def inward(
     segments: Sequence[Data],
 ) -> list[Output]:
     """`sweep_inward` of segments in order of visit, in which its outputs come, too."""
+    form = _backend.loop_form()
+    if 0 < len(schedule.parents) <= form.written_out:
+        return _written_sweep.inward(schedule, step, zero, segments, form)
 
     def visit(state, x):
         (total, registers), (branch, data) = state, x
@@ -134,7 +143,9 @@ def _where(condition, then: Callable, otherwise: Callable, *operands):
     """One of two functions, that which is known to be called while tracing being left out."""
     if not isinstance(condition, jax.core.Tracer):
         return (then if condition else otherwise)(*operands)
-    return lax.cond(condition, then, otherwise, *operands)
+    if _backend.loop_form().branches:
+        return lax.cond(condition, then, otherwise, *operands)
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), then(*operands), otherwise(*operands))
 
 
 def _read(registers: PyTree[Array], index: ArrayLike) -> PyTree[Array]:
@@ -153,7 +164,14 @@ def _scan(visit, state, xs, reverse: bool):
     if _length(xs) == 1:
         state, output = visit(state, jax.tree.map(lambda x: x[0], xs))
         return state, jax.tree.map(lambda x: x[None], output)
-    return lax.scan(visit, state, xs, reverse=reverse)
+    form = _backend.loop_form()
+    if form.unroll == 1:
+        return lax.scan(visit, state, xs, reverse=reverse)
+
+    def fenced(state, x):
+        return _written_sweep.fenced(visit(state, x), form)
+
+    return lax.scan(fenced if form.fence == 1 else visit, state, xs, reverse=reverse, unroll=form.unroll)
 
 
 def _in_order_of_visit(schedule: TreeSchedule, segments: Sequence[Data]) -> Sequence[Data]:

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxcfa
 from helpers import assert_close
+from jaxcfa import _backend
 from jaxcfa.structured._tree_schedule import TreeSchedule, heavy_last_order
 from jaxcfa.structured._tree_sweep import sweep_inward, sweep_outward
 from jaxcfa.structured._tree_tables import children_lists, subtree_sizes
@@ -232,3 +234,33 @@ def test_program_does_not_grow(shape):
         return equations(example.outward, base, example.data()), equations(example.inward, example.data())
 
     assert size(300) == size(3000)
+
+
+FORMS = {
+    "inlined": _backend.LoopForm(written_out=64, unroll=1, fence=3, fence_together=True, inline=True),
+    "called": _backend.LoopForm(written_out=64, unroll=1, fence=1),
+    "blocks": _backend.LoopForm(written_out=0, unroll=4, fence=1),
+}
+
+
+@functools.cache
+def pulled_back(form: str | None):
+    """Values and reverse derivatives of both sweeps over trees with branches, for a batch."""
+    examples = [Example(TREES[name]) for name in ("random", "forest", "star")]
+
+    def run(base, data):
+        both = [(x.outward(base, d), x.inward(d)) for x, d in zip(examples, data, strict=True)]
+        return sum(jnp.sum(jnp.sin(y)) for y in jax.tree.leaves(both)), both
+
+    arguments = {"x": jnp.asarray(np.random.default_rng(0).normal(size=(2, 3)))}, [x.data() for x in examples]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(_backend._FORMS, "gpu", FORMS.get(form))
+        with jaxcfa.compiling_for("gpu" if form else "cpu"):
+            of_batch = jax.vmap(jax.value_and_grad(run, (0, 1), has_aux=True), ({"x": 0}, None))
+            return jax.jit(of_batch)(*arguments)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_for_accelerators(form):
+    """Without a loop, or several nodes at a time without branches: the same values and derivatives."""
+    assert_close(pulled_back(form), pulled_back(None), 1e-12)
