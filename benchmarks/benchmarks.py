@@ -16,10 +16,10 @@ BENCHMARKS = {
     "states": states,
     "chain": chain,
     "batch": batch,
+    "latency": latency,
+    "first_call": first_call,
     "space": space,
     "operators": operators,
-    "first_call": first_call,
-    "latency": latency,
     "inverse_kinematics": inverse_kinematics,
     "optimal_control": optimal_control,
 }

@@ -14,7 +14,7 @@ from .record import NOT_FINITE, Record
 from .settings import Settings
 from .worker import Failed, Outcome, Worker
 
-_SHORTEST_SAMPLE = 3e-3  # s; faster runs are repeated within a sample
+_SHORTEST_SAMPLE = 1e-2  # s; faster runs are repeated within a sample
 _GROUP = 8  # cases prepared together
 _FASTEST = 1e-6  # s
 _LONGEST_RUNS = 3  # times the cap: when a run is stopped

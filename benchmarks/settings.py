@@ -18,7 +18,7 @@ class Settings:
     repetitions: int = 15
     seconds: float = 1.0
     compile_limit: float = 120.0
-    cap: float = 20.0
+    cap: float = 10.0
     methods: tuple[str, ...] = ()
     together: int = 2
 

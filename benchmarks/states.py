@@ -13,8 +13,9 @@ BATCH, BATCHES = 2048, (1, 64, 16_384)
 LARGEST = 16_384
 # Of these, batches of all sizes, and float64.
 CLOSER = ("chain of 30", "Panda", "G1")
-# Where other packages on JAX are compiled beyond the batch of 2048: what takes longest is left out.
+# Where packages that take minutes to compile or to run are measured, and all packages on JAX beyond the batch of 2048.
 _EVERYWHERE = (("Panda", FORWARD), ("Panda", GRADIENT), ("G1", FORWARD))
+_SLOW = ("MJX", "JaxSim", "Brax")
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -42,14 +43,20 @@ def _later(quantity: str) -> int:
 
 def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str, later: int = 0) -> Case:
     make = partial(problem, robot, dtype, batch)
-    everywhere = dtype == "float32" and not settings.smoke and (batch == BATCH or (robot, quantity) in _EVERYWHERE)
+    single = dtype == "float32" and not settings.smoke
+    slow = single and ((robot, quantity) in _EVERYWHERE or (robot == "chain of 7" and batch == BATCH))
+    compiled = slow or (single and batch == BATCH)
     named = own(quantity, make) | (in_chunks(quantity, make) if batch == LARGEST else {})
     contestants = [Contestant(name, prepare) for name, prepare in named.items()]
     if dtype == "float32" and quantity in (GRADIENT, MATRICES) and ROBOTS[robot].floating_base:
         # Of coordinates that no other package with derivatives in closed form has.
         exact = own(quantity, partial(problem, robot, "exact", COMPARED))["jaxcfa"]
         contestants.append(Contestant("jaxcfa in float64", exact, "jaxcfa exact", reference=True, timed=False))
-    chosen = (peer for peer in PEERS.values() if quantity in peer.quantities and (everywhere or not peer.compiled))
+    chosen = (
+        peer
+        for peer in PEERS.values()
+        if quantity in peer.quantities and (not peer.compiled or (slow if peer.package in _SLOW else compiled))
+    )
     contestants += [_of_peer(peer, quantity, robot, dtype, batch) for peer in chosen]
     return Case(f"{quantity}, {batch} states", robot, contestants, None, dtype, batch, later=later)
 
