@@ -125,7 +125,8 @@ class Runner:
             outcome = worker.ask(_LONGEST_RUNS * self._settings.cap, "first", *key)
             return outcome._replace(seconds=outcome.seconds | total)
         except Failed as failure:
-            return f"one run {failure}" if str(failure).startswith("takes") else str(failure)
+            # Other packages are being prepared meanwhile, which slows down some programs out of all proportion.
+            return f"one run {failure} beside others" if str(failure).startswith("takes") else str(failure)
 
     def _race(self, number: int, case: Case, outcomes: dict[tuple[int, str], Outcome | str]) -> list[Record]:
         self._report(f"{self._benchmark}: timing {case.quantity}, {case.label}")
