@@ -24,10 +24,9 @@ The contestants of a column run in turn, repetition by repetition, so that a dis
 them; each package has a process of its own, and the cores to itself. Batches repeat 64 different states. Pinocchio and
 MuJoCo compute in float64 always, and one state after the other, called from Python, where it does not say threads.
 Constraints of MuJoCo and MJX are soft, so that their accelerations differ. A contestant that needs more than 120 s
-until it is ready, or more than 30 s for one run (beside others that are being prepared, which slows down some out of
-all proportion), is stopped and listed as such, and not tried for other quantities of the same robot. MJX, JaxSim and
-Brax, which take minutes to compile or run, are measured for the chain of 7, and for forward dynamics of Panda and G1
-and the gradient of Panda.
+until it is ready, or more than 30 s for one run, is stopped and listed as such, and not tried for other quantities of
+the same robot. MJX, JaxSim and Brax, which take minutes to compile or run, are measured for the chain of 7, and for
+forward dynamics of Panda and G1 and the gradient of Panda.
 """
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 

@@ -86,22 +86,25 @@ class Runner:
             self._workers[key] = Worker(self._settings, key[0], key[2], self._log)
         worker = self._workers[key]
         outcomes: dict[tuple[int, str], Outcome | str] = {}
-        todo = list(items)
+        # What was ready once is prepared again whatever has become of the contestant elsewhere.
+        todo = [(item, False) for item in items]
         while todo:
-            number, case, contestant = item = todo.pop(0)
-            reason = self._reason_to_skip(case, contestant.name)
-            outcomes[number, contestant.name] = reason or self._prepare(worker, number, contestant)
+            item, again = todo.pop(0)
+            number, case, contestant = item
+            reason = None if again else self._reason_to_skip(case, contestant.name)
+            outcome = reason or self._prepare(worker, number, contestant)
+            outcomes[number, contestant.name] = outcome
             if reason:
                 continue
             if not worker.running:
                 if not contestant.package.startswith(OWN):
-                    self._stopped[case.label, case.dtype, contestant.name] = str(outcomes[number, contestant.name])
+                    self._stopped[case.label, case.dtype, contestant.name] = str(outcome)
                 ready = [x for x in items if isinstance(outcomes.get((x[0], x[2].name)), Outcome) and x is not item]
-                todo = ready + todo if ready and not case.fresh else todo
-                for again in ready:
-                    outcomes.pop((again[0], again[2].name))
-            outcome = outcomes[number, contestant.name]
-            if case.size is not None:
+                if not case.fresh:
+                    todo = [(x, True) for x in ready] + [x for x in todo if not x[1]]
+                for lost in ready:
+                    outcomes.pop((lost[0], lost[2].name))
+            if case.size is not None and not again:
                 name = case.quantity, contestant.name
                 if isinstance(outcome, str):
                     self._dropped[name] = outcome
@@ -125,8 +128,7 @@ class Runner:
             outcome = worker.ask(_LONGEST_RUNS * self._settings.cap, "first", *key)
             return outcome._replace(seconds=outcome.seconds | total)
         except Failed as failure:
-            # Other packages are being prepared meanwhile, which slows down some programs out of all proportion.
-            return f"one run {failure} beside others" if str(failure).startswith("takes") else str(failure)
+            return f"one run {failure}" if str(failure).startswith("takes") else str(failure)
 
     def _race(self, number: int, case: Case, outcomes: dict[tuple[int, str], Outcome | str]) -> list[Record]:
         self._report(f"{self._benchmark}: timing {case.quantity}, {case.label}")

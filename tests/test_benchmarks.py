@@ -132,7 +132,7 @@ def made(value: float) -> Prepared:
 
 
 class WorkerHere:
-    """Answers in this process; has to be stopped while it prepares `slow`."""
+    """Answers in this process; has to be stopped while it prepares `slow`, and the second case of `grows`."""
 
     def __init__(self, cases: list[Case]):
         self.desk, self.running = Desk(Settings()), False
@@ -140,7 +140,7 @@ class WorkerHere:
 
     def ask(self, limit, name, *arguments):
         self.running = True
-        if name == "prepare" and arguments[-1] == "slow":
+        if name == "prepare" and (arguments[-1] == "slow" or arguments[-2:] == (1, "grows")):
             self.stop()
             raise Failed("takes more than 2 s")
         try:
@@ -174,6 +174,23 @@ def test_contestants_are_stopped_and_compared(tmp_path, monkeypatch):
     assert by_name["ready before"].reason is None
     assert len(by_name["ready before"].seconds) == 2
     assert later[-1].reason.startswith("not tried")
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3), (None, None, None)])
+def test_what_was_ready_is_kept_when_a_later_case_is_stopped(tmp_path, monkeypatch, sizes):
+    contestants = [Contestant("grows", lambda: made(2.0), "other"), Contestant("beside", lambda: made(2.0), "other")]
+    quantities = ["sums"] * 3 if sizes[0] else ["sums", "products", "roots"]
+    cases = [Case(q, "two", contestants, size) for q, size in zip(quantities, sizes, strict=True)]
+    monkeypatch.setattr(runner, "Worker", lambda *_: WorkerHere(cases))
+    measuring = Runner("sums", Settings(repetitions=2), tmp_path / "log", lambda text: None)
+    found = [
+        {record.contestant: record for record in records} for _, records in measuring.measure(list(enumerate(cases)))
+    ]
+    assert found[0]["grows"].reason is None
+    assert len(found[0]["grows"].seconds) == 2
+    assert found[1]["grows"].reason == "compiling takes more than 2 s"
+    assert "more than 2 s" in found[2]["grows"].reason
+    assert all(records["beside"].reason is None and len(records["beside"].seconds) == 2 for records in found)
 
 
 def test_a_process_is_stopped_when_its_time_is_over(tmp_path):
