@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-import jax
 from jax import lax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 Vector = TypeVar("Vector", bound=PyTree[Array])
@@ -25,16 +25,18 @@ def linear_solution(
     """
     # Here, not within the solvers: JAX fails on a solution if only what its solvers use is differentiated.
     found = lax.stop_gradient(prepared)
-    backward = None if transpose_solve is None else lambda _, rhs: transpose_solve(found, rhs)
+    # One array, because JAX fails as well where only a part of b is differentiated.
+    flat, restore = ravel_pytree(b)
+
+    def raveled(function: Callable[[Vector], Vector]) -> Callable[[Array], Array]:
+        return lambda x: ravel_pytree(function(restore(x)))[0]
+
+    backward = None
+    if transpose_solve is not None:
+        solve_transposed = raveled(lambda rhs: transpose_solve(found, rhs))
+        backward = lambda _, rhs: solve_transposed(rhs)  # noqa: E731
+    forward = raveled(lambda rhs: solve(found, rhs))
     x = lax.custom_linear_solve(
-        matrix, _together(b), lambda _, rhs: solve(found, rhs), backward, symmetric=transpose_solve is None
+        raveled(matrix), flat, lambda _, rhs: forward(rhs), backward, symmetric=transpose_solve is None
     )
-    return _together(x)
-
-
-def _together(x: Vector) -> Vector:
-    """The same, all of whose parts are differentiated if one is: JAX fails on solutions where some are not.
-
-    The barrier does that, and leaves arrays as they are spread over devices, which one array of all would not.
-    """
-    return lax.optimization_barrier(x) if len(jax.tree.leaves(x)) > 1 else x
+    return restore(x)
