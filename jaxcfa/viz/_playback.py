@@ -88,11 +88,11 @@ class Playback:
         self._time += duration
         if self._time >= end:
             self._time = self._time % end if self._loop.value and end > 0 else end
-            if self._time == end:
-                self.pause()
         self._show(self._instant())
         if not self._closed.is_set():
             self._slider.value = self._time
+        if self._time >= end:  # only when the last picture is shown: `join` waits for this
+            self.pause()
 
     def _instant(self) -> int:
         return int(np.clip(np.searchsorted(self._t, self._time + 1e-9, side="right") - 1, 0, len(self._t) - 1))
