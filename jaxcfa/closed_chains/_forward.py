@@ -11,7 +11,7 @@ from .._perturbed import instantiate, jvp_of_perturbed, no_tangent
 from .._precise import product
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics import Loads
-from ..dynamics._inverse import inverse_dynamics_of_motions
+from ..dynamics._inverse import bias_of_motions, inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
 from ..motion import BodyMotions, motions_at
 from ..structured import AbstractSchedule
@@ -20,7 +20,7 @@ from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import Constraints, Motion, constraint_wrenches, motion_of_constraints
 from ._stabilization import Baumgarte, check_feedback, stabilising
 from ._status import ConstraintStatus, combined, exceeds, explain, is_not_finite, status_tolerance
-from ._system import Geometry, Plan, System, assemble, bias_torques, geometry, make_plan, solve_implicitly
+from ._system import Geometry, Plan, System, assemble, geometry, make_plan, solve_implicitly
 
 
 class ConstrainedSolution(eqx.Module):
@@ -132,9 +132,8 @@ def _solve(
     plan: Plan, model: Model, motions: BodyMotions, where: Geometry, demanded: Float[Array, "k"], loads: Loads
 ) -> tuple[Float[Array, "nv"], Float[Array, "k"], System]:
     """Accelerations and multipliers, and the equations that they solve; these have no derivatives."""
-    system = assemble(model, plan, where)
-    bias = bias_torques(model, plan.schedule, where, loads.f_ext)
-    return *system.solve(loads.tau - bias, demanded), system
+    system = assemble(model, plan, motions, where)
+    return *system.solve(loads.tau - bias_of_motions(model, motions, loads.f_ext), demanded), system
 
 
 def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
@@ -144,7 +143,7 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     null space of `J^T`, `N^T lambda' = N^T J' u` follows from `N^T lambda = 0` and `N^T J = 0`.
     """
     qdd, multipliers, system = _solve(*primals)
-    plan, model, motions, where, _, loads = primals
+    _, model, motions, where, _, loads = primals
     _, model_dot, motions_dot, where_dot, demanded_dot, loads_dot = tangents
     u = lax.stop_gradient(system.mobility(system.delassus.solve(multipliers)))
     _, needed_dot = jvp_of_perturbed(
@@ -155,7 +154,7 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     jacobian_dot, demanded_dot, tau_dot = map(instantiate, (where_dot.jacobian, demanded_dot, loads_dot.tau))
     qdd_dot, multipliers_dot = solve_implicitly(
         model,
-        plan,
+        motions,
         system,
         where,
         tau_dot + product(jacobian_dot.T, multipliers) - needed_dot,

@@ -70,10 +70,11 @@ def _impulse(
     v: Float[Array, "nv"],
     restitution: Float[Array, ""],
 ) -> Impact:
-    where = geometry(model, constraints, motions_at(model, q, v, plan.schedule))
-    system = assemble(model, plan, where)
+    motions = motions_at(model, q, v, plan.schedule)
+    where = geometry(model, constraints, motions)
+    system = assemble(model, plan, motions, where)
     demanded = -(1 + restitution) * product(where.jacobian, v)
-    change, multipliers = solve_implicitly(model, plan, system, where, jnp.zeros_like(v), demanded)
+    change, multipliers = solve_implicitly(model, motions, system, where, jnp.zeros_like(v), demanded)
     wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
     left = product(where.jacobian, change) - demanded
     fast = jnp.sum(where.size * (jnp.abs(v) + jnp.abs(change)), axis=1)

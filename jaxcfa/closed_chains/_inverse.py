@@ -12,13 +12,13 @@ from .._arguments import as_list
 from .._defaults import choose_schedule
 from .._precise import product
 from .._types import BodyForcesLike, ConfigurationLike, NameOrNumber, VelocityLike
-from ..dynamics._factors import mass_product
+from ..dynamics._inverse import inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
 from ..motion import motions_at
 from ..structured import AbstractSchedule
 from ._checks import prepared
 from ._relations import Constraints, constraint_wrenches
-from ._system import bias_torques, geometry
+from ._system import geometry
 
 
 class ConstrainedTorques(eqx.Module):
@@ -75,8 +75,9 @@ def _torques(
     qdd: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
 ) -> ConstrainedTorques:
-    where = geometry(model, constraints, motions_at(model, q, v, schedule))
-    needed = bias_torques(model, schedule, where, f_ext) + mass_product(model, schedule, where.links, qdd)
+    motions = motions_at(model, q, v, schedule)
+    where = geometry(model, constraints, motions)
+    needed = inverse_dynamics_of_motions(model, motions, qdd, f_ext)
     forces = where.jacobian.T
     # Multipliers for joints without actuators; what these leave open makes the torques small.
     free, held = jnp.where(driven[:, None], 0, forces), jnp.where(driven[:, None], forces, 0)

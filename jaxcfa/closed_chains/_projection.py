@@ -13,7 +13,7 @@ from .._precise import product
 from .._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
-from ..motion import motions_at
+from ..motion import BodyMotions, motions_at
 from ..structured import AbstractSchedule
 from ._checks import prepared, row_labels
 from ._delassus import LEAST_NORM, AbstractConstraintSolver, Direct
@@ -103,8 +103,8 @@ def project_velocity(
 def _project_velocity(
     plan: Plan, constraints: Constraints, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> Velocity:
-    where, _ = _at_rest(plan, constraints, model, q)
-    return v + _closest(plan, model, where)(-product(where.jacobian, v))
+    where, motions, _ = _at_rest(plan, constraints, model, q)
+    return v + _closest(plan, model, motions, where)(-product(where.jacobian, v))
 
 
 def project_step(
@@ -122,12 +122,12 @@ def project_step(
     plan = make_plan(model, solver, None)
 
     def stage(state: tuple[Array, Array], is_first: Array) -> tuple[tuple[Array, Array], None]:
-        origin, _ = _at_rest(plan, constraints, model, jnp.where(is_first, start, state[0]))
-        closing = jax.vmap(_closest(plan, model, origin))
+        origin, motions, _ = _at_rest(plan, constraints, model, jnp.where(is_first, start, state[0]))
+        closing = jax.vmap(_closest(plan, model, motions, origin))
 
         def improve(_, state: tuple[Array, Array]) -> tuple[Array, Array]:
             q, v = state
-            where, residual = _at_rest(plan, constraints, model, q)
+            where, _, residual = _at_rest(plan, constraints, model, q)
             change, tangent = closing(-jnp.stack([residual, product(where.jacobian, v)]))
             return integrate(model, q, change), v + jnp.where(is_first, change / dt, tangent)
 
@@ -139,10 +139,12 @@ def project_step(
     return state
 
 
-def _closest(plan: Plan, model: Model, where: Geometry) -> Callable[[Float[Array, "k"]], Velocity]:
+def _closest(
+    plan: Plan, model: Model, motions: BodyMotions, where: Geometry
+) -> Callable[[Float[Array, "k"]], Velocity]:
     """The function that gives the least x with `J x = demanded`, in the metric of the mass matrix."""
-    system, still = assemble(model, plan, where), jnp.zeros(model.nv, where.jacobian.dtype)
-    return lambda demanded: solve_implicitly(model, plan, system, where, still, demanded)[0]
+    system, still = assemble(model, plan, motions, where), jnp.zeros(model.nv, where.jacobian.dtype)
+    return lambda demanded: solve_implicitly(model, motions, system, where, still, demanded)[0]
 
 
 @eqx.filter_jit
@@ -156,7 +158,7 @@ def _project(
 ) -> ProjectedConfiguration:
     found = lax.stop_gradient(_search(plan, constraints, model, q, tolerance, most))
     # One more step, which carries the derivatives: of the residual at a fixed point, and along the tangent space.
-    where, residual = _at_rest(plan, constraints, model, found.q)
+    where, _, residual = _at_rest(plan, constraints, model, found.q)
     closed = jnp.all(jnp.abs(residual) <= _allowed(tolerance, where.reach))
     nearby = displacement(model, lax.stop_gradient(q), q)
     unclosed = product(lax.stop_gradient(where.jacobian), nearby) + residual
@@ -199,8 +201,8 @@ def _search(
         damped = best.delassus + best.damping * jnp.diag(best.scale)
         step = -product(best.mobility, Direct().factor(damped, best.scale).solve(best.residual))
         tried = integrate(model, best.q, jnp.where(best.iterations == 0, 0, step))
-        where, residual = _at_rest(plan, constraints, model, tried)
-        system = assemble(model, Plan(Direct(), plan.schedule, plan.by_scan), where)
+        where, motions, residual = _at_rest(plan, constraints, model, tried)
+        system = assemble(model, Plan(Direct(), plan.schedule, plan.by_scan), motions, where)
         found = _Search(
             tried,
             residual,
@@ -240,8 +242,9 @@ def _allowed(tolerance: float | None, reach: Float[Array, "k"]) -> Float[Array, 
 
 def _at_rest(
     plan: Plan, constraints: Constraints, model: Model, q: Float[Array, "nq"]
-) -> tuple[Geometry, Float[Array, "k"]]:
-    """The geometry, and by how much the loops are open."""
+) -> tuple[Geometry, BodyMotions, Float[Array, "k"]]:
+    """The geometry, its motions, and by how much the loops are open."""
     still = jnp.zeros(model.nv, q.dtype)
-    where = geometry(model, constraints, motions_at(model, q, still, plan.schedule))
-    return where, motion_of_constraints(model, constraints, where.bodies, q, still, still).residual
+    motions = motions_at(model, q, still, plan.schedule)
+    where = geometry(model, constraints, motions)
+    return where, motions, motion_of_constraints(model, constraints, where.bodies, q, still, still).residual

@@ -9,13 +9,21 @@ from .._small import matmul, transpose
 from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model, join_dofs, split_bodies, split_dofs
 from ..motion import BodyMotions, Link, resting_world
-from ..spatial import ArticulatedInertia, Force, Motion, Vector, shift_force_columns
-from ..structured import LDL, AbstractSchedule, Doubling, Sequential, ldl_solve
+from ..spatial import ArticulatedInertia, Force, Motion, shift_force_columns
+from ..structured import AbstractSchedule, Doubling, Sequential, ldl_solve
 from ..structured._tree_sweep import inward, outward
 from ._articulated_body_scan import solve_by_scans, wrenches_by_scans
 from ._joint_elimination import eliminate
 from ._method import AbstractForwardDynamics, AbstractMassSolver, Loads, solve_forward_dynamics
 from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees
+from ._swept_factors import (
+    SweptJoint,
+    in_joints,
+    lower_inverse,
+    lower_inverse_transpose,
+    padded_armature,
+    swept_joints,
+)
 
 _SCHEDULES = ("sequential", "hybrid", "scan")
 
@@ -84,42 +92,19 @@ def aba(
     return solve_forward_dynamics(ABA(), model, q, v, tau, f_ext)
 
 
-class _Joint(eqx.Module):
-    """What solutions with the mass matrix need of a joint; of bodies of a segment, by components."""
-
-    offset: Vector
-    subspace: Motion
-    pivot: LDL
-    gain: Force
-
-
 class _Eliminated(AbstractMassSolver):
     """The eliminated joints, by segment: two short sweeps for each right-hand side."""
 
-    joints: list[_Joint]
+    joints: list[SweptJoint]
 
     def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
-        tree = model.topology.schedule
-
-        def step_inward(children: Force, x: tuple[_Joint, Array]):
-            joint, b = x
-            left = b - joint.subspace.dot(children)
-            return (children + joint.gain.combined(left)).carried(joint.offset), ldl_solve(joint.pivot, left)
-
-        def step_outward(parent: Motion, x: tuple[_Joint, Array]):
-            joint, free = x
-            carried = parent.at(joint.offset)
-            found = free - carried.dot(joint.gain)
-            return carried + joint.subspace.combined(found), found
-
-        right = list(zip(self.joints, split_dofs(model.topology, b), strict=True))
-        free = inward(tree, step_inward, Force.zero(b.dtype), right)
-        found = outward(tree, step_outward, Motion.zero(b.dtype), list(zip(self.joints, free, strict=True)))
-        return join_dofs(model.topology, found)
+        topology, joints = model.topology, self.joints
+        free = in_joints(topology, joints, ldl_solve, lower_inverse(topology, joints, b))
+        return lower_inverse_transpose(topology, joints, free)
 
     def inverse(self, model: Model, dtype: jnp.dtype) -> Float[Array, "nv nv"]:
         # `M^-1 = W^T D^-1 W`, where W takes one sweep; columns come last, so that loops run over them.
-        def step(children: Array, x: tuple[_Joint, Array]):
+        def step(children: Array, x: tuple[SweptJoint, Array]):
             joint, b = x
             left = b - matmul(transpose(joint.subspace.matrix()), children)
             message = children + matmul(joint.gain.matrix(), left)
@@ -136,23 +121,13 @@ class _Eliminated(AbstractMassSolver):
 def _sequential(model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, AbstractMassSolver]:
     topology, dtype = model.topology, loads.tau.dtype
     external = [Force.of(f) for f in split_bodies(topology, loads.f_ext)]
-    forces = external, _padded_armature(model), split_dofs(topology, loads.tau)
+    forces = external, padded_armature(model), split_dofs(topology, loads.tau)
     zero = ArticulatedInertia.zero(dtype), Force.zero(dtype)
     gains = inward(topology.schedule, _eliminate, zero, list(zip(motions.links, *forces, strict=True)))
     visits = [(link, gain, free) for link, (gain, free, _) in zip(motions.links, gains, strict=True)]
     qdd = outward(topology.schedule, _accelerate, resting_world(model, dtype), visits)
-    joints = [
-        _Joint(link.offset, link.subspace, pivot, gain)
-        for link, (gain, _, pivot) in zip(motions.links, gains, strict=True)
-    ]
+    joints = swept_joints(motions, [(gain, pivot) for gain, _, pivot in gains])
     return join_dofs(topology, qdd), _Eliminated(joints)
-
-
-def _padded_armature(model: Model) -> list[Float[Array, "_ _"]]:
-    """Armature by segment; one for coordinates that a body lacks, which makes their rows of D the identity's."""
-    present = split_dofs(model.topology, jnp.ones_like(model.armature))
-    armature = split_dofs(model.topology, model.armature)
-    return [own + (1 - exists) for own, exists in zip(armature, present, strict=True)]
 
 
 def _eliminate(children: tuple[ArticulatedInertia, Force], x: tuple[Link, Force, Array, Array]):

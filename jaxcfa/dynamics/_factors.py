@@ -8,23 +8,69 @@ With `S` of all joints, `phi` the shifts of wrenches from bodies to those that c
 Here in world axes about the bodies' own origins, with classical accelerations.
 """
 
+import abc
+from collections.abc import Callable
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import cross, matvec, transpose
+from .._small import cross, matmul, matvec, symmetrise, transpose
 from ..model import Model, pad_dofs, unpad_dofs
 from ..motion import BodyMotions, fictitious_acceleration, scan_velocities, scan_wrenches
 from ..spatial import Inertia, pack, shift_force, shift_motion
-from ..structured import AbstractSchedule, ldl_solve
+from ..structured import LDL, AbstractSchedule, ldl_solve
 from ..structured._scan import compose_affine
 from ..structured._tree_scan import from_parents, sum_of_children
 from ._articulated_joints import Links, eliminate_by_scan, eliminate_by_sweep, free_motions, links
 from ._joint_elimination import JointElimination
 
 
-class Factors(eqx.Module):
-    """The factors of the mass matrix in a state.
+class AbstractFactors(eqx.Module):
+    """`M = L D L^T` of a `model` in a state, with `L = 1 + H Phi K`; all its products take and give vectors (nv,)."""
+
+    model: eqx.AbstractVar[Model]
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> jnp.dtype:
+        """Floating-point type of the factors."""
+
+    @abc.abstractmethod
+    def mass_product(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """`M x`, without factors."""
+
+    @abc.abstractmethod
+    def lower(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """`L x`, inwards: what arrives at a joint from those that it carries."""
+
+    @abc.abstractmethod
+    def lower_transpose(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """`L^T x`, outwards."""
+
+    @abc.abstractmethod
+    def lower_inverse(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """`(1 - H Psi K) x`, inwards: torques less what the bodies that a joint carries make it feel."""
+
+    @abc.abstractmethod
+    def lower_inverse_transpose(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """`(1 - H Psi K)^T x`, outwards."""
+
+    @abc.abstractmethod
+    def in_joints(self, function: Callable[[LDL, Array], Array], x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """`function(pivot, x)` of all joints, with their factorised blocks of D: (n d d) and (n d) of n bodies."""
+
+    @abc.abstractmethod
+    def inverse_diagonal(self) -> Float[Array, "nv"]:
+        """The diagonal of `M^-1`."""
+
+    def pivots(self) -> Float[Array, "nv"]:
+        """The numbers that the blocks of D have as pivots."""
+        return self.in_joints(lambda pivot, _: pivot.pivots, jnp.zeros(self.model.nv))
+
+
+class Factors(AbstractFactors):
+    """The factors in arrays over all bodies, with joints padded to the same number of degrees of freedom.
 
     **Fields:** `schedule` of the sweeps; the `bodies` as they move; their eliminated `joints`.
     """
@@ -33,6 +79,49 @@ class Factors(eqx.Module):
     schedule: AbstractSchedule
     bodies: Links
     joints: JointElimination
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        return self.joints.gain.dtype
+
+    def mass_product(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        return mass_product(self.model, self.schedule, self.bodies, x)
+
+    def lower(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        topology, motion = self.model.topology, self.bodies.motion
+        given = matvec(transpose(self.joints.gain), pad_dofs(topology, x))
+        arriving = scan_wrenches(topology, motion.offset, given, self.schedule) - given
+        return unpad_dofs(topology, matvec(transpose(motion.subspace), arriving)) + x
+
+    def lower_transpose(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        topology, motion = self.model.topology, self.bodies.motion
+        relative = matvec(motion.subspace, pad_dofs(topology, x))
+        carried = scan_velocities(topology, motion.offset, relative, self.schedule) - relative
+        return x + unpad_dofs(topology, matvec(self.joints.gain, carried))
+
+    def lower_inverse(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        topology, nothing = self.model.topology, jnp.zeros((self.model.nb, 6), x.dtype)
+        return unpad_dofs(topology, filter_inward(self, LinkVector(nothing, nothing, pad_dofs(topology, x)))[1])
+
+    def lower_inverse_transpose(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        topology, nothing = self.model.topology, jnp.zeros((self.model.nb, 6), x.dtype)
+        return unpad_dofs(topology, smooth_outward(self, pad_dofs(topology, x), nothing)[1])
+
+    def in_joints(self, function: Callable[[LDL, Array], Array], x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        topology = self.model.topology
+        return unpad_dofs(topology, function(self.joints.pivot, pad_dofs(topology, x)))
+
+    def inverse_diagonal(self) -> Float[Array, "nv"]:
+        # `D^-1 + K^T X Omega X^T K` with the parent's mobility Omega, from `Omega = Y Omega_parent Y^T + S D^-1 S^T`.
+        bodies, joints = self.bodies, self.joints
+        own = matmul(bodies.motion.subspace, ldl_solve(joints.pivot, transpose(bodies.motion.subspace)))
+        elements = free_motions(bodies, joints), own
+        mobility = self.schedule.outward(bodies.tree, _compose_congruences, elements)[1]
+        parent = from_parents(bodies.tree, mobility, jnp.zeros((6, 6), mobility.dtype))
+        carried = transpose(shift_force(joints.gain, bodies.motion.offset[:, None]))
+        identity = jnp.broadcast_to(jnp.eye(carried.shape[-1], dtype=carried.dtype), joints.pivot.lower.shape)
+        blocks = ldl_solve(joints.pivot, identity) + matmul(transpose(carried), matmul(parent, carried))
+        return unpad_dofs(self.model.topology, jnp.diagonal(blocks, axis1=-2, axis2=-1))
 
 
 class LinkVector(eqx.Module):
@@ -125,3 +214,9 @@ def solve_links(factors: Factors, given: LinkVector) -> LinkVector:
     bias, left = filter_inward(factors, given)
     acceleration, qdd = smooth_outward(factors, ldl_solve(factors.joints.pivot, left), given.bodies)
     return LinkVector(acceleration, matvec(factors.joints.articulated, acceleration) + bias, qdd)
+
+
+def _compose_congruences(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The map `C -> Y C Y^T + B`, given as (Y, B), that applies `first`, then `second`."""
+    (y1, b1), (y2, b2) = first, second
+    return matmul(y2, y1), symmetrise(matmul(matmul(y2, b1), transpose(y2))) + b2

@@ -1,5 +1,6 @@
 """Inverse dynamics by the recursive Newton-Euler algorithm."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -12,6 +13,7 @@ from ..motion import (
     BodyMotions,
     Link,
     carried_motions,
+    drifts,
     joint_motions,
     joint_torques,
     motions_at,
@@ -87,6 +89,27 @@ def inverse_dynamics_of_motions(
 ) -> Velocity:
     """`inverse_dynamics` of arrays known to be right."""
     return _torques_and_wrenches(model, motions, qdd, f_ext)[0]
+
+
+def bias_of_motions(model: Model, motions: BodyMotions, f_ext: Float[Array, "nb 6"]) -> Velocity:
+    """`bias_forces` by the recursions as they stand, of which the motions have one already."""
+    base = resting_world(model, f_ext.dtype)
+    external = [Force.of(f) for f in split_bodies(motions.topology, f_ext)]
+    own = [
+        newton(link, drift + base, f) for link, drift, f in zip(motions.links, drifts(motions), external, strict=True)
+    ]
+    return joint_torques(motions, total_forces(motions, own))
+
+
+def mass_product_of_motions(model: Model, motions: BodyMotions, x: Float[Array, "nv"]) -> Velocity:
+    """`M x`: the torques that accelerations x take from rest without gravity."""
+    unloaded = jnp.zeros((model.nb, 6), x.dtype)
+    return inverse_dynamics_of_motions(without_gravity(model), motions.at_rest(), x, unloaded)
+
+
+def without_gravity(model: Model) -> Model:
+    """The same model where nothing weighs."""
+    return eqx.tree_at(lambda m: m.gravity, model, replace_fn=jnp.zeros_like)
 
 
 def joint_wrenches_of_motions(

@@ -12,16 +12,14 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_arrays, is_concrete
 from .._linear_solution import linear_solution
-from .._small import matmul, matvec, symmetrise, transpose
+from .._small import matvec, transpose
 from .._types import ConfigurationLike, Velocity
-from ..model import Model, pad_dofs, unpad_dofs
-from ..motion import BodyMotions, motions_at, scan_velocities, scan_wrenches, schedule_for
-from ..spatial import shift_force
-from ..structured import AbstractSchedule, Sequential, ldl_solve
-from ..structured._tree_scan import from_parents
-from ._articulated_joints import free_motions
-from ._factors import Factors, LinkVector, factorise, filter_inward, mass_product, smooth_outward
+from ..model import Model
+from ..motion import BodyMotions, motions_at, schedule_for
+from ..structured import LDL, AbstractSchedule, Sequential, ldl_solve
+from ._factors import AbstractFactors, factorise
 from ._suitability import joints_without_inertia, refuse_massless_subtrees
+from ._swept_factors import eliminated_by_sweep
 
 Vectors = Annotated[ArrayLike, "nv"] | Annotated[ArrayLike, "nv m"]
 
@@ -39,7 +37,7 @@ class MassOperator(eqx.Module):
     **Fields:** `factors`, of which the members are no part of the interface.
     """
 
-    factors: Factors
+    factors: AbstractFactors
 
     @property
     def nv(self) -> int:
@@ -49,7 +47,7 @@ class MassOperator(eqx.Module):
     @property
     def dtype(self) -> jnp.dtype:
         """Floating-point type of the factors."""
-        return self.factors.joints.gain.dtype
+        return self.factors.dtype
 
     def mv(self, x: Vectors) -> Array:
         """`M x`: the torques that give accelerations x from rest without gravity."""
@@ -85,7 +83,7 @@ class MassOperator(eqx.Module):
 
     def logdet(self) -> Float[Array, ""]:
         """`log det M`."""
-        return jnp.sum(jnp.log(self.factors.joints.pivot.pivots))
+        return jnp.sum(jnp.log(self.factors.pivots()))
 
     def inverse_diagonal(self) -> Velocity:
         """The diagonal of `M^-1`: what each joint alone yields to its own torque, all others being free."""
@@ -125,21 +123,32 @@ def mass_operator(
     """
     (q,) = as_arrays(model, q=q)
     schedule = schedule_for(model, schedule, motions)
-    by_scan = False
-    if is_concrete(model):
-        refuse_massless_subtrees(model)
-        by_scan = not isinstance(schedule, Sequential) and not joints_without_inertia(model)
-    return _mass_operator(model, q, schedule, by_scan, motions)
+    return _mass_operator(model, q, schedule, by_scan(model, schedule), motions)
+
+
+def by_scan(model: Model, schedule: AbstractSchedule) -> bool:
+    """Whether factors can be found by a scan, as far as is known. **Raises:** `ValueError` for massless subtrees."""
+    if not is_concrete(model):
+        return False
+    refuse_massless_subtrees(model)
+    return not isinstance(schedule, Sequential) and not joints_without_inertia(model)
 
 
 @eqx.filter_jit
 def _mass_operator(
     model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, by_scan: bool, motions: BodyMotions | None
 ) -> MassOperator:
-    return MassOperator(factorise(model, motions_at(model, q, None, schedule, motions), by_scan))
+    return operator_of_motions(model, motions_at(model, q, None, schedule, motions), by_scan)
 
 
-def _columns(function: Callable[[Factors, Array], Array], operator: MassOperator, x: Vectors) -> Array:
+def operator_of_motions(model: Model, motions: BodyMotions, by_scan: bool) -> MassOperator:
+    """The operator in a state, by the schedule that its motions were made with."""
+    if isinstance(motions.schedule, Sequential):
+        return MassOperator(eliminated_by_sweep(model, motions))
+    return MassOperator(factorise(model, motions, by_scan))
+
+
+def _columns(function: Callable[[AbstractFactors, Array], Array], operator: MassOperator, x: Vectors) -> Array:
     """`function` of one column, or of each of several."""
     array, nv = jnp.asarray(x), operator.nv
     if array.ndim not in (1, 2) or len(array) != nv:
@@ -148,102 +157,47 @@ def _columns(function: Callable[[Factors, Array], Array], operator: MassOperator
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _apply(function: Callable[[Factors, Array], Array], factors: Factors, x: Array) -> Array:
+def _apply(function: Callable[[AbstractFactors, Array], Array], factors: AbstractFactors, x: Array) -> Array:
     if x.ndim == 1:
         return function(factors, x)
     return jax.vmap(function, in_axes=(None, 1), out_axes=1)(factors, x)
 
 
-def _product(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    return mass_product(f.model, f.schedule, f.bodies, x)
+def _product(f: AbstractFactors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    return f.mass_product(x)
 
 
-def _solution(f: Factors, b: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    def solve(factors: Factors, b: Array) -> Array:
-        scaled = _in_joints(factors, lambda d: ldl_solve(factors.joints.pivot, d), _lower_inverse(factors, b))
-        return _lower_inverse_transpose(factors, scaled)
+def _solution(f: AbstractFactors, b: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    def solve(factors: AbstractFactors, b: Array) -> Array:
+        return factors.lower_inverse_transpose(factors.in_joints(ldl_solve, factors.lower_inverse(b)))
 
-    return linear_solution(lambda x: _product(f, x), b, solve, f)
-
-
-def _sqrt(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    return _lower(f, _in_joints(f, lambda d: matvec(_root(f), d), x))
+    return linear_solution(f.mass_product, b, solve, f)
 
 
-def _sqrt_transpose(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    return _in_joints(f, lambda d: matvec(transpose(_root(f)), d), _lower_transpose(f, x))
+def _sqrt(f: AbstractFactors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    return f.lower(f.in_joints(lambda pivot, d: matvec(_root(pivot), d), x))
 
 
-def _inv_sqrt(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+def _sqrt_transpose(f: AbstractFactors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    return f.in_joints(lambda pivot, d: matvec(transpose(_root(pivot)), d), f.lower_transpose(x))
+
+
+def _inv_sqrt(f: AbstractFactors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`C^-1 L^-1 x`, with `C^-1 = C^T D^-1`."""
-    root = transpose(_root(f))
-    return _in_joints(f, lambda d: matvec(root, ldl_solve(f.joints.pivot, d)), _lower_inverse(f, x))
+    return f.in_joints(lambda pivot, d: matvec(transpose(_root(pivot)), ldl_solve(pivot, d)), f.lower_inverse(x))
 
 
-def _inv_sqrt_transpose(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
+def _inv_sqrt_transpose(f: AbstractFactors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
     """`L^-T C^-T x`, with `C^-T = D^-1 C`."""
-    scaled = _in_joints(f, lambda d: ldl_solve(f.joints.pivot, matvec(_root(f), d)), x)
-    return _lower_inverse_transpose(f, scaled)
+    return f.lower_inverse_transpose(f.in_joints(lambda pivot, d: ldl_solve(pivot, matvec(_root(pivot), d)), x))
 
 
-def _root(f: Factors) -> Float[Array, "nb d d"]:
+def _root(pivot: LDL) -> Float[Array, "n d d"]:
     """Lower triangular C in `D = C C^T`."""
-    pivot = f.joints.pivot
     d = pivot.pivots.shape[-1]
     return jnp.where(jnp.tri(d, dtype=bool), pivot.lower, 0) * jnp.sqrt(pivot.pivots)[..., None, :]
 
 
-def _in_joints(f: Factors, function: Callable[[Array], Array], x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """A function of the padded degrees of freedom (nb, d)."""
-    return unpad_dofs(f.model.topology, function(pad_dofs(f.model.topology, x)))
-
-
-def _lower(f: Factors, e: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """`(1 + H Phi K) e`, inwards: what arrives at a joint from those that it carries."""
-    given = matvec(transpose(f.joints.gain), pad_dofs(f.model.topology, e))
-    arriving = scan_wrenches(f.model.topology, f.bodies.motion.offset, given, f.schedule) - given
-    return unpad_dofs(f.model.topology, matvec(transpose(f.bodies.motion.subspace), arriving)) + e
-
-
-def _lower_transpose(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """`(1 + H Phi K)^T x`, outwards."""
-    relative = matvec(f.bodies.motion.subspace, pad_dofs(f.model.topology, x))
-    carried = scan_velocities(f.model.topology, f.bodies.motion.offset, relative, f.schedule) - relative
-    return x + unpad_dofs(f.model.topology, matvec(f.joints.gain, carried))
-
-
-def _lower_inverse(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """`(1 - H Psi K) x`, inwards: torques less what the bodies that a joint carries make it feel."""
-    nothing = jnp.zeros((f.model.nb, 6), x.dtype)
-    return unpad_dofs(
-        f.model.topology, filter_inward(f, LinkVector(nothing, nothing, pad_dofs(f.model.topology, x)))[1]
-    )
-
-
-def _lower_inverse_transpose(f: Factors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """`(1 - H Psi K)^T x`, outwards."""
-    return unpad_dofs(
-        f.model.topology, smooth_outward(f, pad_dofs(f.model.topology, x), jnp.zeros((f.model.nb, 6), x.dtype))[1]
-    )
-
-
 @jax.jit
-def _inverse_diagonal(f: Factors) -> Float[Array, "nv"]:
-    """`D^-1 + K^T X Omega X^T K` with the parent's mobility Omega, from `Omega = Y Omega_parent Y^T + S D^-1 S^T`."""
-    subspace, gain = f.bodies.motion.subspace, f.joints.gain
-    own = ldl_solve(f.joints.pivot, transpose(subspace))
-    mobility = f.schedule.outward(
-        f.bodies.tree, _compose_congruences, (free_motions(f.bodies, f.joints), matmul(subspace, own))
-    )[1]
-    parent = from_parents(f.bodies.tree, mobility, jnp.zeros((6, 6), mobility.dtype))
-    d = subspace.shape[-1]
-    identity = jnp.broadcast_to(jnp.eye(d, dtype=gain.dtype), (len(gain), d, d))
-    carried = transpose(shift_force(gain, f.bodies.motion.offset[:, None]))
-    blocks = ldl_solve(f.joints.pivot, identity) + matmul(transpose(carried), matmul(parent, carried))
-    return unpad_dofs(f.model.topology, jnp.diagonal(blocks, axis1=-2, axis2=-1))
-
-
-def _compose_congruences(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The map `C -> Y C Y^T + B`, given as (Y, B), that applies `first`, then `second`."""
-    (y1, b1), (y2, b2) = first, second
-    return matmul(y2, y1), symmetrise(matmul(matmul(y2, b1), transpose(y2))) + b2
+def _inverse_diagonal(f: AbstractFactors) -> Float[Array, "nv"]:
+    return f.inverse_diagonal()

@@ -15,7 +15,12 @@ from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..structured import AbstractSchedule, Sequential
-from ._inverse import inverse_dynamics_of_motions, joint_wrenches_of_motions
+from ._inverse import (
+    inverse_dynamics_of_motions,
+    joint_wrenches_of_motions,
+    mass_product_of_motions,
+    without_gravity,
+)
 from ._suitability import refuse_massless_subtrees
 
 
@@ -168,9 +173,8 @@ def _accelerations_and_solver_jvp(primals: tuple, tangents: tuple) -> tuple[tupl
     def residual(model: Model, motions: BodyMotions, loads: Loads) -> Array:
         return loads.tau - inverse_dynamics_of_motions(model, motions, qdd, loads.f_ext)
 
-    still, at_rest, unloaded = without_gravity(model), motions.at_rest(), jnp.zeros((model.nb, 6), qdd.dtype)
     qdd_dot = linear_solution(
-        lambda x: inverse_dynamics_of_motions(still, at_rest, x, unloaded),
+        lambda x: mass_product_of_motions(model, motions, x),
         jvp_of_perturbed(residual, primals[1:], tangents[1:])[1],
         lambda found, b: found[0].solve(found[1], b),
         (solver, model),
@@ -190,11 +194,6 @@ class _SolverAtRest(AbstractMassSolver):
     def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
         unloaded = jnp.zeros((model.nb, 6), b.dtype)
         return self.method.solve(without_gravity(model), self.motions, Loads(b, unloaded))
-
-
-def without_gravity(model: Model) -> Model:
-    """The same model where nothing weighs."""
-    return eqx.tree_at(lambda m: m.gravity, model, replace_fn=jnp.zeros_like)
 
 
 @jax.custom_jvp

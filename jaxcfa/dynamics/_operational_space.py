@@ -8,15 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_list
+from .._arguments import as_arrays, as_list
+from .._defaults import choose_schedule
 from .._jacobians import point_jacobians
 from .._precise import product
-from .._small import symmetrise, transpose
+from .._small import symmetrise
 from .._types import ConfigurationLike, NameOrNumber
-from ..model import Model, unpad_dofs
+from ..model import Model
+from ..motion import motions_at
 from ..spatial import Transform
 from ..structured import AbstractSchedule
-from ._mass_operator import MassOperator, mass_operator
+from ._mass_operator import by_scan, operator_of_motions
 
 
 class OperationalSpace(eqx.Module):
@@ -70,29 +72,35 @@ def operational_space_inertia(
 
     **Raises:** `ValueError` for a wrong shape, an unknown name, and bodies that move no inertia.
     """
-    operator = mass_operator(model, q, schedule)
+    (q,) = as_arrays(model, q=q)
     names = as_list(frames)
     if not names:
         raise ValueError("frames must name one frame or more, got none.")
     places = [model.locate(name) for name in names]
     bodies = np.array([body for body, _ in places])
     placements = jax.tree.map(lambda *x: jnp.stack(x), *(placement for _, placement in places))
-    return _operational_space(operator, placements, tuple(bodies.tolist()))
+    schedule = choose_schedule(model, schedule)
+    return _operational_space(model, q, placements, tuple(bodies.tolist()), schedule, by_scan(model, schedule))
 
 
 @eqx.filter_jit
-def _operational_space(operator: MassOperator, placements: Transform, bodies: tuple[int, ...]) -> OperationalSpace:
-    factors = operator.factors
-    model, motion = factors.model, factors.bodies.motion
-    carried = jnp.asarray(model.topology.parents >= 0, motion.offset.dtype)
-    origins = factors.schedule.ancestor_sum(model.topology.schedule, motion.offset * carried[:, None])
+def _operational_space(
+    model: Model,
+    q: Float[Array, "nq"],
+    placements: Transform,
+    bodies: tuple[int, ...],
+    schedule: AbstractSchedule,
+    by_scan: bool,
+) -> OperationalSpace:
+    motions = motions_at(model, q, None, schedule)
+    operator = operator_of_motions(model, motions, by_scan)
+    rotation, origins = motions.poses.rotation, motions.origins
     pose = Transform(
-        jnp.concatenate([motion.rotation, jnp.eye(3, dtype=origins.dtype)[None]]),
-        jnp.concatenate([origins, jnp.zeros((1, 3), origins.dtype)]),
+        jnp.concatenate([rotation, jnp.eye(3, dtype=q.dtype)[None]]),
+        jnp.concatenate([origins, jnp.zeros((1, 3), q.dtype)]),
     )
     numbers = np.array(bodies)
     points = pose[numbers].apply(placements.translation)
-    columns = unpad_dofs(model.topology, transpose(motion.subspace))
-    jacobian = point_jacobians(model, columns, origins, points, numbers).reshape(-1, model.nv)
+    jacobian = point_jacobians(model, motions.subspace_columns, origins, points, numbers).reshape(-1, model.nv)
     half = operator.inv_sqrt_mv(jacobian.T)
     return OperationalSpace(jacobian, product(half.T, half), operator.inv_sqrt_transpose_mv(half))
