@@ -13,8 +13,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from .._precise import product
-from .._small import symmetrise
 from ..structured import LDL, ldl_factor, ldl_solve
+from ..structured._semidefinite import reduce_semidefinite
 
 
 class AbstractDelassus(eqx.Module):
@@ -56,10 +56,11 @@ class Direct(AbstractConstraintSolver):
 class LeastNorm(AbstractConstraintSolver):
     """The pseudo-inverse of Delassus' matrix: the multipliers of least (Euclidean) norm, by least squares.
 
-    Its rank is that of the matrix with rows and columns scaled to order one, by its eigenvalues. Note that they are
-    squares: a loop that should be redundant but is open by a relative `1e-5` has one of `1e-10`.
+    Its rank is that of the matrix with rows and columns scaled to order one, by elimination of the largest pivots
+    first. Note that pivots are squares: a loop that should be redundant but is open by a relative `1e-5` has one of
+    `1e-10`.
 
-    **Fields:** `rank_tolerance`: eigenvalues up to this count as zero; by default `eps^0.7`, 1e-11 in float64.
+    **Fields:** `rank_tolerance`: pivots up to this count as zero; by default `eps^0.7`, 1e-11 in float64.
     """
 
     rank_tolerance: float | None = eqx.field(static=True, default=None)
@@ -71,16 +72,11 @@ class LeastNorm(AbstractConstraintSolver):
     def factor(self, matrix: Float[Array, "k k"], scale: Float[Array, "k"]) -> AbstractDelassus:
         s = 1 / jnp.sqrt(scale)
         tolerance = float(jnp.finfo(matrix.dtype).eps) ** 0.7 if self.rank_tolerance is None else self.rank_tolerance
-        values, vectors = jnp.linalg.eigh(_scaled(matrix, s))
-        seen = values > tolerance
-        columns = s[:, None] * vectors
-        inverse = product(columns * jnp.where(seen, 1 / jnp.where(seen, values, 1), 0), columns.T)
+        found = reduce_semidefinite(_scaled(matrix, s), tolerance)
         # Internal forces, in the original units; columns that there are not become those of an identity.
-        null = jnp.where(seen, 0, columns / jnp.max(s, initial=0))
-        gram = ldl_factor(product(null.T, null) + jnp.diag(seen.astype(null.dtype)))
-        projector = jnp.eye(len(matrix), dtype=matrix.dtype) - product(null, ldl_solve(gram, null.T))
-        inverse = symmetrise(product(product(projector, inverse), projector.T))
-        return _Inverted(matrix, inverse, symmetrise(projector))
+        null = (s / jnp.max(s, initial=0))[:, None] * found.null_space()
+        gram = product(null.T, null) + jnp.diag(found.chosen.astype(null.dtype))
+        return _Reduced(matrix, _scaled(found.inverse, s), null, reduce_semidefinite(gram, 0.0).inverse)
 
 
 LEAST_NORM = LeastNorm()
@@ -140,23 +136,32 @@ class _Factored(AbstractDelassus):
         return ~jnp.all(jnp.isfinite(self.factor.pivots))
 
 
-class _Inverted(AbstractDelassus):
-    """**Fields:** the pseudo-inverse, and the projector onto the range of the matrix."""
+class _Reduced(AbstractDelassus):
+    """The pseudo-inverse is `P E P`, with the projector `P = 1 - N (N^T N)^-1 N^T` onto the range of the matrix.
+
+    **Fields:** E, an `inverse` of as many rows and columns of the matrix as its rank, zero elsewhere; `null` N, forces
+    that no motion feels, with zero columns; `gram` `(N^T N)^-1` for the others.
+    """
 
     matrix: Float[Array, "k k"]
     inverse: Float[Array, "k k"]
-    projector: Float[Array, "k k"]
+    null: Float[Array, "k k"]
+    gram: Float[Array, "k k"]
 
     def solve(self, b: Float[Array, "k"]) -> Float[Array, "k"]:
-        multipliers = product(self.inverse, b)
-        return multipliers + product(self.inverse, b - product(self.matrix, multipliers))
+        multipliers = self._once(b)
+        return multipliers + self._once(b - product(self.matrix, multipliers))
 
     def internal(self, multipliers: Float[Array, "k"]) -> Float[Array, "k"]:
-        return multipliers - product(self.projector, multipliers)
+        return product(self.null, product(self.gram, product(self.null.T, multipliers)))
 
     @property
     def is_singular(self) -> Bool[Array, ""]:
         return jnp.zeros((), bool)
+
+    def _once(self, b: Float[Array, "k"]) -> Float[Array, "k"]:
+        of_chosen = product(self.inverse, b - self.internal(b))
+        return of_chosen - self.internal(of_chosen)
 
 
 class _Regularised(AbstractDelassus):

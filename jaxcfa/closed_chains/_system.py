@@ -59,17 +59,19 @@ class System(eqx.Module):
     def solve(
         self, torque: Float[Array, "nv"], acceleration: Float[Array, "k"]
     ) -> tuple[Float[Array, "nv"], Float[Array, "k"]]:
-        """`M x - J^T lambda = torque, J x = acceleration`, with one step of refinement."""
+        """`M x - J^T lambda = torque, J x = acceleration`, the latter with one step of refinement."""
 
-        def improve(_, found: tuple[Array, Array]) -> tuple[Array, Array]:
-            x, multipliers = found
-            left = torque - self.mass.mv(x) + product(self.jacobian.T, multipliers)
-            free = self.mass.inv_sqrt_mv(left)
-            more = self.delassus.solve(acceleration - product(self.jacobian, x) - product(self.half.T, free))
-            return x + self.mass.inv_sqrt_transpose_mv(free + product(self.half, more)), multipliers + more
+        def improve(_, found: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+            _, rooted, multipliers, missing = found
+            more = self.delassus.solve(missing)
+            rooted = rooted + product(self.half, more)
+            x = self.mass.inv_sqrt_transpose_mv(rooted)
+            return x, rooted, multipliers + more, acceleration - product(self.jacobian, x)
 
-        start = jnp.zeros_like(torque), jnp.zeros_like(acceleration)
-        return lax.fori_loop(0, 2, improve, start)
+        free = self.mass.inv_sqrt_mv(torque)
+        start = jnp.zeros_like(free), free, jnp.zeros_like(acceleration), acceleration - product(self.half.T, free)
+        x, _, multipliers, _ = lax.fori_loop(0, 2, improve, start)
+        return x, multipliers
 
 
 class Geometry(eqx.Module):
