@@ -3,6 +3,8 @@
 from ..model import (
     AbstractConstraint as AbstractConstraint,
     AbstractFrameConstraint as AbstractFrameConstraint,
+    AbstractPointConstraint as AbstractPointConstraint,
+    AbstractPoseConstraint as AbstractPoseConstraint,
     Connect as Connect,
     Distance as Distance,
     JointCoupling as JointCoupling,

@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from .._precise import product
-from ..structured import LDL, ldl_factor, ldl_solve
+from ..structured import LDL, ldl_factor, ldl_solve, spd_inverse
 from ..structured._semidefinite import reduce_semidefinite
 
 
@@ -76,7 +76,7 @@ class LeastNorm(AbstractConstraintSolver):
         # Internal forces, in the original units; columns that there are not become those of an identity.
         null = (s / jnp.max(s, initial=0))[:, None] * found.null_space()
         gram = product(null.T, null) + jnp.diag(found.chosen.astype(null.dtype))
-        return _Reduced(matrix, _scaled(found.inverse, s), null, reduce_semidefinite(gram, 0.0).inverse)
+        return _Reduced(matrix, _scaled(found.inverse, s), null, spd_inverse(gram))
 
 
 LEAST_NORM = LeastNorm()

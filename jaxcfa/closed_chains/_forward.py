@@ -176,7 +176,7 @@ def _outputs(
     multipliers: Float[Array, "k"],
 ) -> tuple:
     """What a solution holds besides its status. `motion` is that at zero joint accelerations."""
-    wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
+    wrenches = constraint_wrenches(constraints, where.slopes, multipliers)
     moved = Motion(motion.residual, motion.rate, motion.acceleration + product(where.jacobian, qdd))
     wrong = jnp.max(jnp.abs(moved.acceleration + stabilising(stabilization, moved)), initial=0)
     return qdd, multipliers, wrenches, product(where.jacobian.T, multipliers), moved, wrong

@@ -75,7 +75,7 @@ def _impulse(
     system = assemble(model, plan, motions, where)
     demanded = -(1 + restitution) * product(where.jacobian, v)
     change, multipliers = solve_implicitly(model, motions, system, where, jnp.zeros_like(v), demanded)
-    wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
+    wrenches = constraint_wrenches(constraints, where.slopes, multipliers)
     left = product(where.jacobian, change) - demanded
     fast = jnp.sum(where.size * (jnp.abs(v) + jnp.abs(change)), axis=1)
     status = combined(

@@ -89,7 +89,7 @@ def _torques(
     tau = needed - product(forces, multipliers)
     # Times zero, so that NaN stays NaN.
     missing = jnp.max(jnp.where(driven, 0 * tau, jnp.abs(tau)), initial=0)
-    wrenches = constraint_wrenches(constraints, where.bodies, multipliers)
+    wrenches = constraint_wrenches(constraints, where.slopes, multipliers)
     return ConstrainedTorques(jnp.where(driven, tau, 0), multipliers, wrenches, missing)
 
 

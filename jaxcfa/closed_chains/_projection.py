@@ -17,7 +17,7 @@ from ..motion import BodyMotions, motions_at
 from ..structured import AbstractSchedule
 from ._checks import prepared, row_labels
 from ._delassus import LEAST_NORM, AbstractConstraintSolver, Direct
-from ._relations import Constraints, motion_of_constraints, row_starts
+from ._relations import Constraints, residuals_of_constraints, row_starts
 from ._status import ConstraintStatus, explain
 from ._system import Geometry, Plan, assemble, geometry, make_plan, solve_implicitly
 
@@ -247,4 +247,4 @@ def _at_rest(
     still = jnp.zeros(model.nv, q.dtype)
     motions = motions_at(model, q, still, plan.schedule)
     where = geometry(model, constraints, motions)
-    return where, motions, motion_of_constraints(model, constraints, where.bodies, q, still, still).residual
+    return where, motions, residuals_of_constraints(model, constraints, where.bodies.pose, q)

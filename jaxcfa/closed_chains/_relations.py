@@ -5,7 +5,6 @@ accelerations that they have, the first and second derivative of a residual are 
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,9 +15,11 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .._jacobians import point_jacobians
-from .._small import matmul, skew, sum_of
-from ..model import AbstractConstraint, AbstractFrameConstraint, Model
+from .._small import matmul, sum_of
+from ..model import AbstractConstraint, AbstractFrameConstraint, Model, join_bodies
+from ..motion import BodyMotions, drifts
 from ..spatial import Transform
+from ._residuals import MovingBody, residual_in_motion, residual_slopes, two_derivatives
 
 Constraints = tuple[AbstractConstraint, ...]
 
@@ -35,6 +36,16 @@ class Bodies(eqx.Module):
     velocity: Float[Array, "nb 6"]
     acceleration: Float[Array, "nb 6"]
     columns: Float[Array, "nv 6"]
+
+    @staticmethod
+    def of(motions: BodyMotions) -> "Bodies":
+        """At zero joint accelerations."""
+        accelerations = join_bodies(motions.topology, [drift.array() for drift in drifts(motions)])
+        return Bodies(motions.poses, motions.origins, motions.velocities, accelerations, motions.subspace_columns)
+
+
+# Of each group of constraints: those of `residual_slopes`, none for couplings of joints.
+Slopes = tuple[tuple[Float[Array, "m k 6"], ...], ...]
 
 
 class Motion(eqx.Module):
@@ -57,21 +68,6 @@ class _Group(NamedTuple):
     second: np.ndarray
 
 
-class _Pair(eqx.Module):
-    """One of two bodies: pose, velocity, acceleration."""
-
-    pose: Transform
-    velocity: Float[Array, "*m 6"]
-    acceleration: Float[Array, "*m 6"]
-
-    def at(self, t: Float[Array, ""]) -> Transform:
-        """The pose at time t, right to second order."""
-        w, alpha = skew(self.velocity[:3]), skew(self.acceleration[:3])
-        turn = jnp.eye(3, dtype=w.dtype) + t * w + 0.5 * t**2 * (alpha + matmul(w, w))
-        moved = self.pose.translation + t * self.velocity[3:] + 0.5 * t**2 * self.acceleration[3:]
-        return Transform(matmul(turn, self.pose.rotation), moved)
-
-
 def motion_of_constraints(
     model: Model,
     constraints: Constraints,
@@ -82,38 +78,56 @@ def motion_of_constraints(
 ) -> Motion:
     """Residuals and their first two derivatives in time, of all constraints in order."""
 
-    def of_frames(constraint, first: _Pair, second: _Pair) -> tuple[Array, Array, Array]:
-        return _two_derivatives(lambda t: constraint.residual(first.at(t), second.at(t)), q.dtype)
-
     def of_joints(constraint, first: Array, second: Array) -> tuple[Array, Array, Array]:
         def residual(t: Array) -> Array:
             return constraint.residual(*(x[0] + t * x[1] + 0.5 * t**2 * x[2] for x in (first, second)))[None]
 
-        return _two_derivatives(residual, q.dtype)
+        return two_derivatives(residual, q.dtype)
 
     parts = []
     for group in _groups(constraints):
         if isinstance(group.stacked, AbstractFrameConstraint):
-            pairs = (_pair(bodies, group.first), _pair(bodies, group.second))
-            parts.append(jax.vmap(of_frames)(group.stacked, *pairs))
+            moving = (_moving(bodies, group.first), _moving(bodies, group.second))
+            parts.append(jax.vmap(residual_in_motion)(group.stacked, *moving))
         else:
             joints = (_joint_motion(model, q, v, qdd, x) for x in (group.first, group.second))
             parts.append(jax.vmap(of_joints)(group.stacked, *joints))
     return Motion(*(_in_order(constraints, [part[i] for part in parts], q.dtype) for i in range(3)))
 
 
+def residuals_of_constraints(
+    model: Model, constraints: Constraints, poses: Transform, q: Float[Array, "nq"]
+) -> Float[Array, "k"]:
+    """Residuals of all constraints in order, from the poses of all bodies."""
+
+    def of_joints(constraint, first: Array, second: Array) -> Array:
+        return constraint.residual(first, second)[None]
+
+    parts = []
+    for group in _groups(constraints):
+        if isinstance(group.stacked, AbstractFrameConstraint):
+            both = (_row(poses, group.first), _row(poses, group.second))
+            parts.append(jax.vmap(lambda constraint, *x: constraint.residual(*x))(group.stacked, *both))
+        else:
+            parts.append(jax.vmap(of_joints)(group.stacked, *(_position(model, q, x) for x in group[2:])))
+    return _in_order(constraints, parts, q.dtype)
+
+
 def jacobian_of_constraints(
     model: Model, constraints: Constraints, bodies: Bodies, q: Float[Array, "nq"]
-) -> tuple[Float[Array, "k nv"], Float[Array, "k nv"], Float[Array, "k"]]:
-    """J; how large its elements would be if no directions were perpendicular; and the reach of each row.
+) -> tuple[Slopes, Float[Array, "k nv"], Float[Array, "k nv"], Float[Array, "k"]]:
+    """Slopes; J; how large its elements would be if no directions were perpendicular; and the reach of each row.
 
     That is how far one radian of some joint may move it: one for rows that are angles, a length of the mechanism for
     those that are lengths. Against that residuals are large or small.
     """
+    all_slopes: list[tuple[Array, ...]] = []
     jacobians, sizes = [], []
     for group in _groups(constraints):
         if isinstance(group.stacked, AbstractFrameConstraint):
-            slopes = _slopes(group, bodies)
+            poses = _row(bodies.pose, group.first), _row(bodies.pose, group.second)
+            slopes = jax.vmap(residual_slopes)(group.stacked, *poses)
+            all_slopes.append(slopes)
             # No joint moves the world, so any position serves there.
             both = [
                 point_jacobians(model, bodies.columns, bodies.in_tree, bodies.in_tree[x], x)
@@ -122,26 +136,26 @@ def jacobian_of_constraints(
             jacobians.append(sum_of(map(matmul, slopes, both)))
             sizes.append(sum_of(map(_sizes, slopes, both)))
         else:
+            all_slopes.append(())
             jacobians.append(_coupling_jacobian(model, group, q)[:, None])
             sizes.append(jnp.abs(jacobians[-1]))
     jacobian = _in_order(constraints, jacobians, q.dtype, model.nv)
     size = lax.stop_gradient(_in_order(constraints, sizes, q.dtype, model.nv))
     turns = jnp.any(bodies.columns[:, :3] != 0, axis=1)
     reach = jnp.max(jnp.where(turns, size, 0), axis=1, initial=0)
-    return jacobian, size, jnp.where(reach > 0, reach, 1)
+    return tuple(all_slopes), jacobian, size, jnp.where(reach > 0, reach, 1)
 
 
 def constraint_wrenches(
-    constraints: Constraints, bodies: Bodies, multipliers: Float[Array, "k"]
+    constraints: Constraints, slopes: Slopes, multipliers: Float[Array, "k"]
 ) -> Float[Array, "nc 2 6"]:
     """Wrenches on both bodies of each constraint, about the bodies' origins; zero for couplings."""
     starts = row_starts(constraints)
     wrenches = jnp.zeros((len(constraints), 2, 6), multipliers.dtype)
-    for group in _groups(constraints):
-        if isinstance(group.stacked, AbstractFrameConstraint):
-            slopes = _slopes(group, bodies)
-            own = multipliers[starts[group.numbers][:, None] + np.arange(slopes[0].shape[1])]
-            both = [matmul(own[:, None], slope)[:, 0] for slope in slopes]
+    for group, of_group in zip(_groups(constraints), slopes, strict=True):
+        if of_group:
+            own = multipliers[starts[group.numbers][:, None] + np.arange(of_group[0].shape[1])]
+            both = [matmul(own[:, None], slope)[:, 0] for slope in of_group]
             wrenches = wrenches.at[group.numbers].set(jnp.stack(both, axis=1))
     return wrenches
 
@@ -200,34 +214,6 @@ def _in_order(constraints: Constraints, parts: list[Array], dtype, *rest: int) -
     return together[np.argsort(np.concatenate(rows))]
 
 
-def _two_derivatives(residual: Callable[[Array], Array], dtype) -> tuple[Array, Array, Array]:
-    zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
-
-    def with_rate(t: Array) -> tuple[Array, Array]:
-        return jax.jvp(residual, (t,), (one,))
-
-    (value, rate), (_, acceleration) = jax.jvp(with_rate, (zero,), (one,))
-    return value, rate, acceleration
-
-
-def _slopes(group: _Group, bodies: Bodies) -> list[Float[Array, "m k 6"]]:
-    """Derivatives of the residuals by motions of the two bodies, world axes about their origins."""
-
-    def of_one(constraint, first: Transform, second: Transform) -> tuple[Array, Array]:
-        def residual(a: Array, b: Array) -> Array:
-            return constraint.residual(_displaced(first, a), _displaced(second, b))
-
-        return jax.jacfwd(residual, (0, 1))(jnp.zeros(6, first.rotation.dtype), jnp.zeros(6, first.rotation.dtype))
-
-    return list(jax.vmap(of_one)(group.stacked, _row(bodies.pose, group.first), _row(bodies.pose, group.second)))
-
-
-def _displaced(pose: Transform, by: Float[Array, "6"]) -> Transform:
-    """To first order."""
-    turn = jnp.eye(3, dtype=by.dtype) + skew(by[:3])
-    return Transform(matmul(turn, pose.rotation), pose.translation + by[3:])
-
-
 def _sizes(slope: Float[Array, "m k 6"], jacobian: Float[Array, "m 6 nv"]) -> Float[Array, "m k nv"]:
     """Products of the lengths of angular and linear parts."""
 
@@ -251,21 +237,23 @@ def _rows(x: Float[Array, "nb k"], numbers: np.ndarray) -> Float[Array, "m k"]:
     return jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])[numbers]
 
 
-def _pair(bodies: Bodies, numbers: np.ndarray) -> _Pair:
-    return _Pair(_row(bodies.pose, numbers), _rows(bodies.velocity, numbers), _rows(bodies.acceleration, numbers))
+def _moving(bodies: Bodies, numbers: np.ndarray) -> MovingBody:
+    return MovingBody(_row(bodies.pose, numbers), _rows(bodies.velocity, numbers), _rows(bodies.acceleration, numbers))
 
 
 def _joint_motion(model: Model, q: Array, v: Array, qdd: Array, joints: np.ndarray) -> Float[Array, "m 3"]:
     """Position, velocity and acceleration of joints of one degree of freedom; zero for none."""
-    columns = [(q, model.topology.q_starts), (v, model.topology.v_starts), (qdd, model.topology.v_starts)]
-    exists = jnp.asarray(joints >= 0)
-    return jnp.stack([jnp.where(exists, x[starts[joints]], 0) for x, starts in columns], axis=-1)
+    exists, dofs = jnp.asarray(joints >= 0), model.topology.v_starts[joints]
+    return jnp.stack([_position(model, q, joints), *(jnp.where(exists, x[dofs], 0) for x in (v, qdd))], axis=-1)
+
+
+def _position(model: Model, q: Array, joints: np.ndarray) -> Float[Array, "m"]:
+    """Of joints of one degree of freedom; zero for none."""
+    return jnp.where(jnp.asarray(joints >= 0), q[model.topology.q_starts[joints]], 0)
 
 
 def _coupling_jacobian(model: Model, group: _Group, q: Float[Array, "nq"]) -> Float[Array, "m nv"]:
-    where = [
-        _joint_motion(model, q, jnp.zeros(model.nv, q.dtype), jnp.zeros(model.nv, q.dtype), x)[:, 0] for x in group[2:]
-    ]
+    where = [_position(model, q, x) for x in group[2:]]
     slopes = jax.vmap(jax.grad(lambda c, x, y: c.residual(x, y), (1, 2)))(group.stacked, *where)
     rows = np.arange(len(group.numbers))
     result = jnp.zeros((len(rows), model.nv), q.dtype)

@@ -13,11 +13,11 @@ from .._linear_solution import linear_solution
 from .._precise import product
 from ..dynamics._inverse import mass_product_of_motions
 from ..dynamics._mass_operator import MassOperator, by_scan, operator_of_motions
-from ..model import Model, join_bodies
-from ..motion import BodyMotions, drifts
+from ..model import Model
+from ..motion import BodyMotions
 from ..structured import AbstractSchedule
 from ._delassus import AbstractConstraintSolver, AbstractDelassus, check_solver
-from ._relations import Bodies, Constraints, jacobian_of_constraints
+from ._relations import Bodies, Constraints, Slopes, jacobian_of_constraints
 
 
 class Plan(eqx.Module):
@@ -77,11 +77,12 @@ class System(eqx.Module):
 class Geometry(eqx.Module):
     """Where all bodies are and how they move: what of a state constraints depend on.
 
-    **Fields:** the `bodies` at zero joint accelerations, the constraints' `jacobian`, and the `size` of its elements if
-    no directions were perpendicular; `reach` of each row, see `jacobian_of_constraints`.
+    **Fields:** the `bodies` at zero joint accelerations; the constraints' `slopes` and `jacobian`, and the `size` of
+    its elements if no directions were perpendicular; `reach` of each row, see `jacobian_of_constraints`.
     """
 
     bodies: Bodies
+    slopes: Slopes
     jacobian: Float[Array, "k nv"]
     size: Float[Array, "k nv"]
     reach: Float[Array, "k"]
@@ -89,8 +90,7 @@ class Geometry(eqx.Module):
 
 def geometry(model: Model, constraints: Constraints, motions: BodyMotions) -> Geometry:
     """The geometry in a state."""
-    accelerations = join_bodies(model.topology, [drift.array() for drift in drifts(motions)])
-    bodies = Bodies(motions.poses, motions.origins, motions.velocities, accelerations, motions.subspace_columns)
+    bodies = Bodies.of(motions)
     return Geometry(bodies, *jacobian_of_constraints(model, constraints, bodies, motions.q))
 
 

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..closed_chains._relations import Bodies, Constraints, jacobian_of_constraints, motion_of_constraints
+from ..closed_chains._relations import Bodies, Constraints, jacobian_of_constraints, residuals_of_constraints
 from ..configuration import integrate
-from ..model import Model, join_bodies
-from ..motion import BodyMotions, drifts
+from ..model import Model
+from ..motion import BodyMotions
 from ..optimal_control import RobotDynamics, Stage
 from ..optimal_control._problem import Parts
 
@@ -80,10 +80,8 @@ def residuals(problem: Problem, q: Float[Array, "nq"], displacement: Float[Array
     stage = problem.stage(integrate(problem.model, q, displacement))
     hard, soft = (_weighted(parts, stage)[1] for parts in (problem.targets, problem.preferences))
     if problem.loops:
-        motion = motion_of_constraints(
-            problem.model, problem.loops, _bodies(stage.motions), stage.q, stage.v, jnp.zeros_like(stage.v)
-        )
-        hard = jnp.concatenate([hard, motion.residual])
+        open_by = residuals_of_constraints(problem.model, problem.loops, stage.motions.poses, stage.q)
+        hard = jnp.concatenate([hard, open_by])
     return hard, soft
 
 
@@ -103,12 +101,6 @@ def _weighted(parts: Parts, stage: Stage) -> tuple[Array, Array]:
 
 
 def _loops(problem: Problem, motions: BodyMotions) -> tuple[Array, Array]:
-    bodies, still = _bodies(motions), jnp.zeros_like(motions.v)
-    motion = motion_of_constraints(problem.model, problem.loops, bodies, motions.q, still, still)
-    jacobian, _, _ = jacobian_of_constraints(problem.model, problem.loops, bodies, motions.q)
-    return motion.residual, jacobian
-
-
-def _bodies(motions: BodyMotions) -> Bodies:
-    accelerations = join_bodies(motions.topology, [drift.array() for drift in drifts(motions)])
-    return Bodies(motions.poses, motions.origins, motions.velocities, accelerations, motions.subspace_columns)
+    bodies = Bodies.of(motions)
+    _, jacobian, _, _ = jacobian_of_constraints(problem.model, problem.loops, bodies, motions.q)
+    return residuals_of_constraints(problem.model, problem.loops, bodies.pose, motions.q), jacobian

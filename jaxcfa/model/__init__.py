@@ -9,6 +9,8 @@ from ._combine import combine as combine
 from ._constraints import (
     AbstractConstraint as AbstractConstraint,
     AbstractFrameConstraint as AbstractFrameConstraint,
+    AbstractPointConstraint as AbstractPointConstraint,
+    AbstractPoseConstraint as AbstractPoseConstraint,
     Connect as Connect,
     Distance as Distance,
     JointCoupling as JointCoupling,

@@ -37,6 +37,36 @@ class AbstractFrameConstraint(AbstractConstraint):
         """
 
 
+class AbstractPointConstraint(AbstractFrameConstraint):
+    """A relation of where `point2` of body 2 is from `point1` of body 1 (body axes, metres)."""
+
+    point1: eqx.AbstractVar[Float[Array, "*batch 3"]]
+    point2: eqx.AbstractVar[Float[Array, "*batch 3"]]
+
+    @abc.abstractmethod
+    def relation(self, separation: Float[Array, "3"]) -> Float[Array, "k"]:
+        """The residual, from the vector between the points, world axes [m]."""
+
+    def residual(self, body1: Transform, body2: Transform) -> Float[Array, "k"]:
+        return self.relation(body2.apply(self.point2) - body1.apply(self.point1))
+
+
+class AbstractPoseConstraint(AbstractFrameConstraint):
+    """A relation of how `frame2`, in body 2, is placed in `frame1`, in body 1."""
+
+    frame1: eqx.AbstractVar[Transform]
+    frame2: eqx.AbstractVar[Transform]
+
+    @abc.abstractmethod
+    def relation(self, rotation: Float[Array, "3 3"], translation: Float[Array, "3"]) -> Float[Array, "k"]:
+        """The residual, from rotation and origin of frame 2 in frame 1 [m]."""
+
+    def residual(self, body1: Transform, body2: Transform) -> Float[Array, "k"]:
+        frame1, frame2 = body1 @ self.frame1, body2 @ self.frame2
+        inverse = transpose(frame1.rotation)
+        return self.relation(matmul(inverse, frame2.rotation), matvec(inverse, frame2.translation - frame1.translation))
+
+
 class JointCoupling(AbstractConstraint):
     """`q[joint] = polynomial(q[reference])`, for one-degree-of-freedom joints (URDF mimic, MJCF `equality/joint`).
 
@@ -63,7 +93,7 @@ class JointCoupling(AbstractConstraint):
         return joint - self.joint_offset - value
 
 
-class Connect(AbstractFrameConstraint):
+class Connect(AbstractPointConstraint):
     """Two points coincide: `point1` of `body1` and `point2` of `body2` (body axes, metres).
 
     Multipliers: the force on body 2 at the point, in world axes [N].
@@ -75,11 +105,11 @@ class Connect(AbstractFrameConstraint):
     point2: Float[Array, "*batch 3"]
     name: str = eqx.field(static=True, default="")
 
-    def residual(self, body1: Transform, body2: Transform) -> Float[Array, "3"]:
-        return body2.apply(self.point2) - body1.apply(self.point1)
+    def relation(self, separation: Float[Array, "3"]) -> Float[Array, "3"]:
+        return separation
 
 
-class Distance(AbstractFrameConstraint):
+class Distance(AbstractPointConstraint):
     """Two points have a distance: a massless rod between `point1` of `body1` and `point2` of `body2`.
 
     Multiplier: the force with which the rod pushes the points apart [N]. Where the points coincide the rod has no
@@ -95,13 +125,12 @@ class Distance(AbstractFrameConstraint):
     length: Float[Array, "*batch"]
     name: str = eqx.field(static=True, default="")
 
-    def residual(self, body1: Transform, body2: Transform) -> Float[Array, "1"]:
-        rod = body2.apply(self.point2) - body1.apply(self.point1)
+    def relation(self, separation: Float[Array, "3"]) -> Float[Array, "1"]:
         # Unlike the distance it is smooth where the points coincide; both have the same slope at the length.
-        return ((dot(rod, rod) - self.length**2) / (2 * self.length))[None]
+        return ((dot(separation, separation) - self.length**2) / (2 * self.length))[None]
 
 
-class Weld(AbstractFrameConstraint):
+class Weld(AbstractPoseConstraint):
     """Two frames coincide: `frame1` in `body1` and `frame2` in `body2`.
 
     Multipliers: moment and force on body 2 at the frames' origin, in the axes of frame 1 [N m, N].
@@ -113,12 +142,11 @@ class Weld(AbstractFrameConstraint):
     frame2: Transform
     name: str = eqx.field(static=True, default="")
 
-    def residual(self, body1: Transform, body2: Transform) -> Float[Array, "6"]:
-        rotation, translation = _relative(body1 @ self.frame1, body2 @ self.frame2)
+    def relation(self, rotation: Float[Array, "3 3"], translation: Float[Array, "3"]) -> Float[Array, "6"]:
         return jnp.concatenate([rotation_log(rotation), translation])
 
 
-class LoopJoint(AbstractFrameConstraint):
+class LoopJoint(AbstractPoseConstraint):
     """A joint that closes a loop: frame 2 moves in frame 1 along some axes and not along the others.
 
     Translations are those of the origin of frame 2 along the axes of frame 1. Rotations: with one axis free both frames
@@ -153,8 +181,7 @@ class LoopJoint(AbstractFrameConstraint):
                 f"A screw (pitch given) must have the rotation about z free and no other, got {self.free}."
             )
 
-    def residual(self, body1: Transform, body2: Transform) -> Float[Array, "k"]:
-        rotation, translation = _relative(body1 @ self.frame1, body2 @ self.frame2)
+    def relation(self, rotation: Float[Array, "3 3"], translation: Float[Array, "3"]) -> Float[Array, "k"]:
         free = [axis for axis in range(3) if self.free[axis]]
         fixed = [axis for axis in range(3) if not self.free[axis]]
         if not free:
@@ -180,12 +207,6 @@ class LoopJoint(AbstractFrameConstraint):
             translation = translation.at[2].set(ahead - turn * jnp.round(ahead / jnp.where(turn == 0, 1, turn)))
         kept = [translation[axis] for axis in range(3) if not self.free[3 + axis]]
         return jnp.concatenate([angles, jnp.stack(kept)]) if kept else angles
-
-
-def _relative(frame1: Transform, frame2: Transform) -> tuple[Float[Array, "3 3"], Float[Array, "3"]]:
-    """Rotation and origin of frame 2 in frame 1."""
-    inverse = transpose(frame1.rotation)
-    return matmul(inverse, frame2.rotation), matvec(inverse, frame2.translation - frame1.translation)
 
 
 def _sign(i: int, axis: int) -> float:
