@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import as_arrays
+from .._precise import product
 from .._small import matmul, matvec, skew, transpose
 from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..joints import AbstractJoint
@@ -111,15 +112,15 @@ def derivatives_of_arrays(
 
     def torques(columns: Array, change: Array) -> Array:
         """Of the joint itself and those that it carries, and of those that carry it."""
-        own = matmul(rows[:, : columns.shape[1]], columns.T)
-        return jnp.where(within, own, jnp.where(beyond, matmul(d, change.T), 0))
+        own = product(rows[:, : columns.shape[1]], columns.T)
+        return jnp.where(within, own, jnp.where(beyond, product(d, change.T), 0))
 
     change_q = matvec(b2, nu_q) + matvec(inertia, kappa_q) - matvec(turned, d[:, :3]) + force_cross(d, wrench)
     change_v = matvec(b2, d) + matvec(inertia, kappa_v)
     by_axes = _own_axes(model, q, rotate(transpose(rotation)[bodies], _to_origins(wrench, lever[bodies])))
     dq = torques(jnp.concatenate([nu_q, kappa_q, d[:, :3]], -1), change_q) + by_axes
     dv = torques(jnp.concatenate([d, kappa_v], -1), change_v)
-    pairs = matmul(rows[:, 6:12], d.T)
+    pairs = product(rows[:, 6:12], d.T)
     matrix = jnp.where(within, pairs, jnp.where(beyond, pairs.T, 0))
     return InverseDerivatives(dq, dv, matrix + jnp.diag(model.armature))
 
