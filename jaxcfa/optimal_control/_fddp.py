@@ -15,7 +15,7 @@ from ._problem import Problem
 from ._progress import report
 from ._rollout import closed_loop
 from ._solution import History, Solution, SolveStatus, coordinates
-from ._solver import AbstractSolver, Guess, check_unconstrained
+from ._solver import AbstractSolver, Guess, check_unconstrained, iterate
 
 _RICCATI = Riccati()
 _ACCEPTED, _UPHILL = 0.1, 2.0
@@ -63,7 +63,7 @@ class FDDP(AbstractSolver):
         def body(state: _State) -> _State:
             return _iterate(self, problem, x0, state, tolerance, stationarity, progress)
 
-        return _solution(problem, lax.while_loop(lambda state: ~state.done, body, start))
+        return _solution(problem, iterate(problem, body, start))
 
 
 class _State(NamedTuple):

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..structured import AbstractStageSolver, Riccati
@@ -15,7 +14,7 @@ from ._local import Hessian, LocalModel, Multipliers, Rows, evaluate, model_of, 
 from ._problem import Problem
 from ._progress import report
 from ._solution import History, Solution, SolveStatus, coordinates
-from ._solver import AbstractSolver, Guess
+from ._solver import AbstractSolver, Guess, iterate
 
 _CROWDED, _WIDER = 0.1, 100.0
 
@@ -66,8 +65,7 @@ class MultipleShooting(AbstractSolver):
         def body(state: _State) -> _State:
             return _iterate(self, settings, problem, x0, state, progress)
 
-        end = lax.while_loop(lambda state: ~state.done, body, _start(self, settings, problem, x0, guess))
-        return _solution(problem, end)
+        return _solution(problem, iterate(problem, body, _start(self, settings, problem, x0, guess)))
 
 
 class _Settings(NamedTuple):

@@ -1,13 +1,18 @@
 """The interface of solvers."""
 
 import abc
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from ..structured._lane_loop import lane_loop
 from ._local import Multipliers, Rows
 from ._problem import Problem
 from ._solution import Solution
+
+State = TypeVar("State", bound=Any)
 
 
 class Guess(eqx.Module):
@@ -36,3 +41,25 @@ def check_unconstrained(name: str, problem: Problem) -> None:
             f"{name} solves problems without constraints and with a given start. Use MultipleShooting(), or costs in "
             "the place of constraints."
         )
+
+
+# Numbers in the states of all stages that make a program on a CPU as fast for each as more would.
+_ENOUGH = 16_000
+
+
+def iterate(problem: Problem, iteration: Callable[[State], State], start: State) -> State:
+    """`iteration` until its state is `done`. In batches, problems that are done make place for others.
+
+    Stages are a batch already, so a CPU is busy with few of long problems, and then the fewer wait for the last.
+    """
+    # With all that it closes over as leaves: whatever of it a user's functions have brought along.
+    converted = eqx.filter_closure_convert(iteration, start)
+    arrays, static = eqx.partition(converted, eqx.is_array)
+    return lane_loop(
+        lambda _, state: ~state.done,
+        lambda arrays, state: eqx.combine(arrays, static)(state),
+        arrays,
+        start,
+        lanes_on_cpu=max(8, _ENOUGH // max(1, problem.steps * problem.dynamics.tangent_size)),
+        steps=4,
+    )

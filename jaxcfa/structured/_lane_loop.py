@@ -13,22 +13,22 @@ from .._backend import backend
 
 State = TypeVar("State")
 
-# On CPUs, programs of this many lanes are as fast per lane as those of many more.
-_LANES_ON_CPU = 64
-_STEPS = 8
-
 
 def lane_loop(
     unfinished: Callable[[Any, State], Bool[Array, ""]],
     improve: Callable[[Any, State], State],
     constants: Any,
     state: State,
+    lanes_on_cpu: int = 64,
+    steps: int = 8,
 ) -> State:
     """`while unfinished(constants, state): state = improve(constants, state)`.
 
     Under `jax.vmap`, a loop goes on until its last member has finished, and all the others take part in every step.
     This one takes a few unfinished members at a time, as many as are worth it, for a few steps, and then others. What
     is traced must be in `constants` and `state`. It cannot be differentiated.
+
+    **Arguments:** `lanes_on_cpu`: so many members make a program as fast for each as more would; `steps` at a time.
     """
 
     @custom_vmap
@@ -50,7 +50,7 @@ def lane_loop(
                 taken, states
             )
 
-        width = _width(size)
+        width = _width(size, lanes_on_cpu)
         if width == size:
             found = lanes(lambda own, state: _steps(unfinished, improve, own, state, None), states)
             return found, jax.tree.map(lambda _: True, found)
@@ -58,7 +58,7 @@ def lane_loop(
         def some(states: State) -> State:
             chosen = jnp.argsort(~lanes(unfinished, states), stable=True)[:width]
             taken = jax.tree.map(lambda x: x[chosen], states)
-            found = lanes(lambda own, state: _steps(unfinished, improve, own, state, _STEPS), taken, chosen)
+            found = lanes(lambda own, state: _steps(unfinished, improve, own, state, steps), taken, chosen)
             return jax.tree.map(lambda x, y: x.at[chosen].set(y, unique_indices=True), states, found)
 
         found = lax.while_loop(lambda states: jnp.any(lanes(unfinished, states)), some, states)
@@ -78,6 +78,6 @@ def _steps(unfinished: Callable, improve: Callable, constants: Any, state: State
     return lax.while_loop(goes_on, lambda c: (c[0] + 1, improve(constants, c[1])), (jnp.zeros((), int), state))[1]
 
 
-def _width(size: int) -> int:
+def _width(size: int, lanes_on_cpu: int) -> int:
     """How many lanes at a time. Accelerators need many to be busy."""
-    return min(size, _LANES_ON_CPU) if backend() == "cpu" else max(size // 4, min(size, 4096))
+    return min(size, lanes_on_cpu) if backend() == "cpu" else max(size // 4, min(size, 4096))

@@ -1,5 +1,7 @@
 """Solutions: their derivatives, batches, precision, feedback, and what they say when there is none."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,11 +20,14 @@ def pendulum_step(mass, x, u):
     return jnp.stack([x[0] + DT * speed, speed])
 
 
-def swing(parameters, bound=4.0, effort=0.1):
-    """A pendulum that is brought to an angle, at rest, with a bounded torque; all parameters in closures and leaves."""
-    mass, target, weight = parameters["mass"], parameters["target"], parameters["weight"]
+def swing(parameters, bound=4.0, effort=0.1, number=0):
+    """A pendulum that is brought to an angle, at rest, with a bounded torque; all parameters in closures and leaves.
+
+    `number` chooses one of several masses, where there are.
+    """
+    masses, target, weight = jnp.atleast_1d(parameters["mass"]), parameters["target"], parameters["weight"]
     return oc.Problem(
-        oc.FunctionDynamics(lambda x, u, t: pendulum_step(mass, x, u), 2, 1),
+        oc.FunctionDynamics(lambda x, u, t: pendulum_step(masses[number], x, u), 2, 1),
         STEPS,
         costs=[oc.Cost(lambda stage: stage.x - target, weight), oc.Cost(oc.Control(), effort)],
         end_costs=[oc.SmoothCost(lambda stage: 50 * jnp.sum((stage.x - target) ** 2))],
@@ -66,19 +71,26 @@ def test_derivatives_equal_differences():
     np.testing.assert_allclose(curvature, (ahead - behind) / 2e-5, rtol=1e-4)
 
 
-def test_batches_and_single_precision():
-    """Lanes of a batch are what each is alone, whatever the others take; float32 stays float32."""
-    starts = X0 + 0.2 * np.random.default_rng(1).standard_normal((3, 2))
+def test_batches_and_single_precision(monkeypatch):
+    """Members of a batch are what each is alone, whatever the others take; float32 stays float32."""
+    monkeypatch.setattr("jaxcfa.optimal_control._solver._ENOUGH", 1)  # so that not all are solved at the same time
+    rng = np.random.default_rng(1)
+    starts, weights = X0 + 0.2 * rng.standard_normal((11, 2)), np.geomspace(0.1, 10, 11)
+    parameters = {**PARAMETERS, "mass": jnp.array([1.0, 1.3])}
 
     @jax.jit
-    @jax.vmap
-    def batch(x0, weight):
-        return oc.solve(swing({**PARAMETERS, "weight": weight}), x0)
+    @functools.partial(jax.vmap, in_axes=(0, 0, 0))
+    def batch(x0, weight, number):
+        # The number is a traced integer in the closure of the dynamics.
+        return oc.solve(swing({**parameters, "weight": weight}, number=number), x0)
 
-    found = batch(starts, jnp.array([0.5, 1.0, 2.0]))
+    found = batch(starts, weights, np.arange(11) % 2)
     assert jnp.all(found.status == oc.SolveStatus.SOLVED)
-    alone = oc.solve(swing({**PARAMETERS, "weight": jnp.asarray(2.0)}), starts[2])
-    assert_close((found.states[2], found.controls[2]), (alone.states, alone.controls), rtol=1e-7)
+    assert len(np.unique(found.iterations)) > 3
+    for i in (2, 9):
+        alone = oc.solve(swing({**parameters, "weight": jnp.asarray(weights[i])}, number=i % 2), starts[i])
+        assert_close((found.states[i], found.controls[i]), (alone.states, alone.controls), rtol=1e-7)
+        assert found.iterations[i] == alone.iterations
 
     single = jax.tree.map(lambda x: x.astype(jnp.float32), PARAMETERS)
     found = oc.solve(swing(single), starts[0].astype(jnp.float32))
