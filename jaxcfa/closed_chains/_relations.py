@@ -44,8 +44,8 @@ class Bodies(eqx.Module):
         return Bodies(motions.poses, motions.origins, motions.velocities, accelerations, motions.subspace_columns)
 
 
-# Of each group of constraints: those of `residual_slopes`, none for couplings of joints.
-Slopes = tuple[tuple[Float[Array, "m k 6"], ...], ...]
+# Of each group of m constraints: `residual_slopes` (m, k, 6) of both bodies; none for couplings of joints.
+Slopes = tuple[tuple[Float[Array, "_ _ 6"], ...], ...]
 
 
 class Motion(eqx.Module):

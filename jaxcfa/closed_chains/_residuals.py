@@ -18,11 +18,11 @@ from ..spatial import Transform
 
 
 class MovingBody(eqx.Module):
-    """Pose, velocity and (classical) acceleration of a body, world axes."""
+    """Pose, velocity and (classical) acceleration of a body, world axes; or of m bodies, to be mapped over."""
 
     pose: Transform
-    velocity: Float[Array, "6"]
-    acceleration: Float[Array, "6"]
+    velocity: Float[Array, "*m 6"]
+    acceleration: Float[Array, "*m 6"]
 
     def point(self, lever: Float[Array, "3"]) -> tuple[Array, Array, Array]:
         """Position, velocity and acceleration of a point of the body, `lever` from its origin."""

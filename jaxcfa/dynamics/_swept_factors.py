@@ -30,7 +30,10 @@ class SweptJoint(eqx.Module):
 
 
 class SweptFactors(AbstractFactors):
-    """**Fields:** the state's `motions`; its eliminated `joints`, by segment in order of visit."""
+    """The factors of the mass matrix in a state, for loops over bodies.
+
+    **Fields:** `motions` of the bodies; eliminated `joints`, by segment in order of visit.
+    """
 
     model: Model
     motions: BodyMotions
