@@ -12,7 +12,7 @@ from .._defaults import choose_schedule
 from .._linear_solution import linear_solution
 from .._precise import product
 from ..dynamics._inverse import mass_product_of_motions
-from ..dynamics._mass_operator import MassOperator, by_scan, operator_of_motions
+from ..dynamics._mass_operator import MassOperator, may_scan, operator_of_motions
 from ..model import Model
 from ..motion import BodyMotions
 from ..structured import AbstractSchedule
@@ -36,7 +36,7 @@ def make_plan(model: Model, solver: AbstractConstraintSolver, schedule: Abstract
     """**Raises:** `ValueError` for what is no solver or schedule, and for bodies that move no inertia."""
     check_solver(solver)
     schedule = choose_schedule(model, schedule)
-    return Plan(solver, schedule, by_scan(model, schedule))
+    return Plan(solver, schedule, may_scan(model, schedule))
 
 
 class System(eqx.Module):

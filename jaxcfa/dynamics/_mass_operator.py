@@ -123,10 +123,10 @@ def mass_operator(
     """
     (q,) = as_arrays(model, q=q)
     schedule = schedule_for(model, schedule, motions)
-    return _mass_operator(model, q, schedule, by_scan(model, schedule), motions)
+    return _mass_operator(model, q, schedule, may_scan(model, schedule), motions)
 
 
-def by_scan(model: Model, schedule: AbstractSchedule) -> bool:
+def may_scan(model: Model, schedule: AbstractSchedule) -> bool:
     """Whether factors can be found by a scan, as far as is known. **Raises:** `ValueError` for massless subtrees."""
     if not is_concrete(model):
         return False

@@ -18,7 +18,7 @@ from ..model import Model
 from ..motion import motions_at
 from ..spatial import Transform
 from ..structured import AbstractSchedule
-from ._mass_operator import by_scan, operator_of_motions
+from ._mass_operator import may_scan, operator_of_motions
 
 
 class OperationalSpace(eqx.Module):
@@ -80,7 +80,7 @@ def operational_space_inertia(
     bodies = np.array([body for body, _ in places])
     placements = jax.tree.map(lambda *x: jnp.stack(x), *(placement for _, placement in places))
     schedule = choose_schedule(model, schedule)
-    return _operational_space(model, q, placements, tuple(bodies.tolist()), schedule, by_scan(model, schedule))
+    return _operational_space(model, q, placements, tuple(bodies.tolist()), schedule, may_scan(model, schedule))
 
 
 @eqx.filter_jit
