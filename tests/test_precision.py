@@ -35,9 +35,10 @@ DOUBLE_ARITHMETIC = re.compile(r"stablehlo\.(add|subtract|multiply|divide|sqrt|d
 @functools.cache
 def tree() -> jaxcfa.Model:
     """Large enough for products that are not written out as sums."""
-    return jaxcfa.random_tree(
-        10, jax.random.key(0), [jaxcfa.joints.Revolute], branching=0.4, armature=0.1, dtype="float32"
-    )
+    with jax.ensure_compile_time_eval():  # a test may be the first to ask for it while it traces
+        return jaxcfa.random_tree(
+            10, jax.random.key(0), [jaxcfa.joints.Revolute], branching=0.4, armature=0.1, dtype="float32"
+        )
 
 
 def zeros(*shape: int) -> jax.Array:
