@@ -95,7 +95,7 @@ class Proximal(AbstractConstraintSolver):
 
     It starts from zero and converges where A is singular as well, to the multipliers of least (Euclidean) norm. After m
     iterations a direction of eigenvalue s has an error of `(mu / (mu + s))^m`, and noise of `m eps / mu` is left
-    in internal forces. It needs no eigenvalues, which are slow on accelerators, but `LeastNorm` is more accurate.
+    in internal forces. It needs no rank, but `LeastNorm` is more accurate.
 
     **Fields:** `regularization` mu, relative to the matrix; by default a tenth of the root of the machine epsilon.
     `iterations` m.

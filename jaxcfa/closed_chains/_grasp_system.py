@@ -121,8 +121,8 @@ class GraspSystem(eqx.Module):
         `f = (Omega^-1 - Omega^-1 H (H^T Omega^-1 H)^-1 H^T Omega^-1) r` (part II, appendix B), which would need an
         inverse of the whole Omega.
 
-        Derivatives are those of the equation, not of the solver: eigenvectors of equal eigenvalues have none. Where the
-        matrix is singular they lack internal forces, which no motion feels.
+        Derivatives are those of the equation, not of the solver, whose rank has none. Where the matrix is singular they
+        lack internal forces, which no motion feels.
         """
         free = product(self.transmitted.T, self.relative_acceleration(tips, self.released).reshape(-1))
         x = linear_solution(lambda x: product(self.omega, x), free, lambda found, b: found.solve(b), self.prepared)
