@@ -1,15 +1,14 @@
 """Optimal control: motions that minimise a cost under dynamics and constraints, and the feedback that keeps to them.
 
-A `Problem` has dynamics (`RobotDynamics`, `FunctionDynamics`, or your own), costs (`Cost`, `SmoothCost`) and
-constraints (`Bounds`, `Equality`) made of terms: ready-made ones such as `FramePose`, or any function of a `Stage`.
-`solve` finds a `Solution` by `MultipleShooting`, `FDDP` or `Shooting`; `mpc_step` goes on from one; `lqr` is for
-equilibria.
+A `Problem` has dynamics (`RobotDynamics`, `RobotInverseDynamics`, `FunctionDynamics`, or your own), costs (`Cost`,
+`SmoothCost`) and constraints (`Bounds`, `Equality`) made of terms: ready-made ones such as `FramePose`, or any function
+of a `Stage`. `solve` finds a `Solution` by `MultipleShooting`, `FDDP` or `Shooting`; `mpc_step` goes on from one; `lqr`
+is for equilibria.
 """
 
 from ._dynamics import (
     AbstractDynamics as AbstractDynamics,
     FunctionDynamics as FunctionDynamics,
-    RobotDynamics as RobotDynamics,
 )
 from ._fddp import FDDP as FDDP
 from ._lqr import Regulator as Regulator, lqr as lqr
@@ -23,6 +22,11 @@ from ._problem import (
     Problem as Problem,
     SmoothCost as SmoothCost,
 )
+from ._robot_dynamics import (
+    AbstractRobotDynamics as AbstractRobotDynamics,
+    RobotDynamics as RobotDynamics,
+    RobotInverseDynamics as RobotInverseDynamics,
+)
 from ._shooting import Shooting as Shooting
 from ._solution import History as History, Solution as Solution, SolveStatus as SolveStatus
 from ._solve import solve as solve
@@ -31,13 +35,16 @@ from ._stage import Stage as Stage
 from ._terms import (
     AbstractTerm as AbstractTerm,
     CenterOfMass as CenterOfMass,
+    ContactForce as ContactForce,
     Control as Control,
     FrameDirection as FrameDirection,
     FrameDistance as FrameDistance,
     FrameOrientation as FrameOrientation,
     FramePose as FramePose,
     FramePosition as FramePosition,
+    FrameVelocity as FrameVelocity,
     JointTorques as JointTorques,
+    PointVelocity as PointVelocity,
     Position as Position,
     Posture as Posture,
     StateDifference as StateDifference,

@@ -1,30 +1,17 @@
-"""What a problem controls: a robot over one time step, or any function."""
+"""What a problem controls: a system in discrete time, such as any function."""
 
 import abc
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.tree_util import Partial
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from .._arguments import as_arrays
-from .._types import BodyForcesLike, NameOrNumber
-from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
-from ..closed_chains._delassus import LEAST_NORM
-from ..configuration import displacement, integrate
-from ..dynamics import AbstractForwardDynamics
-from ..model import AbstractConstraint, Model
-from ..motion import BodyMotions
-from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
-from ..simulation._checks import check_integrator, checked_dt
-from ..simulation._equation_of_motion import equation_of_motion
-from ..simulation._linearize import linearized_step
-from ..simulation._step import advance
+if TYPE_CHECKING:
+    from ._stage import Stage
 
 Time = Int[Array, ""]
 """The number of a stage, from 0 on."""
@@ -88,6 +75,19 @@ class AbstractDynamics(eqx.Module):
         zeros = jnp.zeros(self.tangent_size, x.dtype), jnp.zeros(self.control_size, x.dtype)
         return after, *jax.jacfwd(displaced, (0, 1))(*zeros)
 
+    def linearized_step_at(self, stage: "Stage") -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+        """`linearized_step` from a stage, some of whose quantities may be known."""
+        return self.linearized_step(stage.x, stage.u, stage.t)
+
+    @property
+    def defect_size(self) -> int:
+        """How many equations the steps leave to the solver: k, by default none."""
+        return 0
+
+    def defects(self, stage: "Stage") -> Float[Array, "k"]:
+        """What these equations say is zero (k,), at every stage with a control."""
+        return jnp.zeros(0, stage.x.dtype)
+
 
 class FunctionDynamics(AbstractDynamics):
     """`x' = function(x, u, t)` for vectors x (n,) and u (m,); t is the number of the stage.
@@ -139,139 +139,3 @@ class _Static(eqx.Module):
 
     def __call__(self, *arguments: Array) -> Array:
         return self.function(*arguments)
-
-
-class RobotDynamics(AbstractDynamics):
-    """A mechanism over time steps `dt`. States are `[q; v]`, tangent vectors `[displacement of q; dv]`.
-
-    **Fields:** `equation` of motion, `integrator`, `dt` [s], external wrenches `f_ext` (nb, 6); `actuated`: the
-    coordinates of the velocity that the controls are torques or forces of, `None` for all, or `"actuators"`.
-    """
-
-    equation: EquationOfMotion
-    integrator: AbstractIntegrator
-    dt: Float[Array, ""]
-    f_ext: Float[Array, "nb 6"]
-    actuated: tuple[int, ...] | Literal["actuators"] | None = eqx.field(static=True)
-
-    def __init__(
-        self,
-        model: Model,
-        dt: ArrayLike,
-        integrator: AbstractIntegrator | None = None,
-        *,
-        actuated: Sequence[NameOrNumber] | Literal["actuators"] | None = None,
-        f_ext: BodyForcesLike | None = None,
-        method: AbstractForwardDynamics | None = None,
-        passive_forces: bool = True,
-        friction_velocity: float = 0.1,
-        constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
-        stabilization: AbstractStabilization | None = None,
-        solver: AbstractConstraintSolver = LEAST_NORM,
-        limits: bool | Stops = False,
-    ):
-        """
-        **Arguments:** `dt` [s]; `integrator`, `SemiImplicitEuler()` by default. `actuated`: names or numbers of the
-        joints whose torques or forces are the controls, in this order (by default all joints), or `"actuators"` for
-        the controls of `model.actuators`. All else as in `simulation.step`, but dry friction is smoother by default:
-        with `friction_velocity` 1e-3 a linearised step from rest says that joints are stuck, and solvers believe it.
-
-        **Raises:** `ValueError` as `simulation.step` does, and for unknown joints.
-        """
-        integrator = SemiImplicitEuler() if integrator is None else integrator
-        check_integrator(integrator)
-        self.integrator = integrator
-        self.actuated = _actuated(model, actuated)
-        by_actuators = self.actuated == "actuators"
-        self.equation = equation_of_motion(
-            model, method, passive_forces, friction_velocity, constraints, stabilization, solver, by_actuators, limits
-        )
-        self.dt = checked_dt(dt, model.dtype)
-        (self.f_ext,) = as_arrays(model, f_ext=f_ext)
-
-    @property
-    def model(self) -> Model:
-        """The mechanism."""
-        return self.equation.model
-
-    @property
-    def state_size(self) -> int:
-        return self.model.nq + self.model.nv
-
-    @property
-    def tangent_blocks(self) -> tuple[int, ...]:
-        return self.model.nv, self.model.nv
-
-    @property
-    def control_size(self) -> int:
-        if self.actuated == "actuators":
-            return len(self.model.actuators.names)
-        return self.model.nv if self.actuated is None else len(self.actuated)
-
-    def split(self, x: Float[Array, "nx"]) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-        """Q and v of a state."""
-        return x[: self.model.nq], x[self.model.nq :]
-
-    def torques(self, x: Float[Array, "nx"], u: Float[Array, "m"]) -> Float[Array, "nv"]:
-        """Joint torques and forces (nv,) of a control [N m, N]."""
-        return self.equation.torques(*self.split(x), self._inputs(u))
-
-    def _inputs(self, u: Float[Array, "m"]) -> Array:
-        """What the equation of motion takes: controls of actuators, or torques of all joints."""
-        if not isinstance(self.actuated, tuple):
-            return u
-        return jnp.zeros(self.model.nv, u.dtype).at[np.asarray(self.actuated)].set(u)
-
-    def step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> Float[Array, "nx"]:
-        q, v = self.split(x)
-        tau = self.equation.torques(q, v, self._inputs(u))
-        f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
-        return jnp.concatenate(advance(self.integrator, self.equation, q, v, tau, f_ext, dt))
-
-    def linearized_step(
-        self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time
-    ) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
-        return self.linearized_step_of(x, u)
-
-    def linearized_step_of(
-        self, x: Float[Array, "nx"], u: Float[Array, "m"], motions: BodyMotions | None = None
-    ) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
-        """`linearized_step` with the `motions` of the state, if they are known."""
-        q, v = self.split(x)
-        f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
-        q, v, a, b = linearized_step(self.integrator, self.equation, q, v, self._inputs(u), f_ext, dt, motions=motions)
-        return jnp.concatenate([q, v]), a, b[:, np.asarray(self.actuated)] if isinstance(self.actuated, tuple) else b
-
-    def plus(self, x: Float[Array, "nx"], dx: Float[Array, "n"]) -> Float[Array, "nx"]:
-        return jnp.concatenate(self.displaced(x, *jnp.split(dx, 2)))
-
-    def blocks(self, x: Float[Array, "nx"]) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-        return self.split(x)
-
-    def displaced(self, x: Float[Array, "nx"], *dx: Array) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-        (q, v), (dq, dv) = self.split(x), dx
-        return integrate(self.model, q, dq), v + dv
-
-    def minus(self, x: Float[Array, "nx"], origin: Float[Array, "nx"]) -> Float[Array, "n"]:
-        (q, v), (q0, v0) = self.split(x), self.split(origin)
-        return jnp.concatenate([displacement(self.model, q0, q), v - v0])
-
-
-def _actuated(model: Model, actuated) -> tuple[int, ...] | Literal["actuators"] | None:
-    if actuated is None:
-        return None
-    if isinstance(actuated, str):
-        if actuated != "actuators":
-            raise ValueError(
-                f'actuated must be a list of joints, such as [{actuated!r}], or "actuators", got {actuated!r}.'
-            )
-        if not model.actuators.names:
-            raise ValueError('actuated="actuators" needs a model with actuators, and this one has none. Name joints.')
-        return "actuators"
-    chosen: list[int] = []
-    for joint in actuated:
-        coordinates = model.v_slice(joint)
-        chosen.extend(range(coordinates.start, coordinates.stop))
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"actuated must name one joint or more, each once, got {list(actuated)}.")
-    return tuple(chosen)

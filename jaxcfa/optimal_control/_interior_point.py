@@ -36,6 +36,13 @@ class Step(NamedTuple):
     slack: Rows
     gains: Float[Array, "T m n"]
 
+    @staticmethod
+    def unknown(point: Point, gains: Float[Array, "T m n"]) -> "Step":
+        """NaN, in the shapes of a step from that point."""
+        multipliers, slack = point.multipliers, point.slack
+        shapes = multipliers.costates, point.controls, multipliers, slack, gains
+        return Step(*jax.tree.map(lambda x: jnp.full_like(x, jnp.nan), shapes))
+
 
 class Optimality(NamedTuple):
     """The largest violations of the optimality conditions.
@@ -119,12 +126,9 @@ def recovered(
 def optimality(local: LocalModel, point: Point, barrier: Float[Array, ""], start: Start) -> Optimality:
     """How far a point is from satisfying the optimality conditions."""
     values, (lam, y, z) = local.values, point.multipliers
-    n, later = local.transition.shape[-1], lam[1:]
-    stages = local.stages.gradient + _transposed(local.stages.equalities, y.stages)
-    stages = stages + _transposed(local.stages.inequalities, z.stages)
-    states = stages[:, :n] + _transposed(local.transition, later) - lam[:-1]
-    controls = stages[:, n:] + _transposed(local.input, later)
-    end = local.end.gradient + product(y.end, local.end.equalities) + product(z.end, local.end.inequalities) - lam[-1]
+    n = local.transition.shape[-1]
+    stages, end = slopes_of_lagrangian(local, point.multipliers)
+    states, controls, end = stages[:, :n] - lam[:-1], stages[:, n:], end - lam[-1]
     if start == "free":
         states = states.at[0].add(lam[0])
     if start == "periodic":
@@ -137,6 +141,16 @@ def optimality(local: LocalModel, point: Point, barrier: Float[Array, ""], start
         _largest(values.gaps, values.start, *values.equalities, *primal),
         _largest(*products) / jnp.maximum(1, dual / 100),
     )
+
+
+def slopes_of_lagrangian(local: LocalModel, multipliers: Multipliers) -> tuple[Float[Array, "T z"], Float[Array, "n"]]:
+    """The gradients of the Lagrangian by (x, u) of every stage and x of the end, but for the states' own costates."""
+    lam, y, z = multipliers
+    rows = _transposed(local.stages.equalities, y.stages) + _transposed(local.stages.inequalities, z.stages)
+    reached = jnp.concatenate([local.transition, local.input], axis=-1)
+    stages = local.stages.gradient + rows + _transposed(reached, lam[1:])
+    end = local.end.gradient + product(y.end, local.end.equalities) + product(z.end, local.end.inequalities)
+    return stages, end
 
 
 def fraction_to_boundary(x: Rows, dx: Rows, fraction: Float[Array, ""]) -> Float[Array, ""]:

@@ -17,7 +17,7 @@ from ._dynamics import AbstractDynamics
 from ._problem import Parts, Problem, end_parts, stage_parts
 from ._stage import Stage
 
-Hessian = Literal["gauss_newton", "exact"]
+Hessian = Literal["secant", "gauss_newton", "exact"]
 
 
 class Rows(NamedTuple):
@@ -108,7 +108,7 @@ def model_of(
     def at_stage(dynamics: AbstractDynamics, x, u, t, following, own):
         here, sizes = Stage(dynamics, x, u, t), (*dynamics.tangent_blocks, dynamics.control_size)
         splits = np.cumsum(sizes)[:-1].tolist()
-        after, a, b = here.linearized_step()
+        after, a, b = dynamics.linearized_step_at(here)
         gap = dynamics.minus(after, following)
 
         def lagrangian(dz: Array) -> Array:
@@ -146,6 +146,24 @@ def model_of(
         Rows(inequalities, end_inequalities),
     )
     return LocalModel(values, a, b, stages, end)
+
+
+def unknown_model(values: Values, n: int, m: int) -> LocalModel:
+    """Zeros, in the shapes of a model of a problem with such values, states of n and controls of m dimensions."""
+    (steps, _), dtype = values.gaps.shape, values.gaps.dtype
+    rows = values.equalities, values.inequalities
+
+    def stage(size: int, counts: list[int], *axes: int) -> StageModel:
+        shapes = (size,), (size, size), *((count, size) for count in counts)
+        return StageModel(*(jnp.zeros((*axes, *shape), dtype) for shape in shapes))
+
+    return LocalModel(
+        jax.tree.map(jnp.zeros_like, values),
+        jnp.zeros((steps, n, n), dtype),
+        jnp.zeros((steps, n, m), dtype),
+        stage(n + m, [x.stages.shape[1] for x in rows], steps),
+        stage(n, [x.end.shape[0] for x in rows]),
+    )
 
 
 def linear_quadratic_of(
@@ -240,12 +258,6 @@ def _model(
     if lagrangian is not None:
         hessian = jax.hessian(lagrangian)(flat)
     return StageModel(gradient, hessian, equalities, inequalities), values
-
-
-def projected_model(model: LocalModel) -> LocalModel:
-    """The same with positive semidefinite Hessians."""
-    stages = model.stages._replace(hessian=jax.vmap(projected)(model.stages.hessian))
-    return model._replace(stages=stages, end=model.end._replace(hessian=projected(model.end.hessian)))
 
 
 def _inner(a: Array, b: Array) -> Float[Array, ""]:

@@ -1,16 +1,20 @@
 """Multiple shooting: states and controls are unknowns alike, and dynamics are constraints between them."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..structured import AbstractStageSolver, Riccati
-from ._interior_point import Optimality, Point, infeasibility, newton_step, optimality, slope
+from ._curvature import Curvature
+from ._filter import Filter
+from ._interior_point import Optimality, Point, Step, infeasibility, newton_step, optimality, slope
 from ._line_search import Found, Steps, search
-from ._local import Hessian, LocalModel, Multipliers, Rows, evaluate, model_of, projected_model
+from ._local import Hessian, LocalModel, Multipliers, Rows, evaluate, model_of, unknown_model
 from ._problem import Problem
 from ._progress import report
 from ._solution import History, Solution, SolveStatus, coordinates
@@ -40,7 +44,7 @@ class MultipleShooting(AbstractSolver):
     max_iterations: int = eqx.field(static=True, default=200)
     tolerance: float | None = eqx.field(static=True, default=None)
     stationarity: float | None = eqx.field(static=True, default=None)
-    hessian: Hessian = eqx.field(static=True, default="gauss_newton")
+    hessian: Hessian = eqx.field(static=True, default="secant")
     schedule: AbstractStageSolver = Riccati()
     steps: Steps | None = eqx.field(static=True, default=None)
     barrier: float = eqx.field(static=True, default=0.1)
@@ -48,8 +52,8 @@ class MultipleShooting(AbstractSolver):
     together: int = eqx.field(static=True, default=1)
 
     def __check_init__(self):
-        if self.hessian not in ("gauss_newton", "exact"):
-            raise ValueError(f'hessian must be "gauss_newton" or "exact", got {self.hessian!r}.')
+        if self.hessian not in ("secant", "gauss_newton", "exact"):
+            raise ValueError(f'hessian must be "secant", "gauss_newton" or "exact", got {self.hessian!r}.')
         if not self.max_iterations >= 1 or not self.together >= 1:
             raise ValueError(
                 f"max_iterations and together must be positive integers, got {self.max_iterations} and {self.together}."
@@ -89,10 +93,12 @@ class _State(NamedTuple):
     """**Fields:** what has been reached, the weights of the search, and what will be reported."""
 
     point: Point
+    known: tuple[Point, LocalModel, Curvature] | None
     gains: Float[Array, "T m n"]
     barrier: Float[Array, ""]
     regularisation: Float[Array, ""]
     penalty: Float[Array, ""]
+    filter: Filter
     cost: Float[Array, ""]
     gap: Float[Array, ""]
     optimality: Optimality
@@ -130,10 +136,14 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
     nothing = jnp.asarray(jnp.inf, dtype)
     return _State(
         point=point,
+        known=(point, unknown_model(values, n, m), Curvature.none(problem, dtype))
+        if solver.hessian == "secant"
+        else None,
         gains=jnp.zeros((problem.steps, m, n), dtype),
         barrier=barrier,
         regularisation=jnp.asarray(solver.regularisation, dtype),
         penalty=jnp.asarray(1.0, dtype),
+        filter=Filter.empty(solver.max_iterations, dtype),
         cost=values.cost,
         gap=nothing,
         optimality=Optimality(nothing, nothing, nothing),
@@ -153,13 +163,24 @@ def _iterate(
 ) -> _State:
     """One iteration, and the decision whether it is the last."""
     point = state.point
-    local = _model(solver, problem, x0, point)
-    final = optimality(local, point, jnp.asarray(settings.smallest_barrier, x0.dtype), problem.start)
-    barrier = _barrier(settings, problem, local, point, state.barrier)
+    safe = model_of(problem, x0, point.states, point.controls)
+    known, preferred = _preferred(solver, problem, x0, state, safe)
+    final = optimality(safe, point, jnp.asarray(settings.smallest_barrier, x0.dtype), problem.start)
+    barrier = _barrier(settings, problem, safe, point, state.barrier)
     proximity = jnp.maximum(settings.proximity, 1e-3 * barrier)
-    step = newton_step(local, point, barrier, proximity, state.regularisation, problem.start, solver.schedule)
+
+    def newton(local: LocalModel) -> Step:
+        return newton_step(local, point, barrier, proximity, state.regularisation, problem.start, solver.schedule)
+
+    step, local = _first_finite(newton, point, preferred, safe)
     steps, together = _steps(solver, problem), solver.together
-    found = search(problem, x0, local, point, step, barrier, proximity, state.penalty, steps, together)
+    # Another barrier parameter is another problem.
+    seen = jax.tree.map(lambda x, y: jnp.where(barrier < state.barrier, x, y), state.filter.emptied(), state.filter)
+    begun = seen.begun(infeasibility(local.values, point.slack))
+    seen = jax.tree.map(lambda x, y: jnp.where(state.iteration == 0, x, y), begun, seen)
+    found = search(
+        *(problem, x0, local, point, step, barrier, proximity, state.penalty, seen, state.iteration, steps, together)
+    )
     gain = jnp.abs(slope(local, point, step, barrier))
     settled = (gain <= settings.tolerance * jnp.abs(local.values.cost)) | (found.length == 0)
     solved = _within(final, settings.tolerance, settings.stationarity) & settled
@@ -187,10 +208,12 @@ def _iterate(
         report(state.iteration, solver.max_iterations, local.values.cost, final.violation, final.stationarity)
     return _State(
         point=moved,
+        known=known,
         gains=step.gains,
         barrier=jnp.where(crowded, _WIDER * barrier, barrier),
         regularisation=regularisation,
         penalty=found.penalty,
+        filter=found.filter,
         cost=local.values.cost,
         gap=jnp.max(jnp.abs(local.values.gaps)),
         optimality=final,
@@ -223,13 +246,41 @@ def _regularisation(solver: MultipleShooting, before: Float[Array, ""], found: F
 def _steps(solver: MultipleShooting, problem: Problem) -> Steps:
     if solver.steps is not None:
         return solver.steps
-    return "both" if problem.constraints or problem.end_constraints or problem.start != "given" else "nonlinear"
+    return "both" if problem.is_constrained else "nonlinear"
 
 
-def _model(solver: MultipleShooting, problem: Problem, x0: Array, point: Point) -> LocalModel:
-    if solver.hessian == "gauss_newton":
-        return model_of(problem, x0, point.states, point.controls)
-    return projected_model(model_of(problem, x0, point.states, point.controls, point.multipliers))
+def _preferred(
+    solver: MultipleShooting, problem: Problem, x0: Array, state: _State, safe: LocalModel
+) -> tuple[tuple[Point, LocalModel, Curvature] | None, LocalModel]:
+    """What is known for the next iteration, and the model with the Hessian that comes nearest to the true one."""
+    point = state.point
+    if solver.hessian == "secant":
+        before, model, curvature = state.known
+        seen = curvature.learned(problem, model, before, safe, point)
+        curvature = jax.tree.map(lambda x, y: jnp.where(state.iteration > 0, x, y), seen, curvature)
+        return (point, safe, curvature), curvature.added(safe)
+    if solver.hessian == "exact":
+        return None, model_of(problem, x0, point.states, point.controls, point.multipliers)
+    return None, safe
+
+
+def _first_finite(
+    newton: Callable[[LocalModel], Step], point: Point, preferred: LocalModel, safe: LocalModel
+) -> tuple[Step, LocalModel]:
+    """The step by the preferred model, or where that has no minimum, which its factors tell, by the safe one."""
+
+    def attempt(carry):
+        k, *_ = carry
+        local = jax.tree.map(lambda x, y: jnp.where(k == 0, x, y), preferred, safe)
+        return k + 1, newton(local), local
+
+    start = jnp.asarray(0, jnp.int32), Step.unknown(point, safe.input.mT), preferred
+
+    def unfinished(carry):
+        k, step, _ = carry
+        return (k < 2) & ~(jnp.all(jnp.isfinite(step.states)) & jnp.all(jnp.isfinite(step.controls)))
+
+    return lax.while_loop(unfinished, attempt, start)[1:]
 
 
 def _within(found: Optimality, tolerance: float, stationarity: float) -> Bool[Array, ""]:

@@ -14,7 +14,28 @@ from ._dynamics import AbstractDynamics
 from ._stage import Stage
 from ._terms import Term, as_term
 
-During = tuple[int, int | None] | None
+During = tuple[int, int | None] | Sequence[tuple[int, int | None]] | None
+
+
+def as_intervals(during: Any) -> tuple[tuple[int, int | None], ...] | None:
+    """Pairs of the numbers of stages; of one pair, that pair alone."""
+    if during is None:
+        return None
+    pairs = during if isinstance(during, Sequence) else (during,)
+    if not any(isinstance(pair, Sequence) for pair in pairs):
+        pairs = (pairs,)
+    if not pairs or not all(_is_interval(pair) for pair in pairs):
+        raise ValueError(
+            f"during must be (first, end), the numbers of stages, end may be None, or several such; got {during!r}."
+        )
+    return tuple((pair[0], pair[1]) for pair in pairs)
+
+
+def _is_interval(pair: Any) -> bool:
+    if not (isinstance(pair, Sequence) and len(pair) == 2):
+        return False
+    first, end = pair
+    return isinstance(first, int) and (end is None or isinstance(end, int))
 
 
 class _AbstractPart(eqx.Module):
@@ -25,20 +46,24 @@ class _AbstractPart(eqx.Module):
         during = self.during  # type: ignore[attr-defined]
         if during is None:
             return None
-        first, end = during
-        return (stage.t >= first) if end is None else (stage.t >= first) & (stage.t < end)
+        active = jnp.zeros((), bool)
+        for first, end in during:
+            within = (stage.t >= first) if end is None else (stage.t >= first) & (stage.t < end)
+            active = active | within
+        return active
 
 
 class Cost(_AbstractPart):
     """`sum of weight * residual^2 / 2` over the stages.
 
     **Fields:** `term`: a ready-made one or `function(stage) -> (k,)`; `weight`: one number or (k,), not negative;
-    `during`: `(first, end)`, the stages at which it counts, `end` not included and `None` for all that follow.
+    `during`: `(first, end)`, the stages at which it counts, `end` not included and `None` for all that follow; or
+    several such pairs.
     """
 
     term: Term = eqx.field(converter=as_term)
     weight: Float[Array, "*k"] = eqx.field(converter=jnp.asarray, default=1.0)
-    during: During = eqx.field(static=True, default=None)
+    during: During = eqx.field(static=True, converter=as_intervals, default=None)
 
     def __check_init__(self):
         _check_part(self)
@@ -66,7 +91,7 @@ class SmoothCost(_AbstractPart):
     """
 
     term: Callable[[Stage], ArrayLike] = eqx.field(converter=as_term)
-    during: During = eqx.field(static=True, default=None)
+    during: During = eqx.field(static=True, converter=as_intervals, default=None)
 
     def __check_init__(self):
         _check_part(self)
@@ -88,7 +113,7 @@ class Equality(_AbstractPart):
     """
 
     term: Term = eqx.field(converter=as_term)
-    during: During = eqx.field(static=True, default=None)
+    during: During = eqx.field(static=True, converter=as_intervals, default=None)
 
     def __check_init__(self):
         _check_part(self)
@@ -122,7 +147,7 @@ class Bounds(_AbstractPart):
         self.term = as_term(term)
         self.lower = None if lower is None else jnp.asarray(lower)
         self.upper = None if upper is None else jnp.asarray(upper)
-        self.during = during
+        self.during = as_intervals(during)
         # Looked at here, because later they may be traced: rows that are never observed are left out.
         self.finite = _finite(self.lower), _finite(self.upper)
 
@@ -217,6 +242,12 @@ class Problem(eqx.Module):
         return sum(phase.steps for phase in self.phases)
 
     @property
+    def is_constrained(self) -> bool:
+        """Whether there is more to keep to than the steps of the dynamics from a given start."""
+        parts = self.constraints or self.end_constraints
+        return bool(parts) or self.start != "given" or self.dynamics.defect_size > 0
+
+    @property
     def dynamics(self) -> AbstractDynamics:
         """The dynamics of the last phase, whose manifold of states is that of all."""
         return self.phases[-1].dynamics
@@ -249,8 +280,9 @@ class Parts(eqx.Module):
         return 0.5 * jnp.sum(weights * residuals * residuals) + self.smooth(stage)
 
     def equalities(self, stage: Stage) -> Float[Array, "e"]:
-        """h(x, u) = 0."""
-        return _joined([part.rows(stage) for part in self.constraints if isinstance(part, Equality)], stage)
+        """h(x, u) = 0, of which the first belong to the dynamics."""
+        defects = [] if stage.is_end else [stage.dynamics.defects(stage)]
+        return _joined(defects + [part.rows(stage) for part in self.constraints if isinstance(part, Equality)], stage)
 
     def inequalities(self, stage: Stage) -> Float[Array, "i"]:
         """g(x, u) <= 0."""
@@ -299,10 +331,11 @@ def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:
     for phase in phases:
         if not isinstance(phase.steps, int) or phase.steps < 1:
             raise ValueError(f"The steps of a phase must be a positive integer, got {phase.steps!r}.")
-    sizes = {(x.dynamics.state_size, x.dynamics.tangent_blocks, x.dynamics.control_size) for x in phases}
+    all_dynamics = [phase.dynamics for phase in phases]
+    sizes = {(x.state_size, x.tangent_blocks, x.control_size, x.defect_size) for x in all_dynamics}
     if len(sizes) > 1:
         raise ValueError(
-            "All phases must have states and controls of the same sizes, got (nx, tangent vectors, controls) = "
+            "All phases must have states and controls of the same sizes, got (nx, tangent, controls, defects) = "
             f"{', '.join(map(str, sorted(sizes)))}."
         )
     return phases
@@ -322,13 +355,3 @@ def _parts(name: str, parts: Any, kinds: tuple[type, ...]) -> tuple:
 def _check_part(part: Any) -> None:
     if not callable(part.term):
         raise ValueError(f"The term of a {type(part).__name__} must be a function of a stage, got {part.term!r}.")
-    during = part.during
-    if during is None:
-        return
-    if not (
-        isinstance(during, tuple)
-        and len(during) == 2
-        and isinstance(during[0], int)
-        and (during[1] is None or isinstance(during[1], int))
-    ):
-        raise ValueError(f"during must be (first, end), the numbers of stages, end may be None; got {during!r}.")

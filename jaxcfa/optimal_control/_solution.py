@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from .._small import matvec
-from ._dynamics import RobotDynamics
 from ._local import Multipliers, Rows
 from ._problem import Problem
+from ._robot_dynamics import AbstractRobotDynamics
 from ._rollout import closed_loop
 
 
@@ -90,7 +90,7 @@ class Solution(eqx.Module):
     @property
     def _nq(self) -> int:
         if self.coordinates is None:
-            raise ValueError("Only solutions for RobotDynamics have q and v. Other states are solution.states.")
+            raise ValueError("Only solutions for robots have q and v. Other states are solution.states.")
         return self.coordinates
 
     def control(self, problem: Problem, t: int | Int[Array, ""], x: Float[Array, "nx"]) -> Float[Array, "m"]:
@@ -128,4 +128,4 @@ class Solution(eqx.Module):
 
 def coordinates(problem: Problem) -> int | None:
     """Nq of a robot, `None` for other dynamics."""
-    return problem.dynamics.model.nq if isinstance(problem.dynamics, RobotDynamics) else None
+    return problem.dynamics.model.nq if isinstance(problem.dynamics, AbstractRobotDynamics) else None

@@ -11,12 +11,12 @@ from jaxtyping import Array, Float
 
 from .._arguments import check_quaternions, is_concrete
 from ._closures import hoisted
-from ._dynamics import RobotDynamics
 from ._implicit import attached, moved
 from ._interior_point import Point
 from ._multiple_shooting import MultipleShooting
 from ._not_finite import first_that_is_not_finite
 from ._problem import Problem
+from ._robot_dynamics import AbstractRobotDynamics
 from ._solution import Solution, SolveStatus
 from ._solver import AbstractSolver, Guess
 
@@ -77,7 +77,7 @@ def run(problem: Problem, x0: Array, guess: Guess, solver: AbstractSolver, progr
 def as_state(problem: Problem, x0: Any) -> Float[Array, "nx"]:
     """The first state as an array, of the type that JAX promotes its own and the problem's to."""
     dynamics = problem.dynamics
-    model = dynamics.model if isinstance(dynamics, RobotDynamics) else None
+    model = dynamics.model if isinstance(dynamics, AbstractRobotDynamics) else None
     try:
         if model is not None and isinstance(x0, tuple) and len(x0) == 2:
             x0 = jnp.concatenate([jnp.asarray(part) for part in x0])

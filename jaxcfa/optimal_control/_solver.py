@@ -36,7 +36,7 @@ class AbstractSolver(eqx.Module):
 
 def check_unconstrained(name: str, problem: Problem) -> None:
     """Raises `ValueError` for what solvers by simulation cannot do."""
-    if problem.constraints or problem.end_constraints or problem.start != "given":
+    if problem.is_constrained:
         raise ValueError(
             f"{name} solves problems without constraints and with a given start. Use MultipleShooting(), or costs in "
             "the place of constraints."

@@ -8,7 +8,8 @@ from jaxtyping import Array, Float, Int
 from .._types import Configuration, Velocity
 from ..model import Model
 from ..motion import BodyMotions, body_motions
-from ._dynamics import AbstractDynamics, RobotDynamics
+from ._dynamics import AbstractDynamics
+from ._robot_dynamics import AbstractRobotDynamics
 
 
 class Stage:
@@ -57,10 +58,10 @@ class Stage:
         """The velocity (nv,) of a robot [rad/s, m/s]."""
         return self._of_robot[1]
 
-    @property
+    @cached_property
     def tau(self) -> Velocity:
         """Joint torques and forces (nv,) of the control [N m, N]."""
-        return self._robot.torques(self.x, self.u)
+        return self._robot.torques_at(self)
 
     @property
     def model(self) -> Model:
@@ -87,21 +88,15 @@ class Stage:
         x = self.dynamics.displaced(self.x, *dz[:blocks])
         return Stage(self.dynamics, x, u, self.t, self.__dict__.get("motions") if first_order else None)
 
-    def linearized_step(self) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
-        """That of the dynamics."""
-        if isinstance(self.dynamics, RobotDynamics):
-            return self.dynamics.linearized_step_of(self.x, self.u, self.motions)
-        return self.dynamics.linearized_step(self.x, self.u, self.t)
-
     @property
     def constant_motions(self) -> BodyMotions:
         """`motions`, perhaps without derivatives: for functions that have these in closed form."""
         return self.motions if self._known is None else self._known
 
     @property
-    def _robot(self) -> RobotDynamics:
-        if not isinstance(self.dynamics, RobotDynamics):
-            raise ValueError("Only RobotDynamics have q, v and a model. States of other dynamics are stage.x.")
+    def _robot(self) -> AbstractRobotDynamics:
+        if not isinstance(self.dynamics, AbstractRobotDynamics):
+            raise ValueError("Only dynamics of robots have q, v and a model. States of other dynamics are stage.x.")
         return self.dynamics
 
     @property

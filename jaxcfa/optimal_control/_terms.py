@@ -14,8 +14,10 @@ from .._small import matvec
 from .._types import NameOrNumber
 from ..configuration import difference
 from ..dynamics import center_of_mass
+from ..kinematics import frame_velocity
 from ..spatial import Transform, rotation_log, transform_log
 from ._frame_poses import placed_frame
+from ._robot_dynamics import RobotInverseDynamics
 from ._stage import Stage
 
 
@@ -85,6 +87,41 @@ class FrameDistance(AbstractTerm):
         square = jnp.sum(apart * apart)
         together = square == 0
         return jnp.where(together, 0, jnp.sqrt(jnp.where(together, 1, square)))[None]
+
+
+class FrameVelocity(AbstractTerm):
+    """`[angular velocity; velocity of the origin]` (6,) of a frame or body minus `target`, world axes [rad/s, m/s]."""
+
+    frame: NameOrNumber = eqx.field(static=True)
+    target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
+
+    def __call__(self, stage: Stage) -> Float[Array, "6"]:
+        return frame_velocity(stage.model, stage.q, stage.v, self.frame, motions=stage.motions) - self.target
+
+
+class PointVelocity(AbstractTerm):
+    """Velocity (3,) of the origin of a frame or body minus `target`, in world axes [m/s]."""
+
+    frame: NameOrNumber = eqx.field(static=True)
+    target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
+
+    def __call__(self, stage: Stage) -> Float[Array, "3"]:
+        return frame_velocity(stage.model, stage.q, stage.v, self.frame, motions=stage.motions)[3:] - self.target
+
+
+class ContactForce(AbstractTerm):
+    """The force (3,) on the robot at a contact of `RobotInverseDynamics`, minus `target`, in world axes [N]."""
+
+    frame: NameOrNumber = eqx.field(static=True)
+    target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
+
+    def __call__(self, stage: Stage) -> Float[Array, "3"]:
+        if not isinstance(stage.dynamics, RobotInverseDynamics):
+            raise ValueError(
+                "Forces at contacts are controls of RobotInverseDynamics(model, dt, contacts) only, got "
+                f"{type(stage.dynamics).__name__}."
+            )
+        return stage.dynamics.force(stage.u, self.frame) - self.target
 
 
 class CenterOfMass(AbstractTerm):

@@ -1,18 +1,26 @@
-"""Factorising and solving small symmetric positive definite systems, unrolled.
+"""Factorising and solving small symmetric positive definite systems, unrolled, and larger ones in blocks of these.
 
 For the few degrees of freedom of one joint a batched LAPACK or cuSOLVER call costs more than the arithmetic, and does
-not fuse with what surrounds it. Larger matrices go to those libraries all the same.
+not fuse with what surrounds it. On a CPU two such calls at a time, of batches, may also wait for one another forever:
+each holds one of XLA's threads until others have done its parts (jaxlib 0.10). Only large matrices go to the libraries.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from .._small import sum_of, transpose
+from ._products import matmul
 
 # Unrolled programs grow with the square of the size, and libraries become the faster ones.
 LARGEST_UNROLLED = 8
+LARGEST_IN_BLOCKS = 64
 
 
 class LDL(eqx.Module):
@@ -36,9 +44,11 @@ def ldl_factor(
     k = matrix.shape[-1]
     if k == 0:
         return LDL(matrix, jnp.zeros(matrix.shape[:-1], matrix.dtype))
-    if k > LARGEST_UNROLLED:
+    if k > LARGEST_IN_BLOCKS:
         return _factor_by_library(matrix, floor, instead)
     floor = jnp.broadcast_to(floor, matrix.shape[:-1])
+    if k > LARGEST_UNROLLED:
+        return _over_batch(lambda a, f: _factor_by_blocks(a, f, instead), matrix, floor, axes=(2, 1))
     rest, columns, pivots = matrix, [], []
     for i in range(k):
         pivots.append(_checked(rest[..., i, i], floor[..., i], instead))
@@ -57,8 +67,12 @@ def ldl_solve(
     k = factor.pivots.shape[-1]
     if k == 0:
         return b
-    if k > LARGEST_UNROLLED:
+    if k > LARGEST_IN_BLOCKS:
         return _solve_by_library(factor, b)
+    if k > LARGEST_UNROLLED:
+        return _over_batch(
+            lambda a, d, b: _solve_by_blocks(LDL(a, d), b), factor.lower, factor.pivots, b, axes=(2, 1, 2)
+        )
     return _back_substitute(factor, _forward_substitute(factor.lower, b))
 
 
@@ -121,6 +135,67 @@ def _back_substitute(factor: LDL, y: list[Array]) -> Array:
         known = (factor.lower[..., j, i, None] * x[k - 1 - j] for j in range(i + 1, k))
         x.append(scaled - sum_of(known) if i + 1 < k else scaled)
     return jnp.stack(x[::-1], axis=-2)
+
+
+def _factor_by_blocks(matrix: Float[Array, "k k"], floor: Float[Array, "k"], instead: float) -> LDL:
+    """Column by column of blocks, of which the program has one. What fills up the last block is the identity."""
+    k, size = len(matrix), LARGEST_UNROLLED
+    more = -k % size
+    full = k + more
+    matrix = jnp.pad(matrix, (0, more)) + jnp.diag(jnp.pad(jnp.zeros(k, matrix.dtype), (0, more), constant_values=1))
+    floor, rows = jnp.pad(floor, (0, more)), jnp.arange(full)
+
+    def eliminate(rest: Array, first: Array) -> tuple[Array, tuple[Array, Array]]:
+        columns = lax.dynamic_slice(rest, (first, 0), (size, full))  # of a symmetric matrix, transposed
+        own = ldl_factor(
+            lax.dynamic_slice(columns, (0, first), (size, size)), lax.dynamic_slice(floor, (first,), (size,)), instead
+        )
+        scaled = jnp.where(rows < first + size, 0, jnp.stack(_forward_substitute(own.lower, columns)))
+        below = scaled / own.pivots[:, None]
+        column = lax.dynamic_update_slice(below, transpose(own.lower), (0, first))
+        return rest - matmul(transpose(scaled), below), (column, own.pivots)
+
+    _, (lower, pivots) = lax.scan(eliminate, matrix, jnp.arange(0, full, size))
+    return LDL(transpose(lower.reshape(full, full))[:k, :k], pivots.reshape(full)[:k])
+
+
+def _solve_by_blocks(factor: LDL, b: Float[Array, "k m"]) -> Float[Array, "k m"]:
+    (k, m), size = b.shape, LARGEST_UNROLLED
+    more = -k % size
+    full = k + more
+    lower = transpose(jnp.pad(factor.lower, (0, more))).reshape(-1, size, full)  # columns of blocks, transposed
+    pivots = jnp.pad(factor.pivots, (0, more), constant_values=1).reshape(-1, size)
+    rows, firsts = jnp.arange(full), jnp.arange(0, full, size)
+
+    def parts(columns: Array, first: Array) -> tuple[Array, Array]:
+        own = transpose(lax.dynamic_slice(columns, (0, first), (size, size)))
+        return own, jnp.where(rows < first + size, 0, columns)
+
+    def forward(rest: Array, block: tuple) -> tuple[Array, Array]:
+        columns, first = block
+        own, below = parts(columns, first)
+        y = jnp.stack(_forward_substitute(own, lax.dynamic_slice(rest, (first, 0), (size, m))))
+        return rest - matmul(transpose(below), y), y
+
+    def backward(x: Array, block: tuple) -> tuple[Array, None]:
+        columns, first, pivots, y = block
+        own, below = parts(columns, first)
+        known = matmul(below, x)
+        part = _back_substitute(LDL(own, pivots), [y[i] - pivots[i] * known[i] for i in range(size)])
+        return lax.dynamic_update_slice(x, part, (first, 0)), None
+
+    _, y = lax.scan(forward, jnp.pad(b, ((0, more), (0, 0))), (lower, firsts))
+    x, _ = lax.scan(backward, jnp.zeros((full, m), y.dtype), (lower, firsts, pivots, y), reverse=True)
+    return x[:k]
+
+
+def _over_batch(function: Callable, *arrays: Array, axes: tuple[int, ...]) -> Any:
+    """A function of arrays with so many axes each, over all axes before these."""
+    shape = jnp.broadcast_shapes(*(x.shape[: x.ndim - n] for x, n in zip(arrays, axes, strict=True)))
+    own = [jnp.broadcast_to(x, (*shape, *x.shape[x.ndim - n :])) for x, n in zip(arrays, axes, strict=True)]
+    for _ in shape:
+        function = jax.vmap(function)
+    return function(*own)
 
 
 def _factor_by_library(matrix: Array, floor: Array | float, instead: float) -> LDL:

@@ -93,3 +93,30 @@ def test_kinova():
     np.testing.assert_allclose(found.cost, KINOVA, rtol=1e-7)
     again = oc.solve(problem, x0, found)
     assert again.iterations <= 2
+
+
+def swing_step(x, u, t):
+    """A cart of 1 kg with a pole of 0.3 kg at 0.5 m that hangs where the angle is zero; semi-implicit Euler."""
+    place, angle, speed, rate = x
+    s, c = jnp.sin(angle), jnp.cos(angle)
+    push = 1 + 0.3 * s**2
+    linear = (0.15 * s * rate**2 + u[0] + 0.3 * 9.81 * c * s) / push
+    angular = -(0.15 * c * s * rate**2 + u[0] * c + 1.3 * 9.81 * s) / (0.5 * push)
+    speed, rate = speed + 0.05 * linear, rate + 0.05 * angular
+    return jnp.stack([place + 0.05 * speed, angle + 0.05 * rate, speed, rate])
+
+
+@pytest.mark.slow
+def test_swing_up_from_rest():
+    """From an equilibrium, under bounds, to a hard end; the optimum by ipopt with exact Hessians."""
+    problem = oc.Problem(
+        oc.FunctionDynamics(swing_step, 4, 1),
+        40,
+        [oc.Cost(oc.Control(), 0.05)],
+        constraints=[oc.Bounds(oc.Control(), -20.0, 20.0), oc.Bounds(lambda stage: stage.x[:1], -2.0, 2.0)],
+        end_constraints=[oc.Equality(lambda stage: stage.x - jnp.array([1.0, np.pi, 0.0, 0.0]))],
+    )
+    found = oc.solve(problem, jnp.zeros(4))
+    assert int(found.status) == oc.SolveStatus.SOLVED
+    assert found.iterations < 100
+    np.testing.assert_allclose(found.cost, 29.3161329, rtol=1e-7)

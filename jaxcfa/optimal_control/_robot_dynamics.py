@@ -1,0 +1,307 @@
+"""Robots over one time step, under torques or under accelerations."""
+
+import abc
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from .._arguments import as_arrays
+from .._small import cross, matvec, transpose
+from .._types import BodyForces, BodyForcesLike, NameOrNumber
+from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
+from ..closed_chains._delassus import LEAST_NORM
+from ..configuration import displacement, integrate
+from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
+from ..joints import Free
+from ..model import WORLD, AbstractConstraint, Model
+from ..motion import BodyMotions
+from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
+from ..simulation._checks import check_integrator, checked_dt
+from ..simulation._equation_of_motion import equation_of_motion
+from ..simulation._linearize import linearized_step
+from ..simulation._step import advance
+from ._dynamics import AbstractDynamics, Time
+from ._frame_poses import placed_frame
+
+if TYPE_CHECKING:
+    from ._stage import Stage
+
+
+class AbstractRobotDynamics(AbstractDynamics):
+    """A mechanism over time steps `dt` [s]. States are `[q; v]`, tangent vectors `[displacement of q; dv]`."""
+
+    model: eqx.AbstractVar[Model]
+    dt: eqx.AbstractVar[Float[Array, ""]]
+
+    @abc.abstractmethod
+    def torques_at(self, stage: "Stage") -> Float[Array, "nv"]:
+        """Joint torques and forces (nv,) of a stage with a control [N m, N]."""
+
+    @property
+    def state_size(self) -> int:
+        return self.model.nq + self.model.nv
+
+    @property
+    def tangent_blocks(self) -> tuple[int, ...]:
+        return self.model.nv, self.model.nv
+
+    def split(self, x: Float[Array, "nx"]) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+        """Q and v of a state."""
+        return x[: self.model.nq], x[self.model.nq :]
+
+    def plus(self, x: Float[Array, "nx"], dx: Float[Array, "n"]) -> Float[Array, "nx"]:
+        return jnp.concatenate(self.displaced(x, *jnp.split(dx, 2)))
+
+    def blocks(self, x: Float[Array, "nx"]) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+        return self.split(x)
+
+    def displaced(self, x: Float[Array, "nx"], *dx: Array) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+        (q, v), (dq, dv) = self.split(x), dx
+        return integrate(self.model, q, dq), v + dv
+
+    def minus(self, x: Float[Array, "nx"], origin: Float[Array, "nx"]) -> Float[Array, "n"]:
+        (q, v), (q0, v0) = self.split(x), self.split(origin)
+        return jnp.concatenate([displacement(self.model, q0, q), v - v0])
+
+
+class RobotDynamics(AbstractRobotDynamics):
+    """A mechanism under torques over time steps `dt`. States are `[q; v]`, tangent vectors `[displacement of q; dv]`.
+
+    **Fields:** `equation` of motion, `integrator`, `dt` [s], external wrenches `f_ext` (nb, 6); `actuated`: the
+    coordinates of the velocity that the controls are torques or forces of, `None` for all, or `"actuators"`.
+    """
+
+    equation: EquationOfMotion
+    integrator: AbstractIntegrator
+    dt: Float[Array, ""]
+    f_ext: Float[Array, "nb 6"]
+    actuated: tuple[int, ...] | Literal["actuators"] | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        model: Model,
+        dt: ArrayLike,
+        integrator: AbstractIntegrator | None = None,
+        *,
+        actuated: Sequence[NameOrNumber] | Literal["actuators"] | None = None,
+        f_ext: BodyForcesLike | None = None,
+        method: AbstractForwardDynamics | None = None,
+        passive_forces: bool = True,
+        friction_velocity: float = 0.1,
+        constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+        stabilization: AbstractStabilization | None = None,
+        solver: AbstractConstraintSolver = LEAST_NORM,
+        limits: bool | Stops = False,
+    ):
+        """
+        **Arguments:** `dt` [s]; `integrator`, `SemiImplicitEuler()` by default. `actuated`: names or numbers of the
+        joints whose torques or forces are the controls, in this order (by default all joints), or `"actuators"` for
+        the controls of `model.actuators`. All else as in `simulation.step`, but dry friction is smoother by default:
+        with `friction_velocity` 1e-3 a linearised step from rest says that joints are stuck, and solvers believe it.
+
+        **Raises:** `ValueError` as `simulation.step` does, and for unknown joints.
+        """
+        integrator = SemiImplicitEuler() if integrator is None else integrator
+        check_integrator(integrator)
+        self.integrator = integrator
+        self.actuated = _actuated(model, actuated)
+        by_actuators = self.actuated == "actuators"
+        self.equation = equation_of_motion(
+            model, method, passive_forces, friction_velocity, constraints, stabilization, solver, by_actuators, limits
+        )
+        self.dt = checked_dt(dt, model.dtype)
+        (self.f_ext,) = as_arrays(model, f_ext=f_ext)
+
+    @property
+    def model(self) -> Model:
+        """The mechanism."""
+        return self.equation.model
+
+    @property
+    def control_size(self) -> int:
+        if self.actuated == "actuators":
+            return len(self.model.actuators.names)
+        return self.model.nv if self.actuated is None else len(self.actuated)
+
+    def torques(self, x: Float[Array, "nx"], u: Float[Array, "m"]) -> Float[Array, "nv"]:
+        """Joint torques and forces (nv,) of a control [N m, N]."""
+        return self.equation.torques(*self.split(x), self._inputs(u))
+
+    def torques_at(self, stage: "Stage") -> Float[Array, "nv"]:
+        return self.torques(stage.x, stage.u)
+
+    def _inputs(self, u: Float[Array, "m"]) -> Array:
+        """What the equation of motion takes: controls of actuators, or torques of all joints."""
+        if not isinstance(self.actuated, tuple):
+            return u
+        return jnp.zeros(self.model.nv, u.dtype).at[np.asarray(self.actuated)].set(u)
+
+    def step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> Float[Array, "nx"]:
+        q, v = self.split(x)
+        tau = self.equation.torques(q, v, self._inputs(u))
+        f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
+        return jnp.concatenate(advance(self.integrator, self.equation, q, v, tau, f_ext, dt))
+
+    def linearized_step(
+        self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time
+    ) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+        return self._linearized(x, u, None)
+
+    def linearized_step_at(self, stage: "Stage") -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+        return self._linearized(stage.x, stage.u, stage.motions)
+
+    def _linearized(
+        self, x: Float[Array, "nx"], u: Float[Array, "m"], motions: BodyMotions | None
+    ) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+        q, v = self.split(x)
+        f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
+        q, v, a, b = linearized_step(self.integrator, self.equation, q, v, self._inputs(u), f_ext, dt, motions=motions)
+        return jnp.concatenate([q, v]), a, b[:, np.asarray(self.actuated)] if isinstance(self.actuated, tuple) else b
+
+
+class RobotInverseDynamics(AbstractRobotDynamics):
+    """A mechanism under accelerations: torques follow by inverse dynamics, and forces at contacts are controls too.
+
+    `u = [qdd; forces]`: accelerations (nv,) [rad/s^2, m/s^2], and for each contact the force (3,) on the robot at the
+    frame's origin, in world axes [N]. Steps are `v' = v + dt qdd` and `q' = integrate(q, v', dt)`, linear but for
+    rotations. `stage.tau` is what the joints must supply; where nothing drives them, it is zero, an equation that the
+    solver keeps at all stages. So which feet stand when, and how hard they push, are constraints like all others:
+    `FramePosition`, `PointVelocity` and `ContactForce` of a foot, with `during`.
+
+    Cheaper to compile and in each iteration than dynamics with constraints, and needs `MultipleShooting`.
+
+    **Fields:** `model`; `dt` [s]; `contacts`, names or numbers of frames; `actuated`: the coordinates of the velocity
+    that have motors, `None` for all; `has_passive_forces`: whether springs, damping and dry friction act, the last from
+    `friction_velocity` on.
+    """
+
+    model: Model
+    dt: Float[Array, ""]
+    contacts: tuple[NameOrNumber, ...] = eqx.field(static=True)
+    actuated: tuple[int, ...] | None = eqx.field(static=True)
+    has_passive_forces: bool = eqx.field(static=True)
+    friction_velocity: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        model: Model,
+        dt: ArrayLike,
+        contacts: Sequence[NameOrNumber] = (),
+        *,
+        actuated: Sequence[NameOrNumber] | None = None,
+        passive_forces: bool = True,
+        friction_velocity: float = 0.1,
+    ):
+        """
+        **Arguments:** `contacts`: names or numbers of frames or bodies that forces may act on. `actuated`: names or
+        numbers of the joints with motors, by default all but `Free` ones, such as that of a floating base.
+
+        **Raises:** `ValueError` for unknown frames and joints, and a `dt` that is not positive.
+        """
+        if isinstance(contacts, str):
+            raise ValueError(f"contacts must be a list of frames, such as [{contacts!r}], got {contacts!r}.")
+        for contact in contacts:
+            model.frame_number(contact)
+        if len(set(contacts)) < len(contacts):
+            raise ValueError(f"contacts must name every frame once, got {list(contacts)}.")
+        if not friction_velocity > 0:
+            raise ValueError(f"friction_velocity must be positive, got {friction_velocity}.")
+        chosen = _driven(model) if actuated is None else _actuated(model, actuated)
+        if chosen == "actuators":
+            raise ValueError("RobotInverseDynamics finds torques of joints: name them in actuated, or omit it.")
+        assert not isinstance(chosen, str)
+        self.model = model
+        self.dt = checked_dt(dt, model.dtype)
+        self.contacts = tuple(contacts)
+        self.actuated = chosen
+        self.has_passive_forces = bool(passive_forces)
+        self.friction_velocity = float(friction_velocity)
+
+    @property
+    def control_size(self) -> int:
+        return self.model.nv + 3 * len(self.contacts)
+
+    def accelerations(self, u: Float[Array, "m"]) -> Float[Array, "nv"]:
+        """Those (nv,) of a control."""
+        return u[: self.model.nv]
+
+    def force(self, u: Float[Array, "m"], contact: NameOrNumber) -> Float[Array, "3"]:
+        """That on the robot at a contact, in world axes [N]."""
+        if contact not in self.contacts:
+            raise ValueError(f"{contact!r} is not among the contacts of the dynamics, {list(self.contacts)}.")
+        first = self.model.nv + 3 * self.contacts.index(contact)
+        return u[first : first + 3]
+
+    def step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> Float[Array, "nx"]:
+        (q, v), dt = self.split(x), self.dt.astype(x.dtype)
+        v = v + dt * self.accelerations(u)
+        return jnp.concatenate([integrate(self.model, q, v, dt), v])
+
+    def wrenches_at(self, stage: "Stage") -> BodyForces:
+        """The forces at the contacts as `f_ext` (nb, 6) of dynamics [N m, N]."""
+        wrenches = jnp.zeros((self.model.nb, 6), stage.x.dtype)
+        for contact in self.contacts:
+            body, placement = self.model.locate(contact)
+            if body == WORLD:
+                continue
+            # From the body's origin, in the axes of the frame, whose derivatives by q are known in closed form.
+            lever = matvec(transpose(placement.rotation), placement.translation).astype(stage.x.dtype)
+            pose = placed_frame(contact, self.model, stage.q, stage.constant_motions)
+            force = self.force(stage.u, contact)
+            moment = cross(matvec(pose.rotation, lever), force)
+            wrenches = wrenches.at[body].add(jnp.concatenate([moment, force]))
+        return wrenches
+
+    def torques_at(self, stage: "Stage") -> Float[Array, "nv"]:
+        qdd, f_ext = self.accelerations(stage.u), self.wrenches_at(stage)
+        # Derivatives of inverse dynamics are in closed form, by what is handed in beside the motions.
+        tau = inverse_dynamics(self.model, stage.q, stage.v, qdd, f_ext, motions=stage.constant_motions)
+        if not self.has_passive_forces:
+            return tau
+        return tau - passive_forces(self.model, stage.q, stage.v, self.friction_velocity)
+
+    @property
+    def defect_size(self) -> int:
+        return 0 if self.actuated is None else self.model.nv - len(self.actuated)
+
+    def defects(self, stage: "Stage") -> Float[Array, "k"]:
+        if self.actuated is None:
+            return jnp.zeros(0, stage.x.dtype)
+        return stage.tau[np.setdiff1d(np.arange(self.model.nv), self.actuated)]
+
+
+def _actuated(model: Model, actuated) -> tuple[int, ...] | Literal["actuators"] | None:
+    if actuated is None:
+        return None
+    if isinstance(actuated, str):
+        if actuated != "actuators":
+            raise ValueError(
+                f'actuated must be a list of joints, such as [{actuated!r}], or "actuators", got {actuated!r}.'
+            )
+        if not model.actuators.names:
+            raise ValueError('actuated="actuators" needs a model with actuators, and this one has none. Name joints.')
+        return "actuators"
+    chosen: list[int] = []
+    for joint in actuated:
+        coordinates = model.v_slice(joint)
+        chosen.extend(range(coordinates.start, coordinates.stop))
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise ValueError(f"actuated must name one joint or more, each once, got {list(actuated)}.")
+    return tuple(chosen)
+
+
+def _driven(model: Model) -> tuple[int, ...] | None:
+    """Coordinates of all joints but the free ones, which no motor drives; `None` if that is all."""
+    free = {
+        int(start) + i
+        for joint, bodies in zip(model.joints, model.topology.group_bodies, strict=True)
+        if isinstance(joint, Free)
+        for start in model.topology.v_starts[np.asarray(bodies)]
+        for i in range(6)
+    }
+    return tuple(i for i in range(model.nv) if i not in free) if free else None

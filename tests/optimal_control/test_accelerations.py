@@ -1,0 +1,134 @@
+"""Robots under accelerations, with torques by inverse dynamics and forces at contacts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close
+from jaxcfa import optimal_control as oc
+from jaxcfa.joints import Free, Revolute
+
+FEET = ("left_foot", "right_foot")
+
+
+def walker() -> jaxcfa.Model:
+    """A body in space with two legs of two joints."""
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("body", None, Free(), mass=3.0, inertia=(0.03, 0.05, 0.04), com=(0.01, 0.02, 0.1))
+    for name, side in (("left", 1), ("right", -1)):
+        builder.add_body(f"{name}_thigh", "body", Revolute((0, 1, 0)), (0, 0.1 * side, 0), mass=0.5, com=(0, 0, -0.1))
+        knee = {"mass": 0.3, "com": (0, 0, -0.1), "inertia": 0.002, "damping": 0.3}
+        builder.add_body(f"{name}_shank", f"{name}_thigh", Revolute((1, 1, 0)), (0, 0, -0.2), **knee)
+        turned = jaxcfa.Transform.from_rpy(jnp.array([0.3, -0.4, 0.2 * side]), jnp.array([0.02, 0.0, -0.2]))
+        builder.add_frame(f"{name}_foot", f"{name}_shank", turned)
+    return builder.build()
+
+
+@pytest.mark.slow
+def test_same_motion_as_under_torques():
+    model, dt, steps = jaxcfa.chain(2), 0.05, 15
+    q, rest = jnp.array([0.3, 0.8]), jnp.zeros(2)
+    target = jaxcfa.frame_pose(model, q + 0.3, model.body_names[-1]).translation
+    terms = [oc.Cost(oc.JointTorques(), 1e-4), oc.Cost(oc.Velocity(), 1e-2)]
+    end = [oc.Cost(oc.FramePosition(model.body_names[-1], target), 1e3), oc.Cost(oc.Velocity(), 1.0)]
+    bounds = [oc.Bounds(oc.JointTorques(), -60.0, 60.0)]
+    found = [
+        oc.solve(oc.Problem(dynamics, steps, terms, end, bounds), (q, rest))
+        for dynamics in (oc.RobotDynamics(model, dt, passive_forces=False), oc.RobotInverseDynamics(model, dt))
+    ]
+    assert [int(x.status) for x in found] == [0, 0]
+    assert_close(found[1].cost, found[0].cost, rtol=1e-6)
+    assert_close(found[1].q, found[0].q, rtol=1e-4)
+
+
+def test_torques_and_their_derivatives():
+    """Those of inverse dynamics under the forces at the contacts; derivatives by differences."""
+    model, rng = walker(), np.random.default_rng(0)
+    dynamics = oc.RobotInverseDynamics(model, 0.01, FEET)
+    x = jnp.concatenate([jaxcfa.random_configuration(model, jax.random.key(0)), jnp.asarray(rng.normal(size=model.nv))])
+    u = jnp.asarray(rng.normal(size=dynamics.control_size))
+    assert dynamics.actuated == tuple(range(6, 10))
+
+    @jax.jit
+    def torques(dx, du):
+        stage = oc.Stage(dynamics, dynamics.plus(x, dx), u + du, jnp.asarray(0))
+        jacobians = jaxcfa.jacobian(model, stage.q, list(FEET))[:, 3:]
+        forces = jnp.stack([dynamics.force(u + du, foot) for foot in FEET])
+        pushed = jnp.einsum("kij,ki->j", jacobians, forces)
+        bare = jaxcfa.inverse_dynamics(model, stage.q, stage.v, dynamics.accelerations(u + du))
+        return stage.tau, bare - pushed - jaxcfa.passive_forces(model, stage.q, stage.v, 0.1)
+
+    zeros = jnp.zeros(2 * model.nv), jnp.zeros_like(u)
+    tau, expected = torques(*zeros)
+    assert_close(tau, expected)
+
+    @jax.jit
+    def rows(dq, dv, du):
+        here = oc.Stage(dynamics, x, u, jnp.asarray(0))
+        _ = here.tau
+        return here.displaced(dq, dv, du, first_order=True).tau
+
+    parts = jnp.zeros(model.nv), jnp.zeros(model.nv), jnp.zeros_like(u)
+    by_state = jnp.concatenate(jax.jacfwd(rows, (0, 1))(*parts), axis=1)
+    for z, zero, jacobian in ((0, zeros[0], by_state), (1, zeros[1], jax.jacfwd(rows, 2)(*parts))):
+        way, step = jnp.asarray(rng.normal(size=zero.shape)), 1e-6
+        ends = [torques(*(*zeros[:z], sign * step * way, *zeros[z + 1 :]))[0] for sign in (1, -1)]
+        assert_close(jacobian @ way, (ends[0] - ends[1]) / (2 * step), rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_stands_on_one_foot_and_then_on_both():
+    """Forces carry the weight, each foot only where it may; forward dynamics give the same accelerations."""
+    model, dt, steps, middle = walker(), 0.02, 12, 5
+    q = jaxcfa.neutral(model).at[7:].set(jnp.array([0.4, -0.5, 0.4, -0.5]))
+    places = [jaxcfa.frame_pose(model, q, foot).translation for foot in FEET]
+    dynamics = oc.RobotInverseDynamics(model, dt, FEET)
+    constraints = [
+        oc.Equality(oc.ContactForce("left_foot"), during=[(0, 2), (3, middle)]),
+        oc.Equality(oc.ContactForce("left_foot"), during=(2, 3)),
+        oc.Equality(oc.FramePosition("right_foot", places[1]), during=(1, None)),
+        oc.Equality(oc.PointVelocity("left_foot"), during=(middle + 1, None)),
+        oc.Bounds(lambda stage: stage.u[-4:-3], lower=0.0, during=(middle, None)),
+    ]
+    costs = [oc.Cost(oc.Posture(q), 10.0), oc.Cost(oc.Velocity(), 0.1), oc.Cost(lambda stage: stage.u, 1e-4)]
+    problem = oc.Problem(dynamics, steps, costs, [oc.Cost(oc.Posture(q), 10.0)], constraints)
+    found = oc.solve(problem, (q, jnp.zeros(model.nv)))
+    assert int(found.status) == 0
+    assert found.violation < 1e-8
+
+    @jax.jit
+    @jax.vmap
+    def at_stage(x, u, t):
+        stage = oc.Stage(dynamics, x, u, t)
+        passive = jaxcfa.passive_forces(model, stage.q, stage.v, 0.1)
+        qdd = jaxcfa.forward_dynamics(model, stage.q, stage.v, stage.tau + passive, dynamics.wrenches_at(stage))
+        return stage.tau, qdd, dynamics.force(u, "left_foot")
+
+    tau, qdd, force = at_stage(found.states[:-1], found.controls, jnp.arange(steps))
+    assert_close(tau[:, :6], jnp.zeros(()))
+    assert_close(qdd, found.controls[:, : model.nv], rtol=1e-6)
+    assert_close(force[:middle], jnp.zeros(()))
+    assert jnp.abs(force[middle:]).max() > 1
+
+
+def test_errors():
+    model = walker()
+    dynamics = oc.RobotInverseDynamics(model, 0.01, FEET)
+    with pytest.raises(ValueError, match="left_foot"):
+        oc.RobotInverseDynamics(model, 0.01, ["left_fot"])
+    with pytest.raises(ValueError, match="once"):
+        oc.RobotInverseDynamics(model, 0.01, ["left_foot"] * 2)
+    with pytest.raises(ValueError, match=r"\['left_foot'\]"):
+        oc.RobotInverseDynamics(model, 0.01, "left_foot")
+    with pytest.raises(ValueError, match="not among the contacts"):
+        dynamics.force(jnp.zeros(16), "body")
+    stage = oc.Stage(oc.RobotDynamics(model, 0.01), jnp.zeros(21), jnp.zeros(10), jnp.asarray(0))
+    with pytest.raises(ValueError, match="RobotInverseDynamics"):
+        oc.ContactForce("left_foot")(stage)
+    x0 = jaxcfa.neutral(model), jnp.zeros(model.nv)
+    with pytest.raises(ValueError, match="FDDP"):
+        oc.solve(oc.Problem(dynamics, 3, [oc.Cost(oc.Velocity())]), x0, solver=oc.FDDP())
+    with pytest.raises(ValueError, match="during"):
+        oc.Cost(oc.Velocity(), during=[(0, 1), (2,)])
