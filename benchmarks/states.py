@@ -55,7 +55,9 @@ def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str,
     chosen = (
         peer
         for peer in PEERS.values()
-        if quantity in peer.quantities and (not peer.compiled or (slow if peer.package in _SLOW else compiled))
+        if quantity in peer.quantities
+        and (batch > 1 or "threads" not in peer.name)
+        and (not peer.compiled or (slow if peer.package in _SLOW else compiled))
     )
     contestants += [_of_peer(peer, quantity, robot, dtype, batch) for peer in chosen]
     return Case(f"{quantity}, {batch} states", robot, contestants, None, dtype, batch, later=later)

@@ -17,6 +17,7 @@ from .case import Case, Contestant, Prepared, Unable
 from .settings import Settings
 
 _ENVIRONMENT = threading.Lock()
+LOST = "its process was stopped at another quantity"
 
 
 class Outcome(NamedTuple):
@@ -135,7 +136,7 @@ class Desk:
 
     def first(self, *key) -> Outcome:
         """Runs for the first time."""
-        prepared = self._prepared[key]
+        prepared = self._known(key)
         result, seconds = timed(prepared.run)
         note = None if prepared.note is None else prepared.note(result)
         value = None if prepared.value is None else np.asarray(prepared.value(result), dtype=float)
@@ -145,12 +146,17 @@ class Desk:
     def run(self, *key_and_number) -> float:
         """The seconds of one of a number of runs."""
         *key, number = key_and_number
-        return timed(self._prepared[tuple(key)].run, number)[1]
+        return timed(self._known(tuple(key)).run, number)[1]
 
     def forget(self) -> bool:
         """Drops what was prepared."""
         self._prepared.clear()
         return True
+
+    def _known(self, key: tuple) -> Prepared:
+        if key not in self._prepared:
+            raise Unable(LOST)
+        return self._prepared[key]
 
     def _contestant(self, benchmark: str, number: int, name: str) -> Contestant:
         from .benchmarks import BENCHMARKS

@@ -1,14 +1,14 @@
-"""How far to go along a step: a filter of cost with barrier, and violations."""
+"""How far to go along a step: a merit function of cost, barrier and violations."""
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from .._small import matvec
-from ._filter import Filter
 from ._interior_point import (
     Point,
     Step,
@@ -24,28 +24,18 @@ from ._rollout import closed_loop
 
 Steps = Literal["linear", "nonlinear", "both"]
 
+_ARMIJO = 1e-4
 _LENGTHS = 12
 
 
 class Found(NamedTuple):
     """**Fields:** the `length` taken, zero if none was good enough; the `longest` that the slack allows; the `penalty`
-    of violations in the merit function; the `point` reached; the `filter` after the step."""
+    of violations in the merit function; the `point` reached."""
 
     length: Float[Array, ""]
     longest: Float[Array, ""]
     penalty: Float[Array, ""]
     point: Point
-    filter: Filter
-
-
-class _Tried(NamedTuple):
-    """One way to take a step: whether the filter accepts it, the merit function, and where it leads."""
-
-    accepted: Bool[Array, ""]
-    merit: Float[Array, ""]
-    states: Float[Array, "T+1 nx"]
-    controls: Float[Array, "T m"]
-    slack: Rows
 
 
 def search(
@@ -57,65 +47,56 @@ def search(
     barrier: Float[Array, ""],
     proximity: Float[Array, ""],
     penalty: Float[Array, ""],
-    seen: Filter,
-    iteration: Int[Array, ""],
     steps: Steps,
     together: int,
 ) -> Found:
-    """The longest of the step lengths `2^-k` of what the slack allows that the filter accepts.
+    """The longest of the step lengths `2^-k` of what the slack allows that makes the merit function smaller.
 
-    Steps are straight, all states at once, or simulated under the feedback, one after the other, with `1 - length` of
-    the gaps kept: then no new gaps open, which for unstable dynamics allows longer ones. Where both are accepted, that
-    with the smaller merit function is taken, `cost - barrier * sum(log(slack)) + penalty * sum(|violations|)`.
-    `together` lengths are tried at once.
+    That is `cost - barrier * sum(log(slack)) + penalty * sum(|violations|)`. Steps are straight, all states at once, or
+    simulated under the feedback, one after the other, with `1 - length` of the gaps kept: then no new gaps open, which
+    for unstable dynamics allows longer ones. `together` lengths are tried at once.
     """
-    violated = infeasibility(local.values, point.slack)
-    penalty = _sufficient(penalty, local, point, step, barrier, violated - remaining(step, proximity))
+    closed = infeasibility(local.values, point.slack) - remaining(step, proximity)
+    penalty = _sufficient(penalty, local, point, step, barrier, closed)
     fraction = jnp.maximum(0.99, 1 - barrier)
     longest = fraction_to_boundary(point.slack, step.slack, fraction)
-    here = violated, barrier_function(local.values, point.slack, barrier)
-    downhill = slope(local, point, step, barrier)
-    rounding = 10 * jnp.finfo(x0.dtype).eps * jnp.abs(here[1])
 
-    def judged(length: Float[Array, ""], states: Array, controls: Array, gaps: Array | None) -> _Tried:
+    def merit(values, slack) -> Float[Array, ""]:
+        return barrier_function(values, slack, barrier) + penalty * infeasibility(values, slack)
+
+    here = merit(local.values, point.slack)
+    descent = slope(local, point, step, barrier) - penalty * closed
+    rounding = 10 * jnp.finfo(x0.dtype).eps * jnp.abs(here)
+
+    def tried(way: Callable, length: Float[Array, ""]):
+        states, controls, gaps = way(problem, local, point, step, length)
         slack = Rows(*(s + length * ds for s, ds in zip(point.slack, step.slack, strict=True)))
-        values = evaluate(problem, x0, states, controls, gaps)
-        there = infeasibility(values, slack), barrier_function(values, slack, barrier)
-        accepted = seen.accepts(here, there, downhill, length, rounding)
-        return _Tried(accepted, there[1] + penalty * there[0], states, controls, slack)
+        return merit(evaluate(problem, x0, states, controls, gaps), slack), states, controls, slack
 
-    def best(length: Float[Array, ""]) -> _Tried:
-        ways = [way(problem, local, point, step, length) for way in _WAYS[steps]]
-        if len(ways) == 1:
-            return judged(length, *ways[0])
-        # One program for all of them, though the gaps of some are known.
-        states, controls = (jnp.stack(x) for x in zip(*(way[:2] for way in ways), strict=True))
-        found = jax.vmap(lambda x, u: judged(length, x, u, None))(states, controls)
-        chosen = jnp.argmin(jnp.where(found.accepted, found.merit, jnp.inf))
-        return jax.tree.map(lambda x: x[chosen], found)
+    def best(length: Float[Array, ""]) -> tuple[Bool[Array, ""], Array, Array, Rows]:
+        first, *others = (tried(way, length) for way in _WAYS[steps])
+        for other in others:
+            better = ~(first[0] <= other[0])
+            first = jax.tree.map(lambda x, y, better=better: jnp.where(better, y, x), first, other)
+        return first[0] <= here + _ARMIJO * length * descent + rounding, *first[1:]
 
-    def attempt(carry: tuple) -> tuple:
+    def attempt(carry):
         k, *_ = carry
         if together == 1:
             length = longest * 0.5 ** k.astype(x0.dtype)
-            return k + 1, length, best(length)
+            accepted, *found = best(length)
+            return k + 1, accepted, length, tuple(found)
         lengths = longest * 0.5 ** (k * together + jnp.arange(together, dtype=x0.dtype))
-        found = jax.vmap(best)(lengths)
-        first = jnp.argmax(found.accepted)
-        return k + 1, lengths[first], jax.tree.map(lambda x: x[first], found)
+        accepted, *found = jax.vmap(best)(lengths)
+        first = jnp.argmax(accepted)
+        return k + 1, jnp.any(accepted), lengths[first], jax.tree.map(lambda x: x[first], tuple(found))
 
-    nothing = _Tried(jnp.asarray(False), here[1], point.states, point.controls, point.slack)
-    _, length, found = lax.while_loop(
-        lambda carry: ~carry[2].accepted & (carry[0] < -(-_LENGTHS // together)),
-        attempt,
-        (jnp.asarray(0, jnp.int32), longest, nothing),
+    nothing = jnp.asarray(0, jnp.int32), jnp.asarray(False), longest, (point.states, point.controls, point.slack)
+    _, accepted, length, (states, controls, slack) = lax.while_loop(
+        lambda carry: ~carry[1] & (carry[0] < -(-_LENGTHS // together)), attempt, nothing
     )
-    multipliers = _multipliers(point, step, found.slack, barrier, length, fraction)
-    entered = found.accepted & ~seen.is_descent(violated, downhill, length)
-    after = jax.tree.map(lambda x, y: jnp.where(entered, y, x), seen, seen.with_entry(iteration, *here))
-    after = jax.tree.map(lambda x, y: jnp.where(found.accepted, x, y), after, seen.restoring(violated))
-    reached = Point(found.states, found.controls, multipliers, found.slack)
-    return Found(jnp.where(found.accepted, length, 0), longest, penalty, reached, after)
+    multipliers = _multipliers(point, step, slack, barrier, length, fraction)
+    return Found(jnp.where(accepted, length, 0), longest, penalty, Point(states, controls, multipliers, slack))
 
 
 def _straight(problem: Problem, local: LocalModel, point: Point, step: Step, length: Array) -> tuple:
