@@ -3,10 +3,10 @@
 Somebody moves an arm from rest to several places. The motions minimise effort and the velocities of the joints, each
 with a weight of its own, which nobody tells. Here they are found by gradient descent: the weights are arrays in a
 problem of optimal control, its solution is compared with the demonstrations, and the derivative of the difference goes
-through the solution by the implicit function theorem. All motions are solved at once, each from that of the last
-weights. Then the arm moves to a place that was not demonstrated. Prints a table and writes a plot. Run:
+through the solution by the implicit function theorem. All motions are solved at once. Then the arm moves to a place
+that was not demonstrated. Prints a table and writes a plot. Run:
 
-    python examples/learn_weights.py [--robot arm.urdf] [--iterations 80] [--output output/learn_weights.png]
+    python examples/learn_weights.py [--robot arm.urdf] [--iterations 150] [--output output/learn_weights.png]
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Task(NamedTuple):
         q = jnp.where(bounded, 0.4 * lower + 0.6 * upper, 0.3)
         return Task(model, (*model.body_names, *model.frame_names)[-1], q)
 
-    def motion(self, logs: jax.Array, target: jax.Array, guess: Solution | None = None) -> Solution:
+    def motion(self, logs: jax.Array, target: jax.Array) -> Solution:
         """The best motion to a place (3,); `logs` of the weights (nv + 1,) of the effort and of each velocity."""
         dt = DURATION / STEPS
         # Only ratios of weights matter: that of the target is known.
@@ -55,7 +55,7 @@ class Task(NamedTuple):
             costs=[Cost(Control(), 1e-3 * dt * jnp.exp(logs[0])), Cost(Velocity(), dt * jnp.exp(logs[1:]))],
             end_costs=[Cost(FramePosition(self.hand, target), 1e3), Cost(Velocity(), 10.0)],
         )
-        return solve(problem, (self.q, jnp.zeros(self.model.nv)), guess)
+        return solve(problem, (self.q, jnp.zeros(self.model.nv)))
 
 
 class Learned(NamedTuple):
@@ -70,21 +70,18 @@ def learn(task: Task, targets: jax.Array, seen: jax.Array, iterations: int) -> L
     """From weights of one on, to the angles `seen` (demonstrations, T + 1, nq)."""
     optimiser = optax.adam(LEARNING_RATE)
 
-    def loss(logs, guesses):
-        found = jax.vmap(task.motion, (None, 0, 0))(logs, targets, guesses)
-        return jnp.mean((found.q - seen) ** 2), found
+    def loss(logs):
+        return jnp.mean((jax.vmap(task.motion, (None, 0))(logs, targets).q - seen) ** 2)
 
     def iteration(carry, _):
-        logs, state, guesses = carry
-        (value, found), slope = jax.value_and_grad(loss, has_aux=True)(logs, guesses)
+        logs, state = carry
+        value, slope = jax.value_and_grad(loss)(logs)
         updates, state = optimiser.update(slope, state)
-        return (optax.apply_updates(logs, updates), state, found), (logs, value)
+        return (optax.apply_updates(logs, updates), state), (logs, value)
 
     @jax.jit
     def run(logs):
-        guesses = jax.vmap(task.motion, (None, 0))(logs, targets)
-        start = logs, optimiser.init(logs), guesses
-        return jax.lax.scan(iteration, start, length=iterations)[1]
+        return jax.lax.scan(iteration, (logs, optimiser.init(logs)), length=iterations)[1]
 
     times = [time.perf_counter()]
     for _ in range(2):
@@ -119,7 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arm = Path(str(resources.files("jaxcfa") / "data" / "arm7.urdf"))
     parser.add_argument("--robot", type=Path, default=arm, help="URDF or MJCF file of an arm with a fixed base")
-    parser.add_argument("--iterations", type=int, default=80, help="of gradient descent")
+    parser.add_argument("--iterations", type=int, default=150, help="of gradient descent")
     parser.add_argument("--output", type=Path, default=Path("output/learn_weights.png"), help="file of the plot")
     arguments = parser.parse_args()
 

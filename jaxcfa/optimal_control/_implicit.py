@@ -47,10 +47,11 @@ def attached(problem: Problem, x0: Float[Array, "nx"], point: Point) -> Change:
 
     @jax.custom_jvp
     def zero(arrays: Any, point: Point) -> Change:
-        n = problem.dynamics.tangent_size
-        states = jnp.zeros((len(point.states), n), x0.dtype)
-        _, controls, multipliers, slack = jax.tree.map(jnp.zeros_like, point)
-        return Change(states, controls, multipliers, slack, jnp.zeros((), x0.dtype))
+        # Computed from the point: zeros that are not of a batch, with derivatives that are, are more than vmap can do.
+        _, controls, multipliers, slack = jax.tree.map(lambda x: x - x, point)
+        cost = point.states[0, 0] - point.states[0, 0]
+        states = jnp.full((len(point.states), problem.dynamics.tangent_size), cost)
+        return Change(states, controls, multipliers, slack, cost)
 
     @zero.defjvp
     def rule(primals, tangents):

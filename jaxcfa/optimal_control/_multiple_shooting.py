@@ -11,16 +11,17 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..structured import AbstractStageSolver, Riccati
 from ._curvature import Curvature
-from ._filter import Filter
 from ._interior_point import Optimality, Point, Step, infeasibility, newton_step, optimality, slope
 from ._line_search import Found, Steps, search
 from ._local import Hessian, LocalModel, Multipliers, Rows, evaluate, model_of, unknown_model
 from ._problem import Problem
 from ._progress import report
+from ._robot_dynamics import AbstractRobotDynamics
 from ._solution import History, Solution, SolveStatus, coordinates
 from ._solver import AbstractSolver, Guess, iterate
 
 _CROWDED, _WIDER = 0.1, 100.0
+_FAR = 0.1  # violations of constraints from which on Hessians are those of Gauss and Newton
 
 
 class MultipleShooting(AbstractSolver):
@@ -33,8 +34,9 @@ class MultipleShooting(AbstractSolver):
     **Fields:** `max_iterations`; `tolerance` of gaps, constraints and complementarity, and `stationarity` of the
     Lagrangian's gradient, both relative to the multipliers where these are large, by default 1e-8 and 1e-6 in float64,
     1e-4 and 1e-3 in float32; what a further step would gain must also be below `tolerance` times the cost. `hessian`:
-    `"gauss_newton"`, or `"exact"`, with the curvature of dynamics and constraints, projected: more work in each
-    iteration, often fewer of them. `schedule`: what solves the linear-quadratic problems. `steps`: `"linear"`, all
+    `"gauss_newton"`; `"secant"`, with the curvature of dynamics and constraints learned on the way, for swing-ups;
+    or `"exact"`, with more work to compile and in each iteration; by default the first for robots, and the second for
+    all else. `schedule`: what solves the linear-quadratic problems. `steps`: `"linear"`, all
     states at once; `"nonlinear"`, simulated one after the other under the feedback, which finds its way where dynamics
     are unstable; or the better of `"both"`; by default `"nonlinear"` if dynamics are the only constraints, else
     `"both"`. `barrier`: where the interior point starts. `regularisation`: the least that is added to Hessians.
@@ -44,7 +46,7 @@ class MultipleShooting(AbstractSolver):
     max_iterations: int = eqx.field(static=True, default=200)
     tolerance: float | None = eqx.field(static=True, default=None)
     stationarity: float | None = eqx.field(static=True, default=None)
-    hessian: Hessian = eqx.field(static=True, default="secant")
+    hessian: Hessian | None = eqx.field(static=True, default=None)
     schedule: AbstractStageSolver = Riccati()
     steps: Steps | None = eqx.field(static=True, default=None)
     barrier: float = eqx.field(static=True, default=0.1)
@@ -52,7 +54,7 @@ class MultipleShooting(AbstractSolver):
     together: int = eqx.field(static=True, default=1)
 
     def __check_init__(self):
-        if self.hessian not in ("secant", "gauss_newton", "exact"):
+        if self.hessian not in (None, "secant", "gauss_newton", "exact"):
             raise ValueError(f'hessian must be "secant", "gauss_newton" or "exact", got {self.hessian!r}.')
         if not self.max_iterations >= 1 or not self.together >= 1:
             raise ValueError(
@@ -98,7 +100,6 @@ class _State(NamedTuple):
     barrier: Float[Array, ""]
     regularisation: Float[Array, ""]
     penalty: Float[Array, ""]
-    filter: Filter
     cost: Float[Array, ""]
     gap: Float[Array, ""]
     optimality: Optimality
@@ -137,13 +138,12 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
     return _State(
         point=point,
         known=(point, unknown_model(values, n, m), Curvature.none(problem, dtype))
-        if solver.hessian == "secant"
+        if _hessian(solver, problem) == "secant"
         else None,
         gains=jnp.zeros((problem.steps, m, n), dtype),
         barrier=barrier,
         regularisation=jnp.asarray(solver.regularisation, dtype),
         penalty=jnp.asarray(1.0, dtype),
-        filter=Filter.empty(solver.max_iterations, dtype),
         cost=values.cost,
         gap=nothing,
         optimality=Optimality(nothing, nothing, nothing),
@@ -172,18 +172,15 @@ def _iterate(
     def newton(local: LocalModel) -> Step:
         return newton_step(local, point, barrier, proximity, state.regularisation, problem.start, solver.schedule)
 
-    step, local = _first_finite(newton, point, preferred, safe)
+    reached = _within(final, settings.tolerance, settings.stationarity)
+    # Far away curvature leads astray. At the end all directions count, of which some may not have been learned: the
+    # gains are those of Gauss and Newton.
+    step, local = _first_finite(newton, point, preferred, safe, reached | (final.violation > _FAR))
     steps, together = _steps(solver, problem), solver.together
-    # Another barrier parameter is another problem.
-    seen = jax.tree.map(lambda x, y: jnp.where(barrier < state.barrier, x, y), state.filter.emptied(), state.filter)
-    begun = seen.begun(infeasibility(local.values, point.slack))
-    seen = jax.tree.map(lambda x, y: jnp.where(state.iteration == 0, x, y), begun, seen)
-    found = search(
-        *(problem, x0, local, point, step, barrier, proximity, state.penalty, seen, state.iteration, steps, together)
-    )
+    found = search(problem, x0, local, point, step, barrier, proximity, state.penalty, steps, together)
     gain = jnp.abs(slope(local, point, step, barrier))
     settled = (gain <= settings.tolerance * jnp.abs(local.values.cost)) | (found.length == 0)
-    solved = _within(final, settings.tolerance, settings.stationarity) & settled
+    solved = reached & settled
     crowded = (found.longest < _CROWDED) & ~solved
     taken = (found.length > 0) & ~solved & ~crowded
     moved = jax.tree.map(lambda x, y: jnp.where(taken, y, x), point, found.point)
@@ -213,7 +210,6 @@ def _iterate(
         barrier=jnp.where(crowded, _WIDER * barrier, barrier),
         regularisation=regularisation,
         penalty=found.penalty,
-        filter=found.filter,
         cost=local.values.cost,
         gap=jnp.max(jnp.abs(local.values.gaps)),
         optimality=final,
@@ -249,32 +245,43 @@ def _steps(solver: MultipleShooting, problem: Problem) -> Steps:
     return "both" if problem.is_constrained else "nonlinear"
 
 
+def _hessian(solver: MultipleShooting, problem: Problem) -> Hessian:
+    if solver.hessian is not None:
+        return solver.hessian
+    return "gauss_newton" if isinstance(problem.dynamics, AbstractRobotDynamics) else "secant"
+
+
 def _preferred(
     solver: MultipleShooting, problem: Problem, x0: Array, state: _State, safe: LocalModel
 ) -> tuple[tuple[Point, LocalModel, Curvature] | None, LocalModel]:
     """What is known for the next iteration, and the model with the Hessian that comes nearest to the true one."""
     point = state.point
-    if solver.hessian == "secant":
+    hessian = _hessian(solver, problem)
+    if hessian == "secant":
+        assert state.known is not None
         before, model, curvature = state.known
         seen = curvature.learned(problem, model, before, safe, point)
         curvature = jax.tree.map(lambda x, y: jnp.where(state.iteration > 0, x, y), seen, curvature)
         return (point, safe, curvature), curvature.added(safe)
-    if solver.hessian == "exact":
+    if hessian == "exact":
         return None, model_of(problem, x0, point.states, point.controls, point.multipliers)
     return None, safe
 
 
 def _first_finite(
-    newton: Callable[[LocalModel], Step], point: Point, preferred: LocalModel, safe: LocalModel
+    newton: Callable[[LocalModel], Step], point: Point, preferred: LocalModel, safe: LocalModel, only_safe: Array
 ) -> tuple[Step, LocalModel]:
     """The step by the preferred model, or where that has no minimum, which its factors tell, by the safe one."""
+
+    if preferred is safe:
+        return newton(safe), safe
 
     def attempt(carry):
         k, *_ = carry
         local = jax.tree.map(lambda x, y: jnp.where(k == 0, x, y), preferred, safe)
         return k + 1, newton(local), local
 
-    start = jnp.asarray(0, jnp.int32), Step.unknown(point, safe.input.mT), preferred
+    start = only_safe.astype(jnp.int32), Step.unknown(point, safe.input.mT), preferred
 
     def unfinished(carry):
         k, step, _ = carry

@@ -117,8 +117,8 @@ class RobotDynamics(AbstractRobotDynamics):
         self.dt = checked_dt(dt, model.dtype)
         (self.f_ext,) = as_arrays(model, f_ext=f_ext)
 
-    @property
-    def model(self) -> Model:
+    @property  # type: ignore[misc]
+    def model(self) -> Model:  # type: ignore[override]
         """The mechanism."""
         return self.equation.model
 

@@ -243,3 +243,18 @@ def test_what_cannot_be_satisfied_is_said():
     with pytest.warns(UserWarning, match=r"Not solved after \d+ iterations \((INFEASIBLE|ITERATIONS)\).*violation"):
         found = oc.solve(problem, X0)
     assert found.violation > 0.1
+
+
+def test_gradient_of_a_batch():
+    """Where some of what a batch depends on is batched, and what is differentiated is not."""
+    starts = jnp.asarray([[0.3, 0.1], [-0.2, 0.4], [0.5, -0.3]])
+
+    def cost(weight, x0):
+        dynamics = oc.FunctionDynamics(lambda x, u, t: x + 0.1 * jnp.stack([x[1], u[0] - jnp.sin(x[0])]), 2, 1)
+        problem = oc.Problem(dynamics, 6, [oc.Cost(oc.Control(), weight)], [oc.Cost(lambda stage: stage.x, 10.0)])
+        return jnp.sum(oc.solve(problem, x0).states ** 2)
+
+    one_by_one = jax.jit(jax.grad(cost))
+    together = jax.jit(jax.grad(lambda weight: jnp.sum(jax.vmap(cost, (None, 0))(weight, starts))))
+    weight = jnp.asarray(0.3)
+    assert_close(together(weight), sum(one_by_one(weight, x0) for x0 in starts), rtol=1e-7)
