@@ -21,7 +21,7 @@ def walker() -> jaxcfa.Model:
         builder.add_body(f"{name}_thigh", "body", Revolute((0, 1, 0)), (0, 0.1 * side, 0), mass=0.5, com=(0, 0, -0.1))
         knee = {"mass": 0.3, "com": (0, 0, -0.1), "inertia": 0.002, "damping": 0.3}
         builder.add_body(f"{name}_shank", f"{name}_thigh", Revolute((1, 1, 0)), (0, 0, -0.2), **knee)
-        turned = jaxcfa.Transform.from_rpy(0.3, -0.4, 0.2 * side, (0.02, 0.0, -0.2))
+        turned = jaxcfa.Transform.from_rpy(0.3, -0.4, 0.2 * side, jnp.array([0.02, 0.0, -0.2]))
         builder.add_frame(f"{name}_foot", f"{name}_shank", turned)
     return builder.build()
 
