@@ -17,7 +17,6 @@ from .case import Case, Contestant, Prepared, Unable
 from .settings import Settings
 
 _ENVIRONMENT = threading.Lock()
-LOST = "its process was stopped at another quantity"
 
 
 class Outcome(NamedTuple):
@@ -155,7 +154,7 @@ class Desk:
 
     def _known(self, key: tuple) -> Prepared:
         if key not in self._prepared:
-            raise Unable(LOST)
+            raise Unable("its process was stopped at another quantity")
         return self._prepared[key]
 
     def _contestant(self, benchmark: str, number: int, name: str) -> Contestant:

@@ -272,7 +272,6 @@ def _first_finite(
     newton: Callable[[LocalModel], Step], point: Point, preferred: LocalModel, safe: LocalModel, only_safe: Array
 ) -> tuple[Step, LocalModel]:
     """The step by the preferred model, or where that has no minimum, which its factors tell, by the safe one."""
-
     if preferred is safe:
         return newton(safe), safe
 

@@ -173,7 +173,7 @@ class RobotInverseDynamics(AbstractRobotDynamics):
     solver keeps at all stages. So which feet stand when, and how hard they push, are constraints like all others:
     `FramePosition`, `PointVelocity` and `ContactForce` of a foot, with `during`.
 
-    Cheaper to compile and in each iteration than dynamics with constraints, and needs `MultipleShooting`.
+    Needs `MultipleShooting`, as all constraints do.
 
     **Fields:** `model`; `dt` [s]; `contacts`, names or numbers of frames; `actuated`: the coordinates of the velocity
     that have motors, `None` for all; `has_passive_forces`: whether springs, damping and dry friction act, the last from
