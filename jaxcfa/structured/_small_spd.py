@@ -51,11 +51,11 @@ def ldl_factor(
         return _over_batch(lambda a, f: _factor_by_blocks(a, f, instead), matrix, floor, axes=(2, 1))
     rest, columns, pivots = matrix, [], []
     for i in range(k):
-        pivots.append(_checked(rest[..., i, i], floor[..., i], instead))
-        columns.append(rest[..., :, i] / pivots[-1][..., None])
+        pivots.append(_checked(rest[..., i, i : i + 1], floor[..., i : i + 1], instead))
+        columns.append(rest[..., :, i : i + 1] / pivots[-1][..., None])
         if i + 1 < k:
-            rest = rest - columns[-1][..., :, None] * rest[..., None, i, :]
-    return LDL(jnp.stack(columns, axis=-1), jnp.stack(pivots, axis=-1))
+            rest = rest - columns[-1] * _row(rest, i)
+    return LDL(jnp.concatenate(columns, axis=-1), jnp.concatenate(pivots, axis=-1))
 
 
 def ldl_solve(
@@ -117,24 +117,32 @@ def _checked(pivots: Array, floor: Array | float, instead: float) -> Array:
     return jnp.where(pivots > floor, pivots, instead)
 
 
-def _forward_substitute(lower: Array, b: Array) -> list[Array]:
-    """Rows of `y` in `L y = b`."""
+def _forward_substitute(lower: Array, b: Array) -> Array:
+    """`y` in `L y = b`."""
     y: list[Array] = []
     for i in range(b.shape[-2]):
-        known = (lower[..., i, j, None] * y[j] for j in range(i))
-        y.append(b[..., i, :] - sum_of(known) if i else b[..., i, :])
-    return y
+        known = (lower[..., i : i + 1, j : j + 1] * y[j] for j in range(i))
+        y.append(_row(b, i) - sum_of(known) if i else _row(b, i))
+    return jnp.concatenate(y, axis=-2)
 
 
-def _back_substitute(factor: LDL, y: list[Array]) -> Array:
+def _back_substitute(factor: LDL, y: Array) -> Array:
     """`x` in `diag(pivots) L^T x = y`."""
-    k = len(y)
+    k = y.shape[-2]
+    scaled = y / factor.pivots[..., None]
     x: list[Array] = []
     for i in reversed(range(k)):
-        scaled = y[i] / factor.pivots[..., i, None]
-        known = (factor.lower[..., j, i, None] * x[k - 1 - j] for j in range(i + 1, k))
-        x.append(scaled - sum_of(known) if i + 1 < k else scaled)
-    return jnp.stack(x[::-1], axis=-2)
+        known = (factor.lower[..., j : j + 1, i : i + 1] * x[k - 1 - j] for j in range(i + 1, k))
+        x.append(_row(scaled, i) - sum_of(known) if i + 1 < k else _row(scaled, i))
+    return jnp.concatenate(x[::-1], axis=-2)
+
+
+def _row(matrix: Array, i: int) -> Array:
+    """One row, as a matrix.
+
+    Not as a vector: XLA moves each reshape past one operation at a time, going through the whole program for each.
+    """
+    return matrix[..., i : i + 1, :]
 
 
 def _factor_by_blocks(matrix: Float[Array, "k k"], floor: Float[Array, "k"], instead: float) -> LDL:
@@ -150,7 +158,7 @@ def _factor_by_blocks(matrix: Float[Array, "k k"], floor: Float[Array, "k"], ins
         own = ldl_factor(
             lax.dynamic_slice(columns, (0, first), (size, size)), lax.dynamic_slice(floor, (first,), (size,)), instead
         )
-        scaled = jnp.where(rows < first + size, 0, jnp.stack(_forward_substitute(own.lower, columns)))
+        scaled = jnp.where(rows < first + size, 0, _forward_substitute(own.lower, columns))
         below = scaled / own.pivots[:, None]
         column = lax.dynamic_update_slice(below, transpose(own.lower), (0, first))
         return rest - matmul(transpose(scaled), below), (column, own.pivots)
@@ -174,14 +182,14 @@ def _solve_by_blocks(factor: LDL, b: Float[Array, "k m"]) -> Float[Array, "k m"]
     def forward(rest: Array, block: tuple) -> tuple[Array, Array]:
         columns, first = block
         own, below = parts(columns, first)
-        y = jnp.stack(_forward_substitute(own, lax.dynamic_slice(rest, (first, 0), (size, m))))
+        y = _forward_substitute(own, lax.dynamic_slice(rest, (first, 0), (size, m)))
         return rest - matmul(transpose(below), y), y
 
     def backward(x: Array, block: tuple) -> tuple[Array, None]:
         columns, first, pivots, y = block
         own, below = parts(columns, first)
         known = matmul(below, x)
-        part = _back_substitute(LDL(own, pivots), [y[i] - pivots[i] * known[i] for i in range(size)])
+        part = _back_substitute(LDL(own, pivots), y - pivots[:, None] * known)
         return lax.dynamic_update_slice(x, part, (first, 0)), None
 
     _, y = lax.scan(forward, jnp.pad(b, ((0, more), (0, 0))), (lower, firsts))
