@@ -5,6 +5,9 @@
 library), which costs a factor of three to eight. Explicit sums become plain fused element-wise loops on every
 backend. `tests/test_fusion.py` guards this.
 
+Axes of length one are kept, not dropped and made again: every reshape is one more instruction to trace and to compile,
+and XLA moves each past one operation at a time, going through the whole program every time.
+
 All functions broadcast over leading axes.
 """
 
@@ -26,7 +29,7 @@ def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Fl
     inner = a.shape[-1]
     if inner == 0:
         return jnp.zeros((*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
-    return sum_of(a[..., :, k, None] * b[..., None, k, :] for k in range(inner))
+    return sum_of(a[..., k : k + 1] * b[..., k : k + 1, :] for k in range(inner))
 
 
 def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Float[Array, "*#batch n"]:
@@ -34,19 +37,18 @@ def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Floa
     inner = a.shape[-1]
     if inner == 0:
         return jnp.zeros((*jnp.broadcast_shapes(a.shape[:-2], x.shape[:-1]), a.shape[-2]), a.dtype)
-    return sum_of(a[..., :, k] * x[..., k, None] for k in range(inner))
+    return sum_of(a[..., k] * x[..., k : k + 1] for k in range(inner))
 
 
 def dot(a: Float[Array, "*#batch k"], b: Float[Array, "*#batch k"]) -> Float[Array, "*#batch"]:
     """Inner product of the last axes."""
-    return sum_of(a[..., k] * b[..., k] for k in range(a.shape[-1]))
+    return sum_of(a[..., k : k + 1] * b[..., k : k + 1] for k in range(a.shape[-1]))[..., 0]
 
 
 def cross(a: Float[Array, "*#batch 3"], b: Float[Array, "*#batch 3"]) -> Float[Array, "*#batch 3"]:
     """Vector product `a x b`."""
-    ax, ay, az = a[..., 0], a[..., 1], a[..., 2]
-    bx, by, bz = b[..., 0], b[..., 1], b[..., 2]
-    return jnp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
+    (ax, ay, az), (bx, by, bz) = _entries(a), _entries(b)
+    return jnp.concatenate([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
 
 
 def outer(a: Float[Array, "*#batch n"], b: Float[Array, "*#batch m"]) -> Float[Array, "*#batch n m"]:
@@ -66,7 +68,10 @@ def symmetrise(a: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
 
 def skew(a: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
     """The matrix `[a]x` with `skew(a) b = a x b`."""
-    x, y, z = a[..., 0], a[..., 1], a[..., 2]
+    x, y, z = _entries(a)
     o = jnp.zeros_like(x)
-    rows = [jnp.stack(row, axis=-1) for row in ((o, -z, y), (z, o, -x), (-y, x, o))]
-    return jnp.stack(rows, axis=-2)
+    return jnp.concatenate([o, -z, y, z, o, -x, -y, x, o], axis=-1).reshape(*a.shape, 3)
+
+
+def _entries(a: Float[Array, "*batch k"]) -> list[Float[Array, "*batch 1"]]:
+    return [a[..., k : k + 1] for k in range(a.shape[-1])]

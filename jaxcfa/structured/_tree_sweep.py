@@ -135,8 +135,8 @@ def _branches(schedule: TreeSchedule, start: int, size: int) -> dict[str, np.nda
     return {name: getattr(schedule, name)[start : start + size] for name in names}
 
 
-def _registers(schedule: TreeSchedule, value: PyTree[Array]) -> PyTree[Array]:
-    return jax.tree.map(lambda x: jnp.broadcast_to(x, (schedule.registers, *jnp.shape(x))), value)
+def _registers(schedule: TreeSchedule, value: Value) -> tuple[Value, ...]:
+    return (value,) * schedule.registers
 
 
 def _where(condition, then: Callable, otherwise: Callable, *operands):
@@ -145,15 +145,28 @@ def _where(condition, then: Callable, otherwise: Callable, *operands):
         return (then if condition else otherwise)(*operands)
     if _backend.loop_form().branches:
         return lax.cond(condition, then, otherwise, *operands)
-    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), then(*operands), otherwise(*operands))
+    return _choose(condition, then(*operands), otherwise(*operands))
 
 
-def _read(registers: PyTree[Array], index: ArrayLike) -> PyTree[Array]:
-    return jax.tree.map(lambda r: lax.dynamic_index_in_dim(r, index, keepdims=False), registers)
+def _read(registers: tuple[Value, ...], index: ArrayLike) -> Value:
+    """The value of a register, of which robots need one, and other trees hardly ever more than three.
+
+    So they are not one array, at whose index `vmap` would make gathers and scatters.
+    """
+    found, *others = registers
+    for k, other in enumerate(others, 1):
+        found = _choose(index == k, other, found)
+    return found
 
 
-def _write(registers: PyTree[Array], index: ArrayLike, value: PyTree[Array]) -> PyTree[Array]:
-    return jax.tree.map(lambda r, x: lax.dynamic_update_index_in_dim(r, x, index, 0), registers, value)
+def _write(registers: tuple[Value, ...], index: ArrayLike, value: Value) -> tuple[Value, ...]:
+    if len(registers) == 1:
+        return (value,)
+    return tuple(_choose(index == k, value, old) for k, old in enumerate(registers))
+
+
+def _choose(condition, one: Value, other: Value) -> Value:
+    return jax.tree.map(lambda x, y: lax.select(condition, x, y), one, other)
 
 
 def _add(first: PyTree[Array], second: PyTree[Array]) -> PyTree[Array]:
