@@ -11,6 +11,7 @@ _AS_USERS_HAVE_IT = {
     "xla_llvm_disable_expensive_passes": False,
     "xla_cpu_use_fusion_emitters": True,
     "xla_cpu_parallel_codegen_split_count": 32,
+    "xla_disable_hlo_passes": "",
 }
 _TOLERANCES = {"float32": 1e-4, "float64": 1e-9}
 
