@@ -1,10 +1,10 @@
 """Sequential sweeps over a tree: from the root to the leaves and back.
 
-The traced program is one loop body, whatever the tree. Nodes come in *segments*, runs of consecutive visits whose
-data have equal shapes; each segment is one `lax.scan`. Its carry is the value of the visit before; registers, where the
-tree needs them, are read and written inside `lax.cond`, whose predicate no `vmap` batches, so that branches cost
-something only where there are any. That is for CPUs; for accelerators sweeps over few nodes are written out, and longer
-loops do several visits at a time, without branches (`_backend.py`).
+The traced program is one loop body, whatever the tree, with a few operations for each register that it needs. Nodes
+come in *segments*, runs of consecutive visits whose data have equal shapes; each segment is one `lax.scan`. Its carry
+is the value of the visit before; registers are read and written inside `lax.cond`, whose predicate no `vmap` batches,
+so that branches cost something only where there are any. That is for CPUs; for accelerators sweeps over few nodes are
+written out, and longer loops do several visits at a time, without branches (`_backend.py`).
 """
 
 from collections.abc import Callable, Sequence
