@@ -138,10 +138,7 @@ def _back_substitute(factor: LDL, y: Array) -> Array:
 
 
 def _row(matrix: Array, i: int) -> Array:
-    """One row, as a matrix.
-
-    Not as a vector: XLA moves each reshape past one operation at a time, going through the whole program for each.
-    """
+    """One row, as a matrix: see `_small` for why not as a vector."""
     return matrix[..., i : i + 1, :]
 
 
