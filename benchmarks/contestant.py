@@ -17,12 +17,19 @@ from .problem import Problem
 
 MakeProblem = Callable[[], Problem]
 CHUNK = 1024  # states that a program in chunks computes at once
+IN_CACHE = 128  # the same where the program is one function
+ONE_FUNCTION = "one function"  # how programs of `jaxcfa.low_latency` are called
 
 
-def compiled(function: Callable, *arguments: Any, value: Callable[[Any], np.ndarray] | None = np.asarray) -> Prepared:
+def compiled(
+    function: Callable,
+    *arguments: Any,
+    value: Callable[[Any], np.ndarray] | None = np.asarray,
+    jit: Callable[[Callable], Any] = jax.jit,
+) -> Prepared:
     """A program compiled by JAX. Refuses programs that need more memory than there is."""
     times = [time.perf_counter()]
-    traced = jax.jit(function).trace(*arguments)
+    traced = jit(function).trace(*arguments)
     times.append(time.perf_counter())
     lowered = traced.lower()
     times.append(time.perf_counter())
@@ -45,20 +52,16 @@ def compared(result) -> np.ndarray:
     return np.asarray(result[:COMPARED])
 
 
-def of_function(function: Function, make: MakeProblem, in_chunks: bool = False) -> Prepared:
-    """A function of a model and one state, on the states of a problem."""
+def of_function(function: Function, make: MakeProblem, in_chunks: bool = False, one_function: bool = False) -> Prepared:
+    """A function of a model and one state, on the states of a problem, all at once or so many at a time."""
     problem = make()
     states = problem.q, problem.v, problem.x
+    jit, piece = (jaxcfa.low_latency, IN_CACHE) if one_function else (jax.jit, CHUNK)
     if not problem.batched:
-        return compiled(function, problem.model, *states)
-    if in_chunks:
-        return compiled(
-            jaxcfa.batched(function, (None, 0, 0, 0), piece=CHUNK),
-            problem.model,
-            *states,
-            value=compared,
-        )
-    return compiled(jax.vmap(function, (None, 0, 0, 0)), problem.model, *states, value=compared)
+        return compiled(function, problem.model, *states, jit=jit)
+    axes = (None, 0, 0, 0)
+    batch = jaxcfa.batched(function, axes, piece=piece) if in_chunks or one_function else jax.vmap(function, axes)
+    return compiled(batch, problem.model, *states, value=compared, jit=jit)
 
 
 def of_functions(functions: dict[str, Function], make: MakeProblem) -> list[Contestant]:

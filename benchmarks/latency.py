@@ -1,10 +1,10 @@
-"""Latency of one state at a time, with and without the option for small loops (`jaxcfa.enable_low_latency`)."""
+"""Latency of one state at a time: as JAX compiles it, as one function, and with the option for small loops."""
 
 from functools import partial
 
 from .case import Case, Contestant
 from .chain import one_state
-from .contestant import MakeProblem, of_function
+from .contestant import ONE_FUNCTION, MakeProblem, of_function
 from .peers import of_peers
 from .problem import Problem, with_states
 from .quantities import FORWARD, FUNCTIONS, GRADIENT
@@ -30,7 +30,11 @@ def cases(settings: Settings) -> list[Case]:
     def case(quantity: str, label: str) -> Case:
         make = problems[label]
         prepare = partial(of_function, FUNCTIONS[quantity], make)
-        contestants = [Contestant("jaxcfa", prepare), Contestant("jaxcfa, small loops", prepare, environment=(OPTION,))]
+        contestants = [
+            Contestant("jaxcfa", prepare),
+            Contestant(f"jaxcfa, {ONE_FUNCTION}", partial(prepare, one_function=True)),
+            Contestant("jaxcfa, small loops", prepare, environment=(OPTION,)),
+        ]
         names = ("Pinocchio", "MuJoCo") if quantity == FORWARD else ("Pinocchio",)
         peers = of_peers(settings.sizes(names, ()), make, quantity, "float64")
         return Case(quantity, label, contestants + peers)

@@ -11,13 +11,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 import jaxcfa
 from jaxcfa import optimal_control as oc
 from jaxcfa.structured import AbstractStageSolver, Chunked, Doubling, LinearQuadratic, Riccati
 
 from .case import Case, Contestant, Prepared
-from .contestant import compiled
+from .contestant import ONE_FUNCTION, compiled
 from .peers.other_python import cart_pole_step, other_python
 from .robots import example_robot, load
 from .settings import Settings
@@ -29,6 +30,7 @@ LENGTHS = (10, 100, 1000, 10_000)
 _KINOVA = "kinova_description/robots/kinova.urdf"
 _ARM_UP = (1.5707, 2.618, -1.5707, 3.1415, 2.618, 0.0)
 _SOLVERS = {"MultipleShooting": oc.MultipleShooting(), "FDDP": oc.FDDP()}
+_AS_ONE = f"MultipleShooting, {ONE_FUNCTION}"
 _STAGE_SOLVERS = {"Riccati": Riccati(), "Doubling": Riccati(Doubling()), "Chunked": Riccati(Chunked())}
 
 
@@ -92,22 +94,25 @@ def _contestants(prepare: dict[str, Callable[[], Prepared]]) -> list[Contestant]
 
 def _one_start() -> list[Contestant]:
     solved = {name: partial(_reached, solver) for name, solver in _SOLVERS.items()}
+    solved[_AS_ONE] = partial(_reached, oc.MultipleShooting(), one_function=True)
     return [*_contestants(solved), Contestant("crocoddyl", partial(other_python, "reach", STEPS), "crocoddyl")]
 
 
-def _reached(solver: oc.AbstractSolver) -> Prepared:
+def _reached(solver: oc.AbstractSolver, one_function: bool = False) -> Prepared:
     problem, start = reach(STEPS, _DTYPE)
-    return _solved(problem, solver, start)
+    return _solved(problem, solver, start, one_function=one_function)
 
 
 def _many_starts() -> list[Contestant]:
-    return _contestants({name: partial(_reached_by_all, solver) for name, solver in _SOLVERS.items()})
+    solved = {name: partial(_reached_by_all, solver) for name, solver in _SOLVERS.items()}
+    solved[_AS_ONE] = partial(_reached_by_all, oc.MultipleShooting(), one_function=True)
+    return _contestants(solved)
 
 
-def _reached_by_all(solver: oc.AbstractSolver) -> Prepared:
+def _reached_by_all(solver: oc.AbstractSolver, one_function: bool = False) -> Prepared:
     problem, start = reach(STEPS, _DTYPE)
     starts = start + 0.1 * jax.random.normal(jax.random.key(0), (STARTS, start.size), _DTYPE)
-    return _solved(problem, solver, starts)
+    return _solved(problem, solver, starts, one_function=one_function)
 
 
 def _cart_pole() -> list[Contestant]:
@@ -131,8 +136,10 @@ def _stages(length: int, solver: AbstractStageSolver) -> Prepared:
     return compiled(lambda p, t: p.solve(t, solver).states, problem, terms)
 
 
-def _solved(problem: oc.Problem, solver: oc.AbstractSolver, start: jax.Array, guess=None) -> Prepared:
-    """A whole solve, or one for each row of `start`."""
+def _solved(
+    problem: oc.Problem, solver: oc.AbstractSolver, start: jax.Array, guess=None, one_function: bool = False
+) -> Prepared:
+    """A whole solve, or one for each row of `start`: side by side, or, as one function, one after the other."""
 
     arrays, functions = eqx.partition(problem, eqx.is_array)
 
@@ -140,8 +147,13 @@ def _solved(problem: oc.Problem, solver: oc.AbstractSolver, start: jax.Array, gu
         found = oc.solve(eqx.combine(arrays, functions), start, guess, solver)
         return found.cost, found.iterations, found.status
 
-    many = jax.vmap(solve, (None, 0, None)) if start.ndim == 2 else solve
-    return compiled(many, arrays, start, guess, value=None)._replace(note=_note)
+    def in_turn(arrays, starts: jax.Array, guess):
+        return lax.map(lambda start: solve(arrays, start, guess), starts)
+
+    together = in_turn if one_function else jax.vmap(solve, (None, 0, None))
+    jit = jaxcfa.low_latency if one_function else jax.jit
+    many = together if start.ndim == 2 else solve
+    return compiled(many, arrays, start, guess, value=None, jit=jit)._replace(note=_note)
 
 
 def _note(found) -> str:

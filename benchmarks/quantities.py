@@ -9,7 +9,7 @@ import jaxcfa
 from jaxcfa import Model, closed_chains
 
 from .case import COMPARED, Prepared
-from .contestant import MakeProblem, compiled, gradient, of_function
+from .contestant import ONE_FUNCTION, MakeProblem, compiled, gradient, of_function
 from .methods import Function
 
 FORWARD, INVERSE = "forward dynamics", "inverse dynamics"
@@ -87,3 +87,10 @@ def in_chunks(quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepar
     if quantity not in FUNCTIONS:
         return {}
     return {"jaxcfa, in chunks": lambda: of_function(FUNCTIONS[quantity], make, in_chunks=True)}
+
+
+def as_one_function(quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepared]]:
+    """The same by `jaxcfa.low_latency`, fewer states at a time."""
+    if quantity not in FUNCTIONS:
+        return {}
+    return {f"jaxcfa, {ONE_FUNCTION}": lambda: of_function(FUNCTIONS[quantity], make, one_function=True)}

@@ -4,7 +4,7 @@ from functools import partial
 
 from .case import COMPARED, Case, Contestant
 from .peers import PEERS, Peer
-from .quantities import ALL, FORWARD, GRADIENT, INVERSE, MATRICES, in_chunks, own
+from .quantities import ALL, FORWARD, GRADIENT, INVERSE, MATRICES, as_one_function, in_chunks, own
 from .robots import ROBOTS, problem
 from .settings import Settings
 
@@ -47,6 +47,8 @@ def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str,
     slow = single and ((robot, quantity) in _EVERYWHERE or (robot == "chain of 7" and batch == BATCH))
     compiled = slow or (single and batch == BATCH)
     named = own(quantity, make) | (in_chunks(quantity, make) if batch == LARGEST else {})
+    if single:
+        named |= as_one_function(quantity, make)
     contestants = [Contestant(name, prepare) for name, prepare in named.items()]
     if dtype == "float32" and quantity in (GRADIENT, MATRICES) and ROBOTS[robot].floating_base:
         # Of coordinates that no other package with derivatives in closed form has.

@@ -91,7 +91,7 @@ from .kinematics import (
     relative_velocity as relative_velocity,
     wrench_at as wrench_at,
 )
-from .latency import enable_low_latency as enable_low_latency
+from .latency import enable_low_latency as enable_low_latency, low_latency as low_latency
 from .model import (
     Model as Model,
     ModelBuilder as ModelBuilder,

@@ -7,7 +7,7 @@
 | GPU and TPU, deeper | `Doubling()` | `ABA(schedule="scan")` if every joint moves inertia of its own body |
 
 On CPUs a loop over the bodies is fastest at every length that was measured, in batches, and for single states with
-`enable_low_latency` (without it, scans of single states start fewer operations): it does the least work. Accelerators
+`low_latency` (without it, scans of single states start fewer operations): it does the least work. Accelerators
 need as many bodies side by side as possible, and their time for one state is that of the steps that follow one another,
 of which logarithmic schedules have fewer from some tens of bodies on. Large batches fill them anyway; then choose
 `ABA()`. The rule does not see the batch, because functions are for one state.

@@ -1,11 +1,117 @@
 """Programs for one state at a time on CPUs."""
 
+import functools
 import os
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
-from jax._src import xla_bridge
+import equinox as eqx
+import jax
+from jax import lax
+from jax._src import core, xla_bridge
+from jax.experimental.xla_metadata import set_xla_metadata
+
+from . import _backend
+
+Result = TypeVar("Result")
 
 _OPTION = "xla_cpu_small_while_loop_byte_threshold"
 _FLAG = "--xla_backend_extra_options="
+
+# What XLA:CPU marks small loops with itself, and what keeps the marked call from being taken apart before.
+_ONE_FUNCTION = {"xla_cpu_small_call": "true", "inlineable": "false"}
+# Products of matrices are loops of the function, not calls of a library.
+_NO_LIBRARY = {"xla_cpu_experimental_ynn_fusion_type": ""}
+# What such a function cannot hold, by the names in StableHLO, and how users know it.
+_UNABLE = {
+    "stablehlo.scatter": "assignments at indices (x.at[...])",
+    "stablehlo.sort": "sorting",
+    "stablehlo.fft": "Fourier transforms",
+    "stablehlo.cholesky": "jnp.linalg.cholesky",
+    "stablehlo.triangular_solve": "triangular solves",
+    "chlo.top_k": "lax.top_k",
+    "stablehlo.custom_call": "calls of a library or of Python (jnp.linalg, callbacks)",
+}
+
+
+def low_latency(
+    function: Callable[..., Result],
+    *,
+    static_argnums: int | Iterable[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+) -> Callable[..., Result]:
+    """`jax.jit` for one state at a time, or a small batch, on CPUs: XLA compiles the whole program into one function.
+
+    Otherwise most of the time of one state is that of starting some dozen small functions for each body and step. One
+    function runs on one core, so leave batches of more than some hundred states to `jax.jit`; long programs take up to
+    twice as long to compile. On other backends, and where JAX traces or transforms the result, this is `jax.jit`: have
+    it outermost, as in `low_latency(jax.grad(cost))`.
+
+        servo = jaxcfa.low_latency(lambda q, v, goal: jaxcfa.inverse_dynamics(model, q, v, gain * (goal - q)))
+
+    **Arguments:** `function` of pytrees of arrays; `static_argnums`, `static_argnames` as for `jax.jit`.
+
+    **Returns:** the compiled function, of the same arguments, with the methods `lower` and `trace` of `jax.jit`.
+
+    **Raises:** `ValueError`, when called, if the program has what XLA cannot compile into one function: sorting,
+    assignments at several traced indices, or calls of libraries, as in `jnp.linalg`. This package has them in the
+    parallel methods, in `batched` over devices, and in optimal control under `jax.vmap`; `lax.map` does without.
+    """
+    statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    plain = jax.jit(function, **statics)
+
+    @functools.partial(jax.jit, **statics, compiler_options=_NO_LIBRARY)
+    @functools.wraps(function)
+    def program(*arguments, **named):
+        return _as_one_function(function, arguments, named)
+
+    # Not before the first call, because asking for the backend starts it. JAX has no public way to ask whether it is
+    # tracing.
+    def in_use():
+        return program if _backend.backend() == "cpu" and core.trace_state_clean() else plain
+
+    @functools.wraps(function)
+    def run(*arguments, **named):
+        chosen = in_use()
+        try:
+            return chosen(*arguments, **named)
+        except jax.errors.JaxRuntimeError as error:
+            reason = _reason(error, plain.lower(*arguments, **named).as_text()) if chosen is program else None
+            if reason is None:
+                raise
+            name = getattr(function, "__name__", repr(function))
+            raise ValueError(f"low_latency cannot compile {name} into one function: {reason}. Use jax.jit.") from error
+
+    for method in ("lower", "trace"):
+        setattr(run, method, lambda *arguments, _of=method, **named: getattr(in_use(), _of)(*arguments, **named))
+    return run
+
+
+def _reason(error: jax.errors.JaxRuntimeError, program: str) -> str | None:
+    """Why XLA could not compile a program into one function; `None` if the error is about something else."""
+    if not any(words in str(error) for words in ("UNIMPLEMENTED", "Failed to materialize symbols")):
+        return None
+    found = [words for name, words in _UNABLE.items() if re.search(rf"\b{re.escape(name)}\b", program)]
+    return "it has " + ", ".join(found) if found else "XLA has no code for a part of it"
+
+
+def _as_one_function(function: Callable[..., Result], arguments: tuple, named: dict[str, Any]) -> Result:
+    """A call that XLA:CPU does not take apart.
+
+    It gives back its arguments, for XLA stops the process at an argument of such a call that nothing in it uses, if
+    only after its own simplifications.
+    """
+    given, fixed = eqx.partition((arguments, named), eqx.is_array)
+
+    @jax.jit
+    def one_function(given):
+        arguments, named = eqx.combine(given, fixed)
+        return function(*arguments, **named), lax.optimization_barrier(given)
+
+    result, given = one_function(given)
+    result = jax.tree.map(lambda x: set_xla_metadata(x, **_ONE_FUNCTION), result)
+    return lax.optimization_barrier((result, given))[0]
 
 
 def enable_low_latency(loop_bytes: int = 1_000_000) -> None:
