@@ -44,9 +44,10 @@ def low_latency(
     """`jax.jit` for one state at a time, or a small batch, on CPUs: XLA compiles the whole program into one function.
 
     Otherwise most of the time of one state is that of starting some dozen small functions for each body and step. One
-    function runs on one core, so leave batches of more than some hundred states to `jax.jit`; long programs take up to
-    twice as long to compile. On other backends, and where JAX traces or transforms the result, this is `jax.jit`: have
-    it outermost, as in `low_latency(jax.grad(cost))`.
+    function works on one core, and on as many states as stay in its cache: for large batches take `batched` with pieces
+    of 128, and a mesh of one device for each core. Long programs take up to twice as long to compile. On other
+    backends, and where JAX traces or transforms the result, this is `jax.jit`: have it outermost, as in
+    `low_latency(jax.grad(cost))`.
 
         servo = jaxcfa.low_latency(lambda q, v, goal: jaxcfa.inverse_dynamics(model, q, v, gain * (goal - q)))
 
@@ -56,7 +57,7 @@ def low_latency(
 
     **Raises:** `ValueError`, when called, if the program has what XLA cannot compile into one function: sorting,
     assignments at several traced indices, or calls of libraries, as in `jnp.linalg`. This package has them in the
-    parallel methods, in `batched` over devices, and in optimal control under `jax.vmap`; `lax.map` does without.
+    parallel methods, and in optimal control under `jax.vmap`; `lax.map` does without.
     """
     statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     plain = jax.jit(function, **statics)

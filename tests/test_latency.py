@@ -96,6 +96,18 @@ def test_inside_other_transformations():
     assert_close(jaxcfa.low_latency(lambda x, n: x**n, static_argnums=1)(x, 3), x**3)
 
 
+def test_on_several_devices():
+    mesh = jaxcfa.device_mesh("batch")
+    model, states = jaxcfa.chain(3), jaxcfa.spread(jnp.linspace(0.0, 1.0, 32 * 3).reshape(32, 3), mesh, "batch")
+
+    def dynamics(q):
+        return jaxcfa.forward_dynamics(model, q, q, q)
+
+    spread = jaxcfa.low_latency(jaxcfa.batched(dynamics, piece=2, mesh=mesh))(states)
+    assert_close(spread, jax.vmap(dynamics)(states), rtol=1e-12)
+    assert len(spread.sharding.device_set) == mesh.size == 8
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
