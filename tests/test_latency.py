@@ -11,6 +11,7 @@ from jax import lax
 
 import jaxcfa
 from helpers import assert_close
+from jaxcfa import latency
 from mechanisms import mechanism, random_state
 
 PROGRAM = """
@@ -119,6 +120,11 @@ def test_on_several_devices():
 def test_what_it_cannot_compile(function, reason):
     with pytest.raises(ValueError, match=rf"low_latency cannot compile .* into one function: .*{reason}.*Use jax.jit"):
         jaxcfa.low_latency(function)(jnp.eye(3))
+
+
+def test_versions_of_xla_without_the_option(monkeypatch):
+    monkeypatch.setattr(latency, "_NO_LIBRARY", {"xla_cpu_option_of_another_version": ""})
+    assert_close(jaxcfa.low_latency(jnp.sin)(jnp.ones(2)), jnp.sin(jnp.ones(2)))
 
 
 def test_other_errors_are_left_alone():
