@@ -55,7 +55,7 @@ def _beside_others(records: list[Record]) -> list[str]:
         rows[quantity, dtype].append((label, pinocchio, other.median / best.median, other.contestant, best.difference))
     text = [
         (
-            "**Beside other packages.** How many times as fast this package's fastest program is, under `jit(vmap)`: "
+            "**Beside other packages.** How many times as fast this package's fastest program is: "
             "as Pinocchio, one state after the other from Python, and as the fastest of all other packages. Less than "
             "1 is slower. The least and the largest over the robots."
         ),

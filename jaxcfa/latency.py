@@ -23,6 +23,8 @@ _FLAG = "--xla_backend_extra_options="
 _ONE_FUNCTION = {"xla_cpu_small_call": "true", "inlineable": "false"}
 # Products of matrices are loops of the function, not calls of a library.
 _NO_LIBRARY = {"xla_cpu_experimental_ynn_fusion_type": ""}
+# What XLA says of a program that it has no code for.
+_REFUSALS = ("UNIMPLEMENTED", "Failed to materialize symbols")
 # What such a function cannot hold, by the names in StableHLO, and how users know it.
 _UNABLE = {
     "stablehlo.scatter": "assignments at indices (x.at[...])",
@@ -80,10 +82,9 @@ def low_latency(
         except jax.errors.JaxRuntimeError as error:
             if "No such compile option" in str(error):  # in a version of XLA that has dropped `_NO_LIBRARY`
                 return plain(*arguments, **named)
-            reason = _reason(error, plain.lower(*arguments, **named).as_text()) if chosen is program else None
-            if reason is None:
+            if chosen is plain or not any(words in str(error) for words in _REFUSALS):
                 raise
-            name = getattr(function, "__name__", repr(function))
+            name, reason = getattr(function, "__name__", repr(function)), _reason(plain.lower(*arguments, **named))
             raise ValueError(f"low_latency cannot compile {name} into one function: {reason}. Use jax.jit.") from error
 
     for method in ("lower", "trace"):
@@ -91,11 +92,10 @@ def low_latency(
     return run
 
 
-def _reason(error: jax.errors.JaxRuntimeError, program: str) -> str | None:
-    """Why XLA could not compile a program into one function; `None` if the error is about something else."""
-    if not any(words in str(error) for words in ("UNIMPLEMENTED", "Failed to materialize symbols")):
-        return None
-    found = [words for name, words in _UNABLE.items() if re.search(rf"\b{re.escape(name)}\b", program)]
+def _reason(program: jax.stages.Lowered) -> str:
+    """Why XLA could not compile a program into one function."""
+    text = program.as_text()
+    found = [words for name, words in _UNABLE.items() if re.search(rf"\b{re.escape(name)}\b", text)]
     return "it has " + ", ".join(found) if found else "XLA has no code for a part of it"
 
 
