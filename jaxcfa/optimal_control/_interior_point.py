@@ -163,14 +163,14 @@ def fraction_to_boundary(x: Rows, dx: Rows, fraction: Float[Array, ""]) -> Float
 
 
 def infeasibility(values: Values, slack: Rows) -> Float[Array, ""]:
-    """The sum of all violations."""
+    """The norm of all violations."""
     primal = _map(jnp.add, values.inequalities, slack)
-    return _total(jnp.abs, values.gaps, values.start, *values.equalities, *primal)
+    return _norm(values.gaps, values.start, *values.equalities, *primal)
 
 
 def remaining(step: Step, proximity: Float[Array, ""]) -> Float[Array, ""]:
     """What is left of `infeasibility` after a whole step of the linearised problem: the equalities yield a little."""
-    return proximity * _total(jnp.abs, *step.multipliers.equalities)
+    return proximity * _norm(*step.multipliers.equalities)
 
 
 def barrier_function(values: Values, slack: Rows, barrier: Float[Array, ""]) -> Float[Array, ""]:
@@ -206,3 +206,7 @@ def _largest(*arrays: Array) -> Float[Array, ""]:
 
 def _total(function, *arrays: Array) -> Float[Array, ""]:
     return jnp.sum(function(jnp.concatenate([x.reshape(-1) for x in arrays])))
+
+
+def _norm(*arrays: Array) -> Float[Array, ""]:
+    return jnp.sqrt(_total(jnp.square, *arrays))

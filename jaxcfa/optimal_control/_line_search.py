@@ -18,14 +18,50 @@ from ._interior_point import (
     remaining,
     slope,
 )
-from ._local import LocalModel, Multipliers, Rows, evaluate
+from ._local import LocalModel, Multipliers, Rows, Values, evaluate
 from ._problem import Problem
 from ._rollout import closed_loop
 
 Steps = Literal["linear", "nonlinear", "both"]
 
 _ARMIJO = 1e-4
+_FADING = 0.85
+_FAR = 1e-2  # violations from which on every step may climb
 _LENGTHS = 12
+
+
+class Seen(NamedTuple):
+    """What the last iterations were like on average, with weights that fade (Zhang & Hager, A nonmonotone line search
+    technique and its application to unconstrained optimization, 2004).
+
+    **Fields:** the `weight` of all; the means of `cost`, of `logarithms` of the slack, negated, and of `violated`, the
+    norm of all violations: that of the merit function, whatever its parameters are by now.
+    """
+
+    weight: Float[Array, ""]
+    cost: Float[Array, ""]
+    logarithms: Float[Array, ""]
+    violated: Float[Array, ""]
+
+    @staticmethod
+    def nothing(dtype) -> "Seen":
+        """Before the first iteration."""
+        return Seen(*jnp.zeros(4, dtype))
+
+    def with_entry(self, values: Values, slack: Rows) -> "Seen":
+        """The same after one more iteration."""
+        before = _FADING * self.weight
+        entry = (
+            values.cost,
+            barrier_function(values, slack, jnp.ones_like(before)) - values.cost,
+            infeasibility(values, slack),
+        )
+        means = ((before * old + new) / (before + 1) for old, new in zip(self[1:], entry, strict=True))
+        return Seen(before + 1, *means)
+
+    def merit(self, barrier: Float[Array, ""], penalty: Float[Array, ""]) -> Float[Array, ""]:
+        """The mean of the merit function."""
+        return self.cost + barrier * self.logarithms + penalty * self.violated
 
 
 class Found(NamedTuple):
@@ -47,16 +83,22 @@ def search(
     barrier: Float[Array, ""],
     proximity: Float[Array, ""],
     penalty: Float[Array, ""],
+    seen: Seen,
+    may_climb: Bool[Array, ""],
     steps: Steps,
     together: int,
 ) -> Found:
-    """The longest of the step lengths `2^-k` of what the slack allows that makes the merit function smaller.
+    """The longest of the step lengths `2^-k` of what the slack allows after which the merit function is small enough.
 
-    That is `cost - barrier * sum(log(slack)) + penalty * sum(|violations|)`. Steps are straight, all states at once, or
-    simulated under the feedback, one after the other, with `1 - length` of the gaps kept: then no new gaps open, which
-    for unstable dynamics allows longer ones. `together` lengths are tried at once.
+    That is `cost - barrier * sum(log(slack)) + penalty * |violations|`, with the Euclidean norm of violations, which
+    is smooth where they are not zero. With constraints it must become less than its average (`seen`), since across
+    curved valleys only steps that climb a little are long; near the end that is only for steps which `may_climb`.
+    Steps are straight, all states at once, or simulated under the feedback, one after the other, with `1 - length` of
+    the gaps kept: then no new gaps open, which for unstable dynamics allows longer ones. `together` lengths are tried
+    at once.
     """
-    closed = infeasibility(local.values, point.slack) - remaining(step, proximity)
+    violated = infeasibility(local.values, point.slack)
+    closed = violated - remaining(step, proximity)
     penalty = _sufficient(penalty, local, point, step, barrier, closed)
     fraction = jnp.maximum(0.99, 1 - barrier)
     longest = fraction_to_boundary(point.slack, step.slack, fraction)
@@ -65,6 +107,8 @@ def search(
         return barrier_function(values, slack, barrier) + penalty * infeasibility(values, slack)
 
     here = merit(local.values, point.slack)
+    climbs = problem.is_constrained & (may_climb | (violated > _FAR))
+    reference = jnp.where(climbs, jnp.maximum(here, seen.merit(barrier, penalty)), here)
     descent = slope(local, point, step, barrier) - penalty * closed
     rounding = 10 * jnp.finfo(x0.dtype).eps * jnp.abs(here)
 
@@ -78,7 +122,7 @@ def search(
         for other in others:
             better = ~(first[0] <= other[0])
             first = jax.tree.map(lambda x, y, better=better: jnp.where(better, y, x), first, other)
-        return first[0] <= here + _ARMIJO * length * descent + rounding, *first[1:]
+        return first[0] <= reference + _ARMIJO * length * descent + rounding, *first[1:]
 
     def attempt(carry):
         k, *_ = carry

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ..structured import AbstractStageSolver, Riccati
 from ._curvature import Curvature
 from ._interior_point import Optimality, Point, Step, infeasibility, newton_step, optimality, slope
-from ._line_search import Found, Steps, search
+from ._line_search import Found, Seen, Steps, search
 from ._local import Hessian, LocalModel, Multipliers, Rows, evaluate, model_of, unknown_model
 from ._problem import Problem
 from ._progress import report
@@ -22,6 +22,9 @@ from ._solver import AbstractSolver, Guess, iterate
 
 _CROWDED, _WIDER = 0.1, 100.0
 _FAR = 0.1  # violations of constraints from which on Hessians are those of Gauss and Newton
+_SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
+_YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
+_ROUNDING = 100.0  # roundings of the cost that say nothing
 
 
 class MultipleShooting(AbstractSolver):
@@ -100,6 +103,7 @@ class _State(NamedTuple):
     barrier: Float[Array, ""]
     regularisation: Float[Array, ""]
     penalty: Float[Array, ""]
+    seen: Seen
     cost: Float[Array, ""]
     gap: Float[Array, ""]
     optimality: Optimality
@@ -144,6 +148,7 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
         barrier=barrier,
         regularisation=jnp.asarray(solver.regularisation, dtype),
         penalty=jnp.asarray(1.0, dtype),
+        seen=Seen.nothing(dtype),
         cost=values.cost,
         gap=nothing,
         optimality=Optimality(nothing, nothing, nothing),
@@ -167,20 +172,26 @@ def _iterate(
     known, preferred = _preferred(solver, problem, x0, state, safe)
     final = optimality(safe, point, jnp.asarray(settings.smallest_barrier, x0.dtype), problem.start)
     barrier = _barrier(settings, problem, safe, point, state.barrier)
-    proximity = jnp.maximum(settings.proximity, 1e-3 * barrier)
+    proximity = jnp.maximum(settings.proximity, _YIELD * barrier)
 
-    def newton(local: LocalModel) -> Step:
-        return newton_step(local, point, barrier, proximity, state.regularisation, problem.start, solver.schedule)
+    def newton(local: LocalModel, shift: Float[Array, ""]) -> Step:
+        shift = state.regularisation + shift
+        return newton_step(local, point, barrier, proximity, shift, problem.start, solver.schedule)
 
     reached = _within(final, settings.tolerance, settings.stationarity)
     # Far away curvature leads astray. At the end all directions count, of which some may not have been learned: the
     # gains are those of Gauss and Newton.
-    step, local = _first_finite(newton, point, preferred, safe, reached | (final.violation > _FAR))
+    step, local, curved = _first_finite(newton, point, preferred, safe, reached | (final.violation > _FAR))
     steps, together = _steps(solver, problem), solver.together
-    found = search(problem, x0, local, point, step, barrier, proximity, state.penalty, steps, together)
+    seen = state.seen.with_entry(local.values, point.slack)
+    # Those of Gauss and Newton converge linearly, and swing to and fro at the end if they may climb.
+    found = search(problem, x0, local, point, step, barrier, proximity, state.penalty, seen, curved, steps, together)
     gain = jnp.abs(slope(local, point, step, barrier))
-    settled = (gain <= settings.tolerance * jnp.abs(local.values.cost)) | (found.length == 0)
-    solved = reached & settled
+    settled = (gain <= settings.tolerance * (jnp.abs(local.values.cost) + settings.tolerance)) | (found.length == 0)
+    # Where all is large, the gradient may be rounded to more than its tolerance.
+    rounding = _ROUNDING * jnp.finfo(x0.dtype).eps * jnp.abs(local.values.cost)
+    exhausted = _within(final, settings.tolerance, 100 * settings.stationarity) & (gain <= rounding)
+    solved = (reached & settled) | exhausted
     crowded = (found.longest < _CROWDED) & ~solved
     taken = (found.length > 0) & ~solved & ~crowded
     moved = jax.tree.map(lambda x, y: jnp.where(taken, y, x), point, found.point)
@@ -189,8 +200,9 @@ def _iterate(
 
     regularisation = _regularisation(solver, state.regularisation, found)
     regularisation = jnp.where(crowded, state.regularisation, regularisation)
-    stuck = ~taken & ~crowded & (regularisation > settings.largest_regularisation)
     feasible = final.violation <= 100 * settings.tolerance
+    stuck = ~taken & ~crowded & (regularisation > settings.largest_regularisation)
+    stuck = (stuck | (_is_nothing(step, point) & ~feasible)) & ~solved
     last = state.iteration + 1 >= solver.max_iterations
     status = jnp.where(stuck, jnp.where(feasible, SolveStatus.STALLED, SolveStatus.INFEASIBLE), SolveStatus.ITERATIONS)
     history = state.history.with_entry(
@@ -210,6 +222,7 @@ def _iterate(
         barrier=jnp.where(crowded, _WIDER * barrier, barrier),
         regularisation=regularisation,
         penalty=found.penalty,
+        seen=seen,
         cost=local.values.cost,
         gap=jnp.max(jnp.abs(local.values.gaps)),
         optimality=final,
@@ -218,6 +231,18 @@ def _iterate(
         done=solved | stuck | last,
         history=history,
     )
+
+
+def _is_nothing(step: Step, point: Point) -> Bool[Array, ""]:
+    """Whether nothing moves: where constraints are violated, no small step makes them less so."""
+    small = 10 * jnp.finfo(point.controls.dtype).eps
+
+    def still(dx: Array, x: Array) -> Bool[Array, ""]:
+        return jnp.max(jnp.abs(dx), initial=0) <= small * (1 + jnp.max(jnp.abs(x), initial=0))
+
+    (ds, de), (s, e) = step.slack, point.slack
+    pairs = (step.states, jnp.zeros(0, s.dtype)), (step.controls, point.controls), (ds, s), (de, e)
+    return jnp.all(jnp.stack([still(dx, x) for dx, x in pairs]))
 
 
 def _widened(point: Point, barrier: Float[Array, ""]) -> Point:
@@ -269,24 +294,29 @@ def _preferred(
 
 
 def _first_finite(
-    newton: Callable[[LocalModel], Step], point: Point, preferred: LocalModel, safe: LocalModel, only_safe: Array
-) -> tuple[Step, LocalModel]:
-    """The step by the preferred model, or where that has no minimum, which its factors tell, by the safe one."""
+    newton: Callable[[LocalModel, Array], Step], point: Point, preferred: LocalModel, safe: LocalModel, only_safe: Array
+) -> tuple[Step, LocalModel, Bool[Array, ""]]:
+    """The step by the preferred model, with more and more convexity where that has no minimum, which its factors tell,
+    and if nothing helps by the safe one; that model, and whether it is the preferred one and has its curvature."""
+    least, times = _SHIFTS
     if preferred is safe:
-        return newton(safe), safe
+        return newton(safe, jnp.zeros((), point.controls.dtype)), safe, jnp.asarray(False)
 
     def attempt(carry):
         k, *_ = carry
-        local = jax.tree.map(lambda x, y: jnp.where(k == 0, x, y), preferred, safe)
-        return k + 1, newton(local), local
+        local = jax.tree.map(lambda x, y: jnp.where(k <= times, x, y), preferred, safe)
+        shift = jnp.where((k > 0) & (k <= times), least * 8.0 ** (k - 1), 0).astype(point.controls.dtype)
+        return k + 1, newton(local, shift), local
 
-    start = only_safe.astype(jnp.int32), Step.unknown(point, safe.input.mT), preferred
+    first = jnp.where(only_safe, times + 1, 0).astype(jnp.int32)
 
     def unfinished(carry):
         k, step, _ = carry
-        return (k < 2) & ~(jnp.all(jnp.isfinite(step.states)) & jnp.all(jnp.isfinite(step.controls)))
+        return (k <= times + 1) & ~(jnp.all(jnp.isfinite(step.states)) & jnp.all(jnp.isfinite(step.controls)))
 
-    return lax.while_loop(unfinished, attempt, start)[1:]
+    start = first, Step.unknown(point, safe.input.mT), preferred
+    k, step, local = lax.while_loop(unfinished, attempt, start)
+    return step, local, k <= times + 1
 
 
 def _within(found: Optimality, tolerance: float, stationarity: float) -> Bool[Array, ""]:

@@ -120,3 +120,87 @@ def test_swing_up_from_rest():
     assert int(found.status) == oc.SolveStatus.SOLVED
     assert found.iterations < 120
     np.testing.assert_allclose(found.cost, 29.3161329, rtol=1e-7)
+
+
+def integrated(rates, dt):
+    """A step by the classical method of Runge and Kutta."""
+
+    def step(x, u, t):
+        a = rates(x, u)
+        b = rates(x + dt / 2 * a, u)
+        c = rates(x + dt / 2 * b, u)
+        return x + dt / 6 * (a + 2 * b + 2 * c + rates(x + dt * c, u))
+
+    return step
+
+
+def turning_by_two_arms(x, u):
+    """A body without thrust that turns because its two arms go round in a circle and come back."""
+    return jnp.stack([u[0], u[1], -(u[0] * (1 + jnp.cos(x[1])) + 0.5 * u[1] * jnp.cos(x[0])) / 3])
+
+
+def points_of_arm(x):
+    """Middles and ends of three links of one metre."""
+    angles = jnp.cumsum(x[:3])
+    links = jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=-1)
+    ends = jnp.cumsum(links, axis=0)
+    return jnp.concatenate([ends - links / 2, ends])
+
+
+def around_a_disc(stage):
+    return jnp.sum((points_of_arm(stage.x) - jnp.array([1.6, 1.4])) ** 2, axis=-1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hessian", ["secant", "exact"])
+def test_constraints_that_contradict_one_another_near_the_guess(hessian):
+    """To first order no motion of the arms turns the body; the optimum by ipopt."""
+    problem = oc.Problem(
+        oc.FunctionDynamics(integrated(turning_by_two_arms, 0.1), 3, 2),
+        60,
+        [oc.Cost(oc.Control(), 0.1)],
+        constraints=[oc.Bounds(oc.Control(), -3.0, 3.0)],
+        end_constraints=[oc.Equality(oc.StateDifference(jnp.array([0.0, 0.0, 1.0])))],
+    )
+    found = oc.solve(problem, jnp.zeros(3), solver=oc.MultipleShooting(hessian=hessian))
+    assert int(found.status) == oc.SolveStatus.SOLVED
+    assert found.iterations < 100
+    np.testing.assert_allclose(found.cost, 3.1846097957, rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_arm_around_a_disc():
+    """Valleys that are curved and narrow; the optimum by ipopt, which takes 144 iterations."""
+    problem = oc.Problem(
+        oc.FunctionDynamics(integrated(lambda x, u: jnp.concatenate([x[3:], u]), 0.05), 6, 3),
+        40,
+        [oc.Cost(oc.Control(), 0.01)],
+        constraints=[oc.Bounds(oc.Control(), -20.0, 20.0), oc.Bounds(around_a_disc, 0.16, np.inf)],
+        end_constraints=[
+            oc.Equality(lambda stage: points_of_arm(stage.x)[-1] - jnp.array([-0.3, 2.5])),
+            oc.Equality(lambda stage: stage.x[3:]),
+        ],
+    )
+    found = oc.solve(problem, jnp.array([0.2, 0.3, 0.2, 0.0, 0.0, 0.0]))
+    assert int(found.status) == oc.SolveStatus.SOLVED
+    assert found.iterations < 120
+    np.testing.assert_allclose(found.cost, 5.5775654969, rtol=1e-7)
+
+
+def test_nothing_to_follow():
+    """A unicycle at rest does not see how it could move aside: that is said at once."""
+
+    def rates(x, u):
+        return jnp.stack([u[0] * jnp.cos(x[2]), u[0] * jnp.sin(x[2]), u[1]])
+
+    aside = [oc.Equality(oc.StateDifference(jnp.array([0.0, 1.0, 0.0])))]
+    problem = oc.Problem(
+        oc.FunctionDynamics(integrated(rates, 0.1), 3, 2), 20, [oc.Cost(oc.Control())], end_constraints=aside
+    )
+    with pytest.warns(UserWarning, match="INFEASIBLE"):
+        found = oc.solve(problem, jnp.zeros(3))
+    assert found.iterations < 5
+    turning = jnp.zeros((21, 3)), jnp.tile(jnp.array([0.5, 1.0]), (20, 1))
+    found = oc.solve(problem, jnp.zeros(3), turning)
+    assert int(found.status) == oc.SolveStatus.SOLVED
+    np.testing.assert_allclose(found.states[-1], [0, 1, 0], atol=1e-8)
