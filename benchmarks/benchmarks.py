@@ -3,6 +3,7 @@
 from . import (
     batch,
     chain,
+    control_problems,
     first_call,
     inverse_kinematics,
     latency,
@@ -22,4 +23,5 @@ BENCHMARKS = {
     "operators": operators,
     "inverse_kinematics": inverse_kinematics,
     "optimal_control": optimal_control,
+    "control_problems": control_problems,
 }

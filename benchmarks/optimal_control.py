@@ -153,10 +153,11 @@ def _solved(
     together = in_turn if one_function else jax.vmap(solve, (None, 0, None))
     jit = jaxcfa.low_latency if one_function else jax.jit
     many = together if start.ndim == 2 else solve
-    return compiled(many, arrays, start, guess, value=None, jit=jit)._replace(note=_note)
+    return compiled(many, arrays, start, guess, value=None, jit=jit)._replace(note=note)
 
 
-def _note(found) -> str:
+def note(found) -> str:
+    """Cost, iterations and status of one solution, or what they are for several."""
     cost, iterations, status = map(np.atleast_1d, found)
     solved = f", {np.sum(status == oc.SolveStatus.SOLVED)} of {status.size} solved" if status.size > 1 else ""
     ending = "" if solved else f", {oc.SolveStatus(int(status[0])).name}"

@@ -3,25 +3,30 @@
 This file is also what that Python runs, so that it imports nothing of this package.
 """
 
+import contextlib
+import functools
+import importlib.util
 import json
+import math
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
 VARIABLE = "JAXCFA_BENCH_PYTHON"
 
 
-def other_python(task: str, steps: int):
+def other_python(task: str, which: int | str):
     """A process that has built the problem, and solves it whenever it is sent a line."""
     from ..case import Prepared
 
     if VARIABLE not in os.environ:
         raise ModuleNotFoundError(f"{VARIABLE} is not the path of a Python with crocoddyl and casadi")
     process = subprocess.Popen(
-        [os.environ[VARIABLE], __file__, task, str(steps)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [os.environ[VARIABLE], __file__, task, str(which)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
 
     def answer() -> dict:
@@ -36,7 +41,8 @@ def other_python(task: str, steps: int):
         return answer()
 
     def note(found: dict) -> str:
-        return f"cost {found['cost']:.7g}, {found['iterations']} iterations"
+        ending = "" if found.get("solved", True) else ", not solved"
+        return f"cost {found['cost']:.7g}, {found['iterations']} iterations{ending}"
 
     return Prepared(run, answer(), None, note=note)
 
@@ -52,7 +58,7 @@ def cart_pole_step(x, u, dt, functions):
     return [x[0] + dt * dp, x[1] + dt * dth, dp, dth]
 
 
-def _reach(steps: int):
+def _reach(steps: str):
     import crocoddyl
     import example_robot_data
     import pinocchio as pin
@@ -78,20 +84,21 @@ def _reach(steps: int):
         )
 
     running = stage({"pose": 1.0, "state": 0.1, "control": 0.1}, 0.01)
-    problem = crocoddyl.ShootingProblem(x0, [running] * steps, stage({"pose": 1e3}, 0.0))
+    problem = crocoddyl.ShootingProblem(x0, [running] * int(steps), stage({"pose": 1e3}, 0.0))
 
     def solve() -> dict:
         solver = crocoddyl.SolverFDDP(problem)
         solver.th_stop = 1e-14
-        solver.solve([x0] * (steps + 1), [np.zeros(model.nv)] * steps, 1000, False)
+        solver.solve([x0] * (int(steps) + 1), [np.zeros(model.nv)] * int(steps), 1000, False)
         return {"cost": solver.cost, "iterations": solver.iter}
 
     return solve
 
 
-def _cart_pole(steps: int):
+def _cart_pole(which: str):
     import casadi
 
+    steps = int(which)
     dt, end = 2.0 / steps, [0.5, np.pi, 0.0, 0.0]
     opti = casadi.Opti()
     x, u = opti.variable(4, steps + 1), opti.variable(1, steps)
@@ -113,9 +120,57 @@ def _cart_pole(steps: int):
     return solve
 
 
-def _serve(task: str, steps: int) -> None:
+def _collection(which: str):
+    """A problem of `control_collection.py`, "family/name", by multiple shooting."""
+    import casadi
+
+    spec = importlib.util.spec_from_file_location("collection", Path(__file__).parents[1] / "control_collection.py")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    posed = functools.reduce(lambda found, key: found[key], which.split("/"), module.COLLECTION)
+    n, m, steps = len(posed.start), len(posed.lower), posed.steps
+    opti = casadi.Opti()
+    x, u = opti.variable(n, steps + 1), opti.variable(m, steps)
+    states = [[x[i, t] for i in range(n)] for t in range(steps + 1)]
+    controls = [[u[i, t] for i in range(m)] for t in range(steps)]
+    cost = 0
+    for i in set(range(n)) - set(posed.free):
+        opti.subject_to(states[0][i] == posed.start[i])
+    for t, (now, control) in enumerate(zip(states, controls, strict=False)):
+        opti.subject_to(x[:, t + 1] == casadi.vertcat(*posed.step(now, control, casadi)))
+        for value, low, high in zip(control, posed.lower, posed.upper, strict=True):
+            if math.isfinite(low):
+                opti.subject_to(opti.bounded(low, value, high))
+        for row in posed.outside(now, casadi) if posed.outside else []:
+            opti.subject_to(row <= 0)
+        rest = posed.rest or (0,) * m
+        cost += sum(w * (a - b) ** 2 / 2 for w, a, b in zip(posed.effort, control, rest, strict=False))
+        cost += sum(w * a**2 / 2 for w, a in zip(posed.states, now, strict=False))
+    for i, low, high in posed.bounds():
+        for state in states[1:]:
+            opti.subject_to(opti.bounded(low, state[i], high))
+    for i, value in posed.ends():
+        opti.subject_to(states[-1][i] == value)
+    for row in posed.reached(states[-1], casadi) if posed.reached else []:
+        opti.subject_to(row == 0)
+    opti.minimize(cost + (posed.final(states[-1]) if posed.final else 0))
+    options = {"print_level": 0, "sb": "yes", "tol": 1e-8, "max_iter": 500}
+    opti.solver("ipopt", {"print_time": False, "detect_simple_bounds": True}, options)
+
+    def solve() -> dict:
+        opti.set_initial(x, np.tile(np.array(posed.start, float)[:, None], steps + 1))
+        opti.set_initial(u, 0)
+        with contextlib.suppress(RuntimeError):  # not solved
+            opti.solve()
+        cost, stats = float(opti.debug.value(opti.f)), opti.stats()
+        return {"cost": cost, "iterations": stats["iter_count"], "solved": bool(stats["success"])}
+
+    return solve
+
+
+def _serve(task: str, which: str) -> None:
     started = time.perf_counter()
-    solve = {"reach": _reach, "cart_pole": _cart_pole}[task](steps)
+    solve = {"reach": _reach, "cart_pole": _cart_pole, "collection": _collection}[task](which)
     print(json.dumps({"model": time.perf_counter() - started}), flush=True)
     for _ in sys.stdin:
         print(json.dumps(solve()), flush=True)
@@ -123,4 +178,4 @@ def _serve(task: str, steps: int) -> None:
 
 if __name__ == "__main__":
     sys.path.pop(0)  # this folder, whose files have the names of packages
-    _serve(sys.argv[1], int(sys.argv[2]))
+    _serve(sys.argv[1], sys.argv[2])
