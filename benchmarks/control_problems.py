@@ -18,7 +18,7 @@ from .optimal_control import note
 from .peers.other_python import other_python
 from .settings import Settings
 
-TITLE = "Small problems of optimal control, without a guess"
+TITLE = "Small problems of optimal control, without a guess; times mean something where both are solved"
 _DTYPE = np.dtype("float64")
 
 
