@@ -53,6 +53,12 @@ class _AbstractPart(eqx.Module):
         return active
 
 
+def _as_floats(x: ArrayLike) -> Array:
+    """As an array of floats: those of integers have no derivatives."""
+    array = jnp.asarray(x)
+    return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(float)
+
+
 class Cost(_AbstractPart):
     """`sum of weight * residual^2 / 2` over the stages.
 
@@ -62,7 +68,7 @@ class Cost(_AbstractPart):
     """
 
     term: Term = eqx.field(converter=as_term)
-    weight: Float[Array, "*k"] = eqx.field(converter=jnp.asarray, default=1.0)
+    weight: Float[Array, "*k"] = eqx.field(converter=_as_floats, default=1.0)
     during: During = eqx.field(static=True, converter=as_intervals, default=None)
 
     def __check_init__(self):
@@ -145,8 +151,8 @@ class Bounds(_AbstractPart):
         during: During = None,
     ):
         self.term = as_term(term)
-        self.lower = None if lower is None else jnp.asarray(lower)
-        self.upper = None if upper is None else jnp.asarray(upper)
+        self.lower = None if lower is None else _as_floats(lower)
+        self.upper = None if upper is None else _as_floats(upper)
         self.during = as_intervals(during)
         # Looked at here, because later they may be traced: rows that are never observed are left out.
         self.finite = _finite(self.lower), _finite(self.upper)

@@ -258,3 +258,19 @@ def test_gradient_of_a_batch():
     together = jax.jit(jax.grad(lambda weight: jnp.sum(jax.vmap(cost, (None, 0))(weight, starts))))
     weight = jnp.asarray(0.3)
     assert_close(together(weight), sum(one_by_one(weight, x0) for x0 in starts), rtol=1e-7)
+
+
+def test_integers_are_numbers():
+    """Bounds and weights that are written as integers have derivatives like others."""
+
+    def cost(at, one=1):
+        problem = oc.Problem(
+            oc.FunctionDynamics(lambda x, u, t: x + DT * u, 1, 1),
+            4,
+            [oc.Cost(oc.Control(), one)],
+            [oc.Cost(oc.StateDifference(jnp.ones(1)), 2 * one)],
+            [oc.Bounds(oc.Control(), -3 * one, 3 * one)],
+        )
+        return oc.solve(problem, jnp.stack([at])).cost
+
+    assert_close(jax.grad(cost)(0.5), jax.grad(cost)(0.5, 1.0), rtol=1e-12)
