@@ -135,11 +135,11 @@ def optimality(local: LocalModel, point: Point, barrier: Float[Array, ""], start
         end = end + lam[0]
     primal = _map(jnp.add, values.inequalities, point.slack)
     products = _map(lambda s, z: s * z - barrier, point.slack, z)
-    dual = _largest(lam, *y, *z)
+    dual = largest(lam, *y, *z)
     return Optimality(
-        _largest(states, controls, end) / jnp.maximum(1, dual / 100),
-        _largest(values.gaps, values.start, *values.equalities, *primal),
-        _largest(*products) / jnp.maximum(1, dual / 100),
+        largest(states, controls, end) / jnp.maximum(1, dual / 100),
+        largest(values.gaps, values.start, *values.equalities, *primal),
+        largest(*products) / jnp.maximum(1, dual / 100),
     )
 
 
@@ -200,7 +200,8 @@ def _transposed(jacobians: Float[Array, "T k z"], x: Float[Array, "T k"]) -> Flo
     return jnp.einsum("tkz,tk->tz", jacobians, x, precision="highest")
 
 
-def _largest(*arrays: Array) -> Float[Array, ""]:
+def largest(*arrays: Array) -> Float[Array, ""]:
+    """The largest absolute value."""
     return jnp.max(jnp.concatenate([jnp.abs(x).reshape(-1) for x in arrays]), initial=0)
 
 

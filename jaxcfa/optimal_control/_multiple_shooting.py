@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..structured import AbstractStageSolver, Riccati
 from ._curvature import Curvature
-from ._interior_point import Optimality, Point, Step, infeasibility, newton_step, optimality, slope
+from ._interior_point import Optimality, Point, Step, infeasibility, largest, newton_step, optimality, slope
 from ._line_search import Found, Seen, Steps, search
 from ._local import Hessian, LocalModel, Multipliers, Rows, evaluate, model_of, unknown_model
 from ._problem import Problem
@@ -24,7 +24,6 @@ _CROWDED, _WIDER = 0.1, 100.0
 _FAR = 0.1  # violations of constraints from which on Hessians are those of Gauss and Newton
 _SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
 _YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
-_ROUNDING = 100.0  # roundings of the cost that say nothing
 
 
 class MultipleShooting(AbstractSolver):
@@ -36,9 +35,9 @@ class MultipleShooting(AbstractSolver):
 
     **Fields:** `max_iterations`; `tolerance` of gaps, constraints and complementarity, and `stationarity` of the
     Lagrangian's gradient, both relative to the multipliers where these are large, by default 1e-8 and 1e-6 in float64,
-    1e-4 and 1e-3 in float32; what a further step would gain must also be below `tolerance` times the cost. `hessian`:
-    `"gauss_newton"`; `"secant"`, with the curvature of dynamics and constraints learned on the way, for swing-ups;
-    or `"exact"`, with more work to compile and in each iteration; by default the first for robots, and the second for
+    1e-4 and 1e-3 in float32; what a further step would gain must also be below `tolerance` times the cost, or its square.
+    `hessian`: `"gauss_newton"`; `"secant"`, with the curvature of dynamics and constraints learned on the way, for
+    swing-ups; or `"exact"`, with more work to compile and in each iteration; by default the first for robots, and the second for
     all else. `schedule`: what solves the linear-quadratic problems. `steps`: `"linear"`, all
     states at once; `"nonlinear"`, simulated one after the other under the feedback, which finds its way where dynamics
     are unstable; or the better of `"both"`; by default `"nonlinear"` if dynamics are the only constraints, else
@@ -188,10 +187,7 @@ def _iterate(
     found = search(problem, x0, local, point, step, barrier, proximity, state.penalty, seen, curved, steps, together)
     gain = jnp.abs(slope(local, point, step, barrier))
     settled = (gain <= settings.tolerance * (jnp.abs(local.values.cost) + settings.tolerance)) | (found.length == 0)
-    # Where all is large, the gradient may be rounded to more than its tolerance.
-    rounding = _ROUNDING * jnp.finfo(x0.dtype).eps * jnp.abs(local.values.cost)
-    exhausted = _within(final, settings.tolerance, 100 * settings.stationarity) & (gain <= rounding)
-    solved = (reached & settled) | exhausted
+    solved = reached & settled
     crowded = (found.longest < _CROWDED) & ~solved
     taken = (found.length > 0) & ~solved & ~crowded
     moved = jax.tree.map(lambda x, y: jnp.where(taken, y, x), point, found.point)
@@ -235,14 +231,8 @@ def _iterate(
 
 def _is_nothing(step: Step, point: Point) -> Bool[Array, ""]:
     """Whether nothing moves: where constraints are violated, no small step makes them less so."""
-    small = 10 * jnp.finfo(point.controls.dtype).eps
-
-    def still(dx: Array, x: Array) -> Bool[Array, ""]:
-        return jnp.max(jnp.abs(dx), initial=0) <= small * (1 + jnp.max(jnp.abs(x), initial=0))
-
-    (ds, de), (s, e) = step.slack, point.slack
-    pairs = (step.states, jnp.zeros(0, s.dtype)), (step.controls, point.controls), (ds, s), (de, e)
-    return jnp.all(jnp.stack([still(dx, x) for dx, x in pairs]))
+    scale = 1 + largest(point.controls, *point.slack)
+    return largest(step.states, step.controls, *step.slack) <= 10 * jnp.finfo(scale.dtype).eps * scale
 
 
 def _widened(point: Point, barrier: Float[Array, ""]) -> Point:
