@@ -6,13 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_AS_USERS_HAVE_IT = {
-    "xla_backend_optimization_level": 3,
-    "xla_llvm_disable_expensive_passes": False,
-    "xla_cpu_use_fusion_emitters": True,
-    "xla_cpu_parallel_codegen_split_count": 32,
-    "xla_disable_hlo_passes": "",
-}
+from compilation import AS_USERS_HAVE_IT
+
 _TOLERANCES = {"float32": 1e-4, "float64": 1e-9}
 
 
@@ -22,8 +17,8 @@ def tolerance(dtype) -> float:
 
 
 def optimised(function: Callable, **options) -> Callable:
-    """`jax.jit` as users have it, for programs that run long; all others are compiled quickly, see `conftest`."""
-    return jax.jit(function, compiler_options=_AS_USERS_HAVE_IT, **options)
+    """`jax.jit` as users have it, for programs that run long; all others are compiled quickly, see `compilation`."""
+    return jax.jit(function, compiler_options=AS_USERS_HAVE_IT, **options)
 
 
 def cast(tree, dtype):
