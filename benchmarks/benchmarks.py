@@ -5,6 +5,7 @@ from . import (
     chain,
     control_problems,
     first_call,
+    gpu,
     inverse_kinematics,
     latency,
     operators,
@@ -15,6 +16,7 @@ from . import (
 
 BENCHMARKS = {
     "states": states,
+    "gpu": gpu,
     "chain": chain,
     "batch": batch,
     "latency": latency,

@@ -1,6 +1,7 @@
 """What the command line decides."""
 
 import dataclasses
+import os
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Settings:
     compile_limit: float = 120.0
     cap: float = 10.0
     methods: tuple[str, ...] = ()
-    together: int = 2
+    together: int = dataclasses.field(default_factory=lambda: max(2, 3 * (os.cpu_count() or 1) // 4))
 
     def sizes(self, full: tuple, smoke: tuple) -> tuple:
         """The sizes of a benchmark."""

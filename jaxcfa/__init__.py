@@ -76,6 +76,7 @@ from .io import (
     save_model as save_model,
     save_trajectory as save_trajectory,
 )
+from .kernels import one_kernel as one_kernel
 from .kinematics import (
     body_accelerations as body_accelerations,
     body_velocities as body_velocities,

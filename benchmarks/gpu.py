@@ -1,0 +1,64 @@
+"""Batches of states on a GPU, beside other packages on JAX. Not measured where there is none."""
+
+from functools import partial
+
+import jax
+
+import jaxcfa
+
+from .case import COMPARED, Case, Contestant, Prepared
+from .contestant import compared, compiled
+from .peers import PEERS
+from .quantities import FORWARD, FUNCTIONS, GRADIENT, INVERSE, MASS
+from .robots import problem
+from .settings import Settings
+
+TITLE = "Batches of states on a GPU"
+NEEDS = "gpu"
+BATCHES = 4096, 65_536
+QUANTITIES = FORWARD, INVERSE, MASS, GRADIENT
+_ROBOTS = "Panda", "G1", "Go2"
+_PEERS = "MJX", "Brax", "frax"
+_WAYS = {"jaxcfa, one kernel": jaxcfa.one_kernel, "jaxcfa": jax.vmap}
+# A kernel of this takes minutes to compile.
+_TOO_LONG = ("G1", GRADIENT)
+# So that processes share the memory.
+_SHARED = (("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)
+
+
+def cases(settings: Settings) -> list[Case]:
+    if settings.smoke:
+        return []
+    return [_case(robot, quantity, batch) for robot in _ROBOTS for quantity in QUANTITIES for batch in BATCHES]
+
+
+def _case(robot: str, quantity: str, batch: int) -> Case:
+    """Each contestant has a process of its own, since all compile for long, and with many cores side by side."""
+    task = f"{quantity} {batch}"
+    exact = partial(_own, jax.vmap, robot, quantity, COMPARED, "exact")
+    on_cpu = (("JAX_PLATFORMS", "cpu"),)
+    contestants = [Contestant("in float64", exact, f"jaxcfa exact {task}", on_cpu, reference=True, timed=False)]
+    for name, way in _WAYS.items():
+        if (robot, quantity) != _TOO_LONG or way is jax.vmap:
+            prepare = partial(_own, way, robot, quantity, batch)
+            contestants.append(Contestant(name, prepare, f"{name} {task}", _SHARED))
+    for name in _PEERS:
+        # Gradients of other packages take minutes to compile.
+        if quantity in PEERS[name].quantities and (quantity != GRADIENT or robot == "Panda"):
+            prepare = partial(_of_peer, name, robot, quantity, batch)
+            variables = _SHARED + PEERS[name].environment("float32")[-1:]
+            contestants.append(Contestant(name, prepare, f"{name} {task}", variables))
+    return Case(f"{quantity}, {batch} states", robot, contestants, None, "float32", batch)
+
+
+def _own(way, robot: str, quantity: str, batch: int, dtype: str = "float32") -> Prepared:
+    found = problem(robot, dtype, batch)
+
+    def of_state(q, v, x):
+        return FUNCTIONS[quantity](found.model, q, v, x)
+
+    return compiled(way(of_state), found.q, found.v, found.x, value=compared)
+
+
+def _of_peer(name: str, robot: str, quantity: str, batch: int) -> Prepared:
+    return PEERS[name].prepare(problem(robot, "float32", batch), quantity)

@@ -1,0 +1,103 @@
+"""Kernels, as Pallas evaluates them without a GPU, against `jax.vmap`."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_close
+from jax import lax
+
+import jaxcfa
+from jaxcfa.kernels import _one_kernel, one_kernel
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """As if there were a GPU."""
+    run = _one_kernel._run
+    monkeypatch.setattr(_one_kernel._backend, "backend", lambda: "gpu")
+    monkeypatch.setattr(_one_kernel, "_run", lambda function, arguments: run(function, arguments, interpret=True))
+
+
+def rows(*shapes, dtype=float):
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+def mixed(state, scale):
+    """Of several arrays, some wider than what is read at once, to results of several types."""
+    wide, narrow = state["wide"], state["narrow"]
+    turned = jnp.sin(wide) * scale + narrow[0]
+    return {"wide": turned[::-1], "signs": narrow > 0, "matrix": jnp.outer(narrow, narrow), "ones": jnp.ones((2, 2))}
+
+
+@pytest.mark.parametrize("size", [1, 32, 70])
+def test_arrays(size, dtype):
+    wide, narrow, scale = rows((size, 150), (size, 3), (size,), dtype=dtype)
+    arguments = {"wide": wide, "narrow": narrow}, scale
+    expected = jax.vmap(mixed)(*arguments)
+    for short in (0, 4000):
+        found = _one_kernel._run(mixed, arguments, interpret=True, short=short)
+        jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6), found, expected)
+        assert jax.tree.map(lambda x: x.dtype, found) == jax.tree.map(lambda x: x.dtype, expected)
+
+
+def test_dynamics(on_gpu, dtype):
+    model = jaxcfa.chain(2).astype(dtype)
+    q, v, tau = rows((40, 2), (40, 2), (40, 2), dtype=dtype)
+    found = one_kernel(lambda *x: jaxcfa.forward_dynamics(model, *x))(q, v, tau)
+    assert_close(found, jax.vmap(lambda *x: jaxcfa.forward_dynamics(model, *x))(q, v, tau))
+
+
+def test_transformations(on_gpu):
+    def function(x, y):
+        return jnp.sin(x) * y, jnp.sum(x * x, keepdims=True)
+
+    kernel, plain = one_kernel(function), jax.vmap(function)
+    x, y = rows((5, 3), (5, 3))
+    assert_close(jax.jit(kernel)(x, y), plain(x, y))
+    assert_close(jax.jvp(kernel, (x, y), (y, x)), jax.jvp(plain, (x, y), (y, x)))
+
+    def total(f):
+        return lambda x, y: sum(jnp.sum(z**3) for z in f(x, y))
+
+    assert_close(jax.grad(total(kernel), (0, 1))(x, y), jax.grad(total(plain), (0, 1))(x, y))
+    assert_close(jax.hessian(total(kernel))(x, y), jax.hessian(total(plain))(x, y))
+    for axes in ((0, 0), (0, None), (None, 0), (1, None)):
+        stacked = [z if axis is None else np.stack([z, 2 * z], axis) for z, axis in zip((x, y), axes, strict=True)]
+        assert_close(jax.vmap(kernel, axes)(*stacked), jax.vmap(plain, axes)(*stacked))
+
+    def rounds(f):
+        return jax.jit(lambda x, y: lax.scan(lambda z, _: (f(z, y)[0], None), x, None, length=3)[0])
+
+    assert_close(rounds(kernel)(x, y), rounds(plain)(x, y))
+    # A derivative inside.
+    slope = jax.grad(lambda x, y: jnp.sum(function(x, y)[0]))
+    assert_close(one_kernel(slope)(x, y), jax.vmap(slope)(x, y))
+
+
+def test_empty(on_gpu):
+    assert one_kernel(jnp.sin)(np.zeros((0, 3))).shape == (0, 3)
+    assert one_kernel(lambda x: x[:0])(np.ones((4, 3))).shape == (4, 0)
+    assert one_kernel(lambda x: ())(np.ones((4, 3))) == ()
+
+
+def test_without_a_gpu():
+    (x,) = rows((4, 3))
+    np.testing.assert_array_equal(one_kernel(jnp.sort)(x), np.sort(x))
+    np.testing.assert_array_equal(jax.grad(lambda x: one_kernel(jnp.sum)(x).sum())(x), np.ones((4, 3)))
+
+
+def test_errors(on_gpu, monkeypatch):
+    with pytest.raises(ValueError, match="must be a function of one state"):
+        one_kernel(jaxcfa.chain(2))
+    for arguments in ((), (np.ones(3), np.ones(4)), (np.ones((3, 2)), 1.0)):
+        with pytest.raises(ValueError, match="leading axis"):
+            one_kernel(jnp.add)(*arguments)
+    with pytest.raises(ValueError, match=r"cannot make a kernel of sort: it has .*sort.*jax\.vmap"):
+        one_kernel(jnp.sort)(np.ones((4, 3)))
+    with pytest.raises(ValueError, match="traced value that is not among"):
+        jax.jit(lambda a, x: one_kernel(lambda x: a * x)(x))(2.0, np.ones((4, 3)))
+    monkeypatch.setattr(_one_kernel, "LONGEST", 2)
+    with pytest.raises(ValueError, match=r"has 3 operations .* Use jax\.vmap"):
+        one_kernel(lambda x: jnp.sin(x))(np.ones((4, 3)))
