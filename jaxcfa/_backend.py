@@ -9,8 +9,9 @@
 CPUs run loops over bodies best as they stand, and compile them fast. On accelerators each iteration costs the start of
 all its kernels, a `lax.cond` inside a loop may wait for the host, and the state of the loop goes through memory.
 Written out, bodies have neither registers nor branches. Fences (`lax.optimization_barrier`) then keep the compiler from
-making kernels of many bodies each, which compute the same again and again and take long to compile. All numbers are
-from programs compiled ahead of time (`python -m benchmarks accelerators`).
+making kernels of many bodies each, which compute the same again and again and take long to compile. The numbers are
+from programs compiled ahead of time (`python -m benchmarks accelerators`). An H100 bears out those for GPUs: forward
+dynamics of batches takes 1.3 to 5 times as long in loops, and 1.2 to 3 times with no fence or one for two bodies.
 """
 
 from contextlib import AbstractContextManager

@@ -1,18 +1,23 @@
-"""Measures of traced programs: what must not grow with the size of the problem."""
+"""Measures of traced programs: what must not grow with the size of the problem.
+
+Of programs for CPUs, wherever the tests run: on accelerators loops are written out (`jaxcfa/_backend.py`).
+"""
 
 import jax
 from jax.extend.core import Jaxpr
 from jax.interpreters import partial_eval as pe
 
+import jaxcfa
+
 
 def equations(function, *arguments) -> int:
     """Number of equations of the traced function, those of loop bodies counted once."""
-    return _equations(jax.make_jaxpr(function)(*arguments).jaxpr)
+    return _equations(_traced(function, arguments))
 
 
 def loop_trips(function, *arguments) -> int:
     """Number of loop iterations that the traced function does one after the other."""
-    return _trips(jax.make_jaxpr(function)(*arguments).jaxpr)
+    return _trips(_traced(function, arguments))
 
 
 def matrix_products(jaxpr: Jaxpr) -> list:
@@ -20,6 +25,11 @@ def matrix_products(jaxpr: Jaxpr) -> list:
     own = [equation for equation in jaxpr.eqns if equation.primitive.name == "dot_general"]
     called = [x for equation in jaxpr.eqns for inner in _called(equation.params) for x in matrix_products(inner)]
     return own + called
+
+
+def _traced(function, arguments) -> Jaxpr:
+    with jaxcfa.compiling_for("cpu"):
+        return jax.make_jaxpr(function)(*arguments).jaxpr
 
 
 def _equations(jaxpr: Jaxpr) -> int:
@@ -47,8 +57,8 @@ def _called(params) -> list[Jaxpr]:
 
 def sweeps(function, n: int, *arguments) -> int:
     """Number of loops over n bodies in the traced function, after what no result depends on has been removed."""
-    closed = jax.make_jaxpr(function)(*arguments)
-    used, _ = pe.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    traced = _traced(function, arguments)
+    used, _ = pe.dce_jaxpr(traced, [True] * len(traced.outvars), instantiate=True)
     return _sweeps(used, n)
 
 

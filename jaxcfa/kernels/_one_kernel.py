@@ -117,7 +117,7 @@ def _of_leaves(line: StraightLine, together: bool, interpret: bool, leaves: Sequ
         interpret=interpret,
         name="one_kernel",
     )(*(jnp.concatenate([leaves[i].reshape(size, -1) for i in group], axis=1) for group in given))
-    parts = {}
+    parts: dict[int, Array] = {}
     for group, array in zip(wanted, made, strict=True):
         ends = np.cumsum(_sizes(group, results))[:-1]
         parts.update(zip(group, jnp.split(array, ends, axis=1), strict=True))
@@ -154,7 +154,7 @@ def _kernel(line: StraightLine, given: list[list[int]], wanted: list[list[int]],
 
 
 def _computed(operation: Operation, known: dict[int, Array]) -> Array:
-    dtype = next(known[x.index].dtype for x in operation.operands if isinstance(x, Value))
+    dtype = next(known[x.number].dtype for x in operation.operands if isinstance(x, Value))
     return operation.primitive.bind(
         *(_column(x, getattr(x, "dtype", dtype), known) for x in operation.operands), **operation.params
     )
@@ -162,7 +162,7 @@ def _computed(operation: Operation, known: dict[int, Array]) -> Array:
 
 def _column(x: Value | np.generic, dtype, known: dict[int, Array]) -> Array:
     """A number of all states of the block."""
-    return known[x.index] if isinstance(x, Value) else jnp.full((BLOCK,), x, dtype)
+    return known[x.number] if isinstance(x, Value) else jnp.full((BLOCK,), jnp.asarray(x, dtype))
 
 
 def _parts(n: int) -> list[int]:
@@ -176,7 +176,7 @@ def _read(ref, n: int, first, inside) -> list[Array]:
     whole, within = _mask(n, inside)
     for start in _parts(n):
         rows = triton.load(
-            ref.at[pl.ds(first, BLOCK), pl.ds(np.int32(start), whole)], mask=within, other=_zero(ref.dtype)
+            ref.at[pl.ds(first, BLOCK), pl.ds(jnp.int32(start), whole)], mask=within, other=_zero(ref.dtype)
         )
         split = lax.split(rows, [1] * whole, axis=1) if whole > 1 else [rows]
         columns.update((start + i, x.reshape(BLOCK)) for i, x in enumerate(split))
@@ -193,7 +193,7 @@ def _write(ref, columns: list[Array], first, inside) -> None:
             half = len(part) // 2
             part = [jnp.stack([x, y], axis=-1) for x, y in zip(part[:half], part[half:], strict=True)]
         rows = part[0].reshape(BLOCK, whole)
-        triton.store(ref.at[pl.ds(first, BLOCK), pl.ds(np.int32(start), whole)], rows, mask=within)
+        triton.store(ref.at[pl.ds(first, BLOCK), pl.ds(jnp.int32(start), whole)], rows, mask=within)
 
 
 def _mask(n: int, inside) -> tuple[int, Array]:

@@ -27,10 +27,10 @@ class Unsupported(Exception):
 class Value(NamedTuple):
     """A number that is known only at run time.
 
-    **Fields:** `index`: in the order of computation, inputs first.
+    **Fields:** `number`: in the order of computation, inputs first.
     """
 
-    index: int
+    number: int
 
 
 class Operation(NamedTuple):
@@ -82,15 +82,15 @@ def straight_line(function: Callable, *arguments: PyTree) -> StraightLine:
 
 def _without_unused(shapes, operations, outputs, results) -> StraightLine:
     start = sum(math.prod(x.shape) for x in shapes)
-    used = {x.index for leaf in outputs for x in leaf if isinstance(x, Value)}
+    used = {x.number for leaf in outputs for x in leaf if isinstance(x, Value)}
     for i in reversed(range(len(operations))):
         if start + i in used:
-            used.update(x.index for x in operations[i].operands if isinstance(x, Value))
+            used.update(x.number for x in operations[i].operands if isinstance(x, Value))
     kept = [i for i in range(len(operations)) if start + i in used]
     place = {i: i for i in range(start)} | {start + i: start + k for k, i in enumerate(kept)}
 
     def moved(x):
-        return Value(place[x.index]) if isinstance(x, Value) else x
+        return Value(place[x.number]) if isinstance(x, Value) else x
 
     line = [operations[i]._replace(operands=tuple(map(moved, operations[i].operands))) for i in kept]
     return StraightLine(shapes, line, [list(map(moved, leaf)) for leaf in outputs], results)
@@ -180,7 +180,7 @@ def _run(jaxpr, constants: list[np.ndarray], arguments: list[np.ndarray], record
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments), strict=True))
 
     def read(x):
-        return _known(x.val, x.aval.dtype) if isinstance(x, Literal) else values[x]
+        return _known(x.val, jnp.result_type(x.aval)) if isinstance(x, Literal) else values[x]
 
     for equation in jaxpr.eqns:
         name = equation.primitive.name

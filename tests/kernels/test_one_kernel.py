@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_close
 from jax import lax
 
 import jaxcfa
+from helpers import assert_close
 from jaxcfa.kernels import _one_kernel, one_kernel
 
 

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_close
 from jax import lax
-from mechanisms import mechanism, random_states
 
 import jaxcfa
+from helpers import assert_close
 from jaxcfa.kernels._straight_line import Unsupported, Value, straight_line
+from mechanisms import mechanism, random_states
 
 
 def evaluated(line, *arguments):
@@ -19,7 +19,7 @@ def evaluated(line, *arguments):
     known = [column for x in leaves for column in x.reshape(size, -1).T]
 
     def column(x):
-        return known[x.index] if isinstance(x, Value) else np.full(size, x)
+        return known[x.number] if isinstance(x, Value) else np.full(size, x)
 
     for operation in line.operations:
         found = operation.primitive.bind(*(jnp.asarray(column(x)) for x in operation.operands), **operation.params)

@@ -42,9 +42,9 @@ def test_factor_and_solve(key, dtype, k, batch):
     assert x.dtype == inverse.dtype == dtype
     rtol = tolerance(dtype)
     assert_close(dense(factor), np.asarray(matrix), rtol)
-    assert_close(np.asarray(matrix) @ x, np.asarray(b), rtol)
+    assert_close(np.asarray(matrix) @ np.asarray(x), np.asarray(b), rtol)
     assert_close(x0, x[..., 0], rtol)
-    assert_close(inverse @ np.asarray(b), np.asarray(x), rtol)
+    assert_close(np.asarray(inverse) @ np.asarray(b), np.asarray(x), rtol)
 
 
 @pytest.mark.parametrize("k", [3, 12])
