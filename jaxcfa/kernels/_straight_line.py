@@ -70,13 +70,15 @@ def straight_line(function: Callable, *arguments: PyTree) -> StraightLine:
     # Loops over bodies are short to trace, and are written out below.
     with _backend.compiling_for("cpu"):
         traced, results = jax.make_jaxpr(function, return_shape=True)(*jax.tree.unflatten(structure, shapes))
-    recorder = _Recorder([x.dtype for x in shapes for _ in range(math.prod(x.shape))])
     numbers, start = [], 0
     for x in shapes:
         stop = start + math.prod(x.shape)
         numbers.append(_array([Value(i) for i in range(start, stop)], x.shape))
         start = stop
-    outputs = _run(traced.jaxpr, [_known(x) for x in traced.consts], numbers, recorder)
+    recorder = _Recorder(start)
+    # What is computed here of constants may be infinite, as it would be at run time.
+    with np.errstate(all="ignore"):
+        outputs = _run(traced.jaxpr, [_known(x) for x in traced.consts], numbers, recorder)
     return _without_unused(shapes, recorder.operations, [x.reshape(-1).tolist() for x in outputs], results)
 
 
@@ -99,9 +101,9 @@ def _without_unused(shapes, operations, outputs, results) -> StraightLine:
 class _Recorder:
     """The operations so far, each of which is there once."""
 
-    def __init__(self, inputs: list[np.dtype]):
+    def __init__(self, inputs: int):
         self.operations: list[Operation] = []
-        self._dtypes = list(inputs)
+        self._inputs = inputs
         self._found: dict[tuple, Value | np.generic] = {}
 
     def __call__(self, primitive: Primitive, params: dict, dtype: np.dtype, *operands):
@@ -110,8 +112,9 @@ class _Recorder:
             found = short(*operands)
             if found is not None:
                 return found
-        # Numbers of different types are not told apart by their hashes.
-        key = (primitive.name, _key(params), *((type(x), x) for x in operands))
+        # Constants by their bytes: equal numbers can differ in type, and zeros in sign.
+        known = (x if isinstance(x, Value) else (x.dtype.char, x.tobytes()) for x in operands)
+        key = (primitive.name, _key(params), *known)
         if key not in self._found:
             self._found[key] = self._made(primitive, params, dtype, operands)
         return self._found[key]
@@ -121,8 +124,7 @@ class _Recorder:
             with jax.ensure_compile_time_eval():
                 return np.asarray(primitive.bind(*map(jnp.asarray, operands), **params))[()]
         self.operations.append(Operation(primitive, params, operands, np.dtype(dtype)))
-        self._dtypes.append(np.dtype(dtype))
-        return Value(len(self._dtypes) - 1)
+        return Value(self._inputs + len(self.operations) - 1)
 
 
 def _key(params: dict) -> tuple:

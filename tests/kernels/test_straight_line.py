@@ -74,6 +74,7 @@ def test_what_is_known_costs_nothing():
     assert counts[0] < 0.7 * counts[1]
 
 
+ZEROS = np.array([0.0, -0.0, -1.0])
 A = np.random.default_rng(1).normal(size=(4, 3))
 FUNCTIONS = {
     "moves": lambda x: (x[::-1, 1:], jnp.roll(x, 1, 0).T, jnp.tile(x, (2, 1)), jnp.split(x, 2), jnp.pad(x, 1)),
@@ -93,6 +94,7 @@ FUNCTIONS = {
     "branch": lambda x: lax.cond(x[0, 0] > 0, lambda a: a * 2, lambda a: a - A, x),
     "known branch": lambda x: lax.switch(2, [lambda a: a, lambda a: a + 1, lambda a: a + 2], x),
     "several branches": lambda x: jax.tree.map(lambda f: f(x), [jnp.sum, lambda a: a]),
+    "zeros": lambda x: (1 / jnp.asarray(ZEROS) + 0 * x, x - 0.0, jnp.full(3, 1e300) * 1e300),
     "nothing": lambda x: (jnp.zeros((0, 2)), jnp.ones(3), x[:0]),
     "rule": lambda x: jax.nn.relu(jax.checkpoint(jnp.sin)(x)),
 }
