@@ -76,7 +76,35 @@ def test_transformations(on_gpu):
     assert_close(one_kernel(slope)(x, y), jax.vmap(slope)(x, y))
 
 
+def test_numbers_of_all_types(on_gpu):
+    """Counts and flags beside states, and derivatives by the latter alone."""
+
+    def function(x, count, on):
+        return jnp.where(on, x**2, x) * (count + 1), count + 1, ~on
+
+    x, count, on = np.linspace(-1, 1, 5), np.arange(5), np.arange(5) > 2
+    kernel, plain = one_kernel(function), jax.vmap(function)
+    for found, expected in zip(kernel(x, count, on), plain(x, count, on), strict=True):
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
+
+    def total(f):
+        return lambda x: jnp.sum(f(x, count, on)[0])
+
+    assert_close(jax.grad(total(kernel))(x), jax.grad(total(plain))(x))
+
+
+def test_kernels_are_written_once(on_gpu):
+    calls = []
+    kernel = one_kernel(lambda x: calls.append(0) or jnp.sin(x))
+    for _ in range(3):
+        kernel(np.ones((4, 3)))
+    assert len(calls) == 1
+
+
 def test_empty(on_gpu):
+    assert jax.vmap(one_kernel(jnp.sin))(np.zeros((2, 0, 3))).shape == (2, 0, 3)
+    assert jax.vmap(one_kernel(lambda x: x[:0]))(np.ones((2, 4, 3))).shape == (2, 4, 0)
     assert one_kernel(jnp.sin)(np.zeros((0, 3))).shape == (0, 3)
     assert one_kernel(lambda x: x[:0])(np.ones((4, 3))).shape == (4, 0)
     assert one_kernel(lambda x: ())(np.ones((4, 3))) == ()
