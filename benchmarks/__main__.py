@@ -2,6 +2,7 @@
 
 import enum
 import json
+import os
 import shutil
 import sys
 import time
@@ -53,6 +54,8 @@ def main(
     console = Console()
     only_report = REPORT in (names or [])
     if not only_report:
+        # Each process would take three quarters of a GPU's memory for itself, this one first.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         here = [name for name, x in BENCHMARKS.items() if getattr(x, "NEEDS", None) in (None, jax.default_backend())]
         everything = [*here, *([] if smoke else [SCALE])]
         wanted, deadline = [str(name) for name in names or everything], time.monotonic() + 60 * minutes

@@ -22,8 +22,6 @@ _PEERS = "MJX", "Brax", "frax"
 _WAYS = {"jaxcfa, one kernel": jaxcfa.one_kernel, "jaxcfa": jax.vmap}
 # A kernel of this takes minutes to compile.
 _TOO_LONG = ("G1", GRADIENT)
-# So that processes share the memory.
-_SHARED = (("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -41,13 +39,14 @@ def _case(robot: str, quantity: str, batch: int) -> Case:
     for name, way in _WAYS.items():
         if (robot, quantity) != _TOO_LONG or way is jax.vmap:
             prepare = partial(_own, way, robot, quantity, batch)
-            contestants.append(Contestant(name, prepare, f"{name} {task}", _SHARED))
+            contestants.append(Contestant(name, prepare, f"{name} {task}"))
     for name in _PEERS:
         # Gradients of other packages take minutes to compile.
         if quantity in PEERS[name].quantities and (quantity != GRADIENT or robot == "Panda"):
             prepare = partial(_of_peer, name, robot, quantity, batch)
-            variables = _SHARED + PEERS[name].environment("float32")[-1:]
-            contestants.append(Contestant(name, prepare, f"{name} {task}", variables))
+            # Not what is recommended for CPUs.
+            precision = PEERS[name].environment("float32")[-1:]
+            contestants.append(Contestant(name, prepare, f"{name} {task}", precision))
     return Case(f"{quantity}, {batch} states", robot, contestants, None, "float32", batch)
 
 

@@ -249,42 +249,45 @@ def _broadcast(record, equation, x, *sizes):
     return [np.broadcast_to(x.reshape(shape), p["shape"])]
 
 
+def _numbered(*arrays: np.ndarray) -> list[np.ndarray]:
+    """The integers from zero on, in the shapes of arrays."""
+    ends = np.cumsum([0, *(x.size for x in arrays)])
+    return [
+        np.arange(end - x.size, end, dtype=np.int32).reshape(x.shape) for x, end in zip(arrays, ends[1:], strict=True)
+    ]
+
+
 def _moved(record, equation, *arrays):
-    """Anything that only moves numbers: as it moves the integers from zero on."""
-    start, numbered = 0, []
-    for x in arrays:
-        numbered.append(np.arange(start, start + x.size, dtype=np.int32).reshape(x.shape))
-        start += x.size
-    return _at(equation, equation.primitive, numbered, arrays)
+    """Anything that only moves numbers: as it moves integers."""
+    return _at(equation, _numbered(*arrays), arrays)
 
 
-def _at(equation, primitive, operands, arrays):
+def _at(equation, operands, arrays):
+    """The numbers of arrays, at the integers that an equation makes of its operands."""
+    primitive = equation.primitive
     with jax.ensure_compile_time_eval():
         found = primitive.bind(*map(jnp.asarray, operands), **equation.params)
-    flat = np.concatenate([x.reshape(-1) for x in arrays])
-    if any((np.asarray(x) < 0).any() for x in (found if primitive.multiple_results else [found])):
+    found = list(map(np.asarray, found if primitive.multiple_results else [found]))
+    if any((x < 0).any() for x in found):
         raise Unsupported("it has indices that are out of bounds")
-    found = found if primitive.multiple_results else [found]
-    return [flat[np.asarray(x).reshape(-1)].reshape(x.shape) for x in found]
+    flat = np.concatenate([x.reshape(-1) for x in arrays])
+    return [flat[x.reshape(-1)].reshape(x.shape) for x in found]
 
 
 def _indexed(record, equation, x, *indices):
     """A gather or dynamic slice."""
-    numbers = np.arange(x.size, dtype=np.int32).reshape(x.shape)
-    return _at(equation, equation.primitive, [numbers, *map(_indices, indices)], [x])
+    return _at(equation, [*_numbered(x), *map(_indices, indices)], [x])
 
 
 def _updated(record, equation, x, update, *indices):
     """A dynamic slice that is replaced."""
-    numbers = np.arange(x.size, dtype=np.int32).reshape(x.shape)
-    new = np.arange(x.size, x.size + update.size, dtype=np.int32).reshape(update.shape)
-    return _at(equation, equation.primitive, [numbers, new, *map(_indices, indices)], [x, update])
+    return _at(equation, [*_numbered(x, update), *map(_indices, indices)], [x, update])
 
 
 def _scattered(record, equation, x, indices, updates):
     """Assigning or adding at known indices, one update after the other."""
     p = equation.params
-    places = np.arange(x.size, dtype=np.int32).reshape(x.shape)
+    (places,) = _numbered(x)
     flat = x.reshape(-1).copy()
     dtype = equation.outvars[0].aval.dtype
     # Where updates go is where a gather would take them from.
@@ -318,25 +321,34 @@ def _indices(x: np.ndarray) -> np.ndarray:
 
 
 def _padded(record, equation, x, filling):
-    numbers = np.arange(1, x.size + 1, dtype=np.int32).reshape(x.shape)
-    return _at(equation, lax.pad_p, [numbers, np.int32(0)], [filling.reshape(1), x])
+    return _at(equation, _numbered(filling, x)[::-1], [filling, x])
 
 
-def _reduced(primitive, params=None):
+def _reduced(primitive):
     def rule(record, equation, x):
         (result,) = equation.outvars
+        if not x.size:
+            return _of_nothing(equation, x)
         axes = equation.params["axes"]
         rest = [i for i in range(x.ndim) if i not in axes]
         rows = x.transpose(*rest, *axes).reshape(math.prod(result.aval.shape), -1)
-        together = functools.partial(record, primitive, params or {}, result.aval.dtype)
+        together = functools.partial(record, primitive, {}, result.aval.dtype)
         return [_array([functools.reduce(together, row) for row in rows], result.aval.shape)]
 
     return rule
 
 
+def _of_nothing(equation, x):
+    """What an equation makes of an empty array."""
+    with jax.ensure_compile_time_eval():
+        return [_known(equation.primitive.bind(jnp.zeros(x.shape, equation.invars[0].aval.dtype), **equation.params))]
+
+
 def _cumulated(primitive):
     def rule(record, equation, x):
         p, dtype = equation.params, equation.outvars[0].aval.dtype
+        if not x.size:
+            return _of_nothing(equation, x)
         x = np.moveaxis(x, p["axis"], 0)
         x = x[::-1] if p["reverse"] else x
         rows = [x[0]]
@@ -354,14 +366,17 @@ def _product_of_arrays(record, equation, x, y):
     (result,) = equation.outvars
     free_x = [i for i in range(x.ndim) if i not in (*sum_x, *batch_x)]
     free_y = [i for i in range(y.ndim) if i not in (*sum_y, *batch_y)]
-    batch, terms = math.prod(x.shape[i] for i in batch_x), math.prod(x.shape[i] for i in sum_x)
-    xs = x.transpose(*batch_x, *free_x, *sum_x).reshape(batch, -1, terms)
-    ys = y.transpose(*batch_y, *free_y, *sum_y).reshape(batch, -1, terms)
+
+    def rows(z, batch, free, summed):
+        sizes = (math.prod(z.shape[i] for i in axes) for axes in (batch, free, summed))
+        return z.transpose(*batch, *free, *summed).reshape(*sizes)
+
+    xs, ys = rows(x, batch_x, free_x, sum_x), rows(y, batch_y, free_y, sum_y)
     dtype, zero = result.aval.dtype, np.zeros((), result.aval.dtype)[()]
     made = []
-    for rows, columns in zip(xs, ys, strict=True):
-        for row in rows:
-            for column in columns:
+    for left, right in zip(xs, ys, strict=True):
+        for row in left:
+            for column in right:
                 products = [record(lax.mul_p, {}, dtype, *pair) for pair in zip(row, column, strict=True)]
                 made.append(functools.reduce(functools.partial(record, lax.add_p, {}, dtype), products, zero))
     return [_array(made, result.aval.shape)]

@@ -95,6 +95,7 @@ FUNCTIONS = {
     "known branch": lambda x: lax.switch(2, [lambda a: a, lambda a: a + 1, lambda a: a + 2], x),
     "several branches": lambda x: jax.tree.map(lambda f: f(x), [jnp.sum, lambda a: a]),
     "zeros": lambda x: (1 / jnp.asarray(ZEROS) + 0 * x, x - 0.0, jnp.full(3, 1e300) * 1e300),
+    "of nothing": lambda x: (x[:0].sum(0), x[:0].prod(), (x[:0] > 0).all(), jnp.cumsum(x[:0], 0), x[:0].T @ x[:0]),
     "nothing": lambda x: (jnp.zeros((0, 2)), jnp.ones(3), x[:0]),
     "rule": lambda x: jax.nn.relu(jax.checkpoint(jnp.sin)(x)),
 }
