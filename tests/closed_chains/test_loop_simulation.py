@@ -11,7 +11,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import jaxcfa
-from helpers import assert_close, cast, optimised
+from helpers import assert_close, cast
 from jaxcfa import simulation
 from jaxcfa.closed_chains import (
     ConstraintStatus,
@@ -54,11 +54,11 @@ def violations(model, constraints, state):
     return jnp.array([jnp.max(jnp.abs(motion.residual)), jnp.max(jnp.abs(motion.rate))])
 
 
-def simulation_of(compile, integrator, stabilization, *names):
+def simulation_of(integrator, stabilization, *names):
     """Of mechanisms side by side: largest violations and changes of their energies, looked at a hundred times."""
     model, parts, (q, v, _) = some_loops(*names)
 
-    @compile
+    @jax.jit
     def simulate(model, q, v, dt, steps):
         constraints, tau, before = model.constraints, jnp.zeros_like(v), energies(model, parts, q, v)
 
@@ -80,7 +80,7 @@ def simulation_of(compile, integrator, stabilization, *names):
 @pytest.mark.slow
 def test_ten_seconds():
     names = ("four-bar", "spatial four-bar", "delta", "bricard")
-    run = simulation_of(optimised, RUNGE_KUTTA, None, *names)
+    run = simulation_of(RUNGE_KUTTA, None, *names)
     (opening, _), changes = run(8e-3, 1250)
     (finer_opening, _), finer_changes = run(4e-3, 2500)
     assert opening < 1e-5
@@ -94,7 +94,7 @@ def test_ten_seconds():
 def test_projection_closes_loops_to_rounding_and_leaves_the_order():
     """Where Baumgarte's stabilisation leaves 1e-9 and more."""
     names = ("five-bar", "leg")
-    run = simulation_of(jax.jit, RUNGE_KUTTA, Projection(), *names)
+    run = simulation_of(RUNGE_KUTTA, Projection(), *names)
     (opening, rate), changes = run(2e-3, 200)
     assert opening < 1e-12
     assert rate < 1e-9
@@ -105,7 +105,7 @@ def test_projection_closes_loops_to_rounding_and_leaves_the_order():
 @pytest.mark.slow
 def test_the_energy_stays_bounded_with_projection_after_euler_steps():
     """It would grow by 7 J if the velocities did not take part in the closing of the loops."""
-    (opening, rate), (change,) = simulation_of(jax.jit, EULER, Projection(), "five-bar")(2e-3, 1000)
+    (opening, rate), (change,) = simulation_of(EULER, Projection(), "five-bar")(2e-3, 1000)
     assert opening < 1e-12
     assert rate < 1e-6
     assert change < 1
