@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from .._linear_solution import linear_solution
+from .._perturbed import jvp_of_perturbed
 from .._precise import product
 from ..configuration import integrate
 from ._rows import Problem, residuals
@@ -23,6 +25,25 @@ def attached(
     in which preferences are least, `preferred`, or not at all. Coordinates that are pressed against the ends of their
     ranges stay there.
     """
+    arrays, static = eqx.partition(problem, eqx.is_inexact_array)
+
+    # So that nothing of this is traced where only values are asked for.
+    @jax.custom_jvp
+    def solution(arrays: PyTree, q: Array, preferred: Array, reached: Array) -> Array:
+        return q
+
+    def rule(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+        function = lambda arrays, *found: _implicit(eqx.combine(arrays, static), *found)  # noqa: E731
+        return jvp_of_perturbed(function, primals, tangents)
+
+    solution.defjvp(rule, symbolic_zeros=True)
+    return solution(arrays, *lax.stop_gradient((q, preferred, reached)))
+
+
+def _implicit(
+    problem: Problem, q: Float[Array, "nq"], preferred: Float[Array, "nq"], reached: Bool[Array, ""]
+) -> Float[Array, "nq"]:
+    """The configuration q as an implicit function of the problem."""
     size, weight = problem.model.nv, last_weight(q.dtype)
 
     def all_rows(x: Array) -> Array:
