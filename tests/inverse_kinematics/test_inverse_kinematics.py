@@ -120,6 +120,14 @@ def test_derivatives_of_a_single_solution_in_both_modes_and_of_second_order(arm)
     np.testing.assert_allclose(2 * curvature @ step, after - before, atol=1e-7)
 
 
+def test_values_are_traced_without_derivatives(arm):
+    """Which take ten times as long to trace."""
+    solved = lambda target: ik.solve(arm, ik.FramePosition("tip", target)).q  # noqa: E731
+    target = jnp.array([0.3, 0.1, 0.6])
+    assert "eigh" not in str(jax.make_jaxpr(solved)(target))
+    assert "eigh" in str(jax.make_jaxpr(lambda target: jax.jvp(solved, (target,), (target,)))(target))
+
+
 @pytest.mark.slow
 def test_targets_out_of_reach_are_approached_and_said_to_be(arm):
     target = jnp.array([2.0, 0.5, 0.9])
