@@ -11,19 +11,21 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..structured import AbstractStageSolver, Riccati
 from ._curvature import Curvature
-from ._interior_point import Optimality, Point, Step, infeasibility, largest, newton_step, optimality, slope
+from ._interior_point import Optimality, Point, Step, infeasibility, newton_step, optimality, slope
 from ._line_search import Found, Seen, Steps, search
 from ._local import Hessian, LocalModel, Multipliers, Rows, evaluate, model_of, unknown_model
 from ._problem import Problem
 from ._progress import report
+from ._recovery import WIDER, disturbed, is_at_rest, widened
 from ._robot_dynamics import AbstractRobotDynamics
 from ._solution import History, Solution, SolveStatus, coordinates
 from ._solver import AbstractSolver, Guess, iterate
 
-_CROWDED, _WIDER = 0.1, 100.0
+_CROWDED = 0.1  # steps that bounds stop so early find no way along them
 _FAR = 0.1  # violations of constraints from which on Hessians are those of Gauss and Newton
 _SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
 _YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
+_DISTURBANCES = 2  # how often a start is disturbed from which constraints cannot be satisfied to first order
 
 
 class MultipleShooting(AbstractSolver):
@@ -98,6 +100,7 @@ class _State(NamedTuple):
 
     point: Point
     known: tuple[Point, LocalModel, Curvature] | None
+    disturbances: Int[Array, ""]
     gains: Float[Array, "T m n"]
     barrier: Float[Array, ""]
     regularisation: Float[Array, ""]
@@ -143,6 +146,8 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
         known=(point, unknown_model(values, n, m), Curvature.none(problem, dtype))
         if _hessian(solver, problem) == "secant"
         else None,
+        # What was found before is not disturbed, since a controller may have to follow it.
+        disturbances=jnp.asarray(0 if guess.multipliers is None else _DISTURBANCES, jnp.int32),
         gains=jnp.zeros((problem.steps, m, n), dtype),
         barrier=barrier,
         regularisation=jnp.asarray(solver.regularisation, dtype),
@@ -191,15 +196,18 @@ def _iterate(
     crowded = (found.longest < _CROWDED) & ~solved
     taken = (found.length > 0) & ~solved & ~crowded
     moved = jax.tree.map(lambda x, y: jnp.where(taken, y, x), point, found.point)
-    wider = _widened(point, _WIDER * barrier)
-    moved = jax.tree.map(lambda x, y: jnp.where(crowded, y, x), moved, wider)
+    moved = jax.tree.map(lambda x, y: jnp.where(crowded, y, x), moved, widened(point, WIDER * barrier))
 
     regularisation = _regularisation(solver, state.regularisation, found)
     regularisation = jnp.where(crowded, state.regularisation, regularisation)
     feasible = final.violation <= 100 * settings.tolerance
     stuck = ~taken & ~crowded & (regularisation > settings.largest_regularisation)
-    stuck = (stuck | (_is_nothing(step, point) & ~feasible)) & ~solved
+    stuck = (stuck | (~crowded & is_at_rest(step, point, final.violation) & ~feasible)) & ~solved
     last = state.iteration + 1 >= solver.max_iterations
+    again = stuck & ~feasible & ~last & (state.disturbances < _DISTURBANCES)
+    elsewhere = disturbed(problem, point, jnp.asarray(solver.barrier, x0.dtype), state.disturbances)
+    moved = jax.tree.map(lambda x, y: jnp.where(again, y, x), moved, elsewhere)
+    seen = jax.tree.map(lambda x: jnp.where(again, 0, x), seen)
     status = jnp.where(stuck, jnp.where(feasible, SolveStatus.STALLED, SolveStatus.INFEASIBLE), SolveStatus.ITERATIONS)
     history = state.history.with_entry(
         state.iteration,
@@ -214,36 +222,20 @@ def _iterate(
     return _State(
         point=moved,
         known=known,
+        disturbances=state.disturbances + again,
         gains=step.gains,
-        barrier=jnp.where(crowded, _WIDER * barrier, barrier),
-        regularisation=regularisation,
-        penalty=found.penalty,
+        barrier=jnp.where(again, solver.barrier, jnp.where(crowded, WIDER * barrier, barrier)),
+        regularisation=jnp.where(again, solver.regularisation, regularisation),
+        penalty=jnp.where(again, 1.0, found.penalty),
         seen=seen,
         cost=local.values.cost,
         gap=jnp.max(jnp.abs(local.values.gaps)),
         optimality=final,
         iteration=state.iteration + jnp.where(solved, 0, 1).astype(jnp.int32),
         status=jnp.where(solved, SolveStatus.SOLVED, status).astype(jnp.int32),
-        done=solved | stuck | last,
+        done=solved | (stuck & ~again) | last,
         history=history,
     )
-
-
-def _is_nothing(step: Step, point: Point) -> Bool[Array, ""]:
-    """Whether nothing moves: where constraints are violated, no small step makes them less so."""
-    scale = 1 + largest(point.controls, *point.slack)
-    return largest(step.states, step.controls, *step.slack) <= 10 * jnp.finfo(scale.dtype).eps * scale
-
-
-def _widened(point: Point, barrier: Float[Array, ""]) -> Point:
-    """The same states and controls with more room: where bounds stop a step at once, slack that does not fit them.
-
-    A linearised problem may ask for controls far beyond their bounds. The slack then shrinks to nothing within a few
-    tiny steps, and never recovers. With slack that is too large instead, bounds are violated for a while.
-    """
-    slack = Rows(*(jnp.maximum(s, jnp.sqrt(barrier)) for s in point.slack))
-    inequalities = Rows(*(barrier / s for s in slack))
-    return point._replace(slack=slack, multipliers=point.multipliers._replace(inequalities=inequalities))
 
 
 def _regularisation(solver: MultipleShooting, before: Float[Array, ""], found: Found) -> Float[Array, ""]:

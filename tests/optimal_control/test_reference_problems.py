@@ -1,5 +1,7 @@
 """Problems whose optima others have published or found, from the same starts."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -187,8 +189,8 @@ def test_arm_around_a_disc():
     np.testing.assert_allclose(found.cost, 5.5775654969, rtol=1e-7)
 
 
-def test_nothing_to_follow():
-    """A unicycle at rest does not see how it could move aside: that is said at once."""
+def test_sideways():
+    """A unicycle at rest does not see how it could move aside, until it is disturbed; what is a solution is not."""
 
     def rates(x, u):
         return jnp.stack([u[0] * jnp.cos(x[2]), u[0] * jnp.sin(x[2]), u[1]])
@@ -197,9 +199,14 @@ def test_nothing_to_follow():
     problem = oc.Problem(
         oc.FunctionDynamics(integrated(rates, 0.1), 3, 2), 20, [oc.Cost(oc.Control())], end_constraints=aside
     )
+    found = oc.solve(problem, jnp.zeros(3))
+    assert int(found.status) == oc.SolveStatus.SOLVED
+    np.testing.assert_allclose(found.states[-1], [0, 1, 0], atol=1e-8)
+    at_rest = dataclasses.replace(found, states=jnp.zeros((21, 3)), controls=jnp.zeros((20, 2)))
     with pytest.warns(UserWarning, match="INFEASIBLE"):
-        found = oc.solve(problem, jnp.zeros(3))
-    assert found.iterations < 5
+        stays = oc.solve(problem, jnp.zeros(3), at_rest)
+    assert stays.iterations < 5
+    np.testing.assert_allclose(stays.controls, 0, atol=1e-6)
     turning = jnp.zeros((21, 3)), jnp.tile(jnp.array([0.5, 1.0]), (20, 1))
     found = oc.solve(problem, jnp.zeros(3), turning)
     assert int(found.status) == oc.SolveStatus.SOLVED

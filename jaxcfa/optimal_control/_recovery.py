@@ -1,0 +1,51 @@
+"""What to do where linearised constraints are no guide: more room for bounds, and disturbances of what is symmetric."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ._interior_point import Point, Step, largest
+from ._local import Rows
+from ._problem import Problem
+
+WIDER = 100.0  # the barrier parameter where bounds stopped a step at once, relative to that before
+_VIOLATED = 1e-2
+_SLOW = 1e-5
+_GOLDEN = 0.618034
+
+
+def widened(point: Point, barrier: Float[Array, ""]) -> Point:
+    """The same states and controls with more room: where bounds stop a step at once, slack that does not fit them.
+
+    A linearised problem may ask for controls far beyond their bounds. The slack then shrinks to nothing within a few
+    tiny steps, and never recovers. With slack that is too large instead, bounds are violated for a while.
+    """
+    slack = Rows(*(jnp.maximum(s, jnp.sqrt(barrier)) for s in point.slack))
+    inequalities = Rows(*(barrier / s for s in slack))
+    return point._replace(slack=slack, multipliers=point.multipliers._replace(inequalities=inequalities))
+
+
+def is_at_rest(step: Step, point: Point, violation: Float[Array, ""]) -> Bool[Array, ""]:
+    """Whether nothing moves: where constraints are violated, no small step makes them less so."""
+    scale = 1 + largest(point.controls, *point.slack)
+    least = jnp.where(violation > _VIOLATED, _SLOW, 10 * jnp.finfo(scale.dtype).eps)
+    return largest(step.states, step.controls, *step.slack) <= least * scale
+
+
+def disturbed(problem: Problem, point: Point, barrier: Float[Array, ""], times: Int[Array, ""]) -> Point:
+    """A start nearby, with slow waves of different phases added to states and controls, each time larger ones.
+
+    A car that stands still cannot move sideways to first order, nor does a path through the middle of an obstacle know
+    on which side to pass. Almost everywhere else they can and do.
+    """
+    amount = 0.1 * 3.0 ** times.astype(barrier.dtype)
+    steps, m = point.controls.shape
+    n = problem.dynamics.tangent_size
+    time = jnp.linspace(0, 1, steps + 1, dtype=barrier.dtype)[:, None]
+    index = jnp.arange(m + n)
+    phases = 2 * jnp.pi * _GOLDEN * (1 + index + 3 * times).astype(barrier.dtype)
+    waves = amount * jnp.sin(phases + 2 * jnp.pi * (1 + index % 3) * time)
+    controls = point.controls + (1 + largest(point.controls)) * waves[:-1, :m]
+    states = jax.vmap(problem.dynamics.plus)(point.states, waves[:, m:].at[0].set(0))
+    multipliers = jax.tree.map(jnp.zeros_like, point.multipliers)
+    return widened(Point(states, controls, multipliers, point.slack), barrier)
