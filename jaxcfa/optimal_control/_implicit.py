@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._precise import product
-from .._small import transpose
-from ._interior_point import Point
+from ._interior_point import Point, condensed_hessian, rows_along
 from ._local import Multipliers, Rows, StageModel, evaluate, linear_quadratic_of, model_of
 from ._problem import Problem
 
@@ -79,15 +78,12 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
     _, rate = jax.jvp(conditions, (arrays,), (tangents,))
     problem, x0 = eqx.combine(arrays, static)
     local = model_of(problem, x0, point.states, point.controls, point.multipliers)
-    proximity = jnp.finfo(x0.dtype).eps ** 0.5
+    proximity = jnp.asarray(jnp.finfo(x0.dtype).eps ** 0.5, x0.dtype)
     weights = Rows(*(z / s for z, s in zip(point.multipliers.inequalities, point.slack, strict=True)))
 
     def condensed(model: StageModel, h: Array, g: Array, weight: Array) -> tuple[Array, Array]:
         gradient = product(h / proximity, model.equalities) + product(weight * g, model.inequalities)
-        hessian = product(transpose(model.equalities), model.equalities) / proximity
-        return model.hessian + hessian + product(
-            transpose(model.inequalities), weight[:, None] * model.inequalities
-        ), gradient
+        return condensed_hessian(model, proximity, weight), gradient
 
     h, g = rate.equalities, rate.inequalities
     hessians, gradients = jax.vmap(condensed)(local.stages, h.stages, g.stages, weights.stages)
@@ -96,13 +92,7 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
     slopes = jnp.concatenate([rate.states[:-1], rate.controls], axis=-1) + gradients, rate.states[-1] + end_gradient
     lq, terms = linear_quadratic_of(local._replace(values=changes), (hessians, end_hessian), slopes, problem.start)
     found = lq.solve(terms)
-    z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
-
-    def total(rows: Rows, name: str) -> Rows:
-        along = jnp.einsum("tkz,tz->tk", getattr(local.stages, name), z, precision="highest")
-        return Rows(rows.stages + along, rows.end + product(getattr(local.end, name), found.states[-1]))
-
-    equalities, inequalities = total(h, "equalities"), total(g, "inequalities")
+    equalities, inequalities = jax.tree.map(jnp.add, (h, g), rows_along(local, found))
     multipliers = Multipliers(
         found.costates,
         Rows(*(x / proximity for x in equalities)),

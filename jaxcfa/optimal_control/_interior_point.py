@@ -86,16 +86,31 @@ def linear_quadratic(
     weights, pushes = _barrier_terms(values, point, barrier)
 
     def condensed(model: StageModel, y, h, weight, push):
-        hessian, gradient = model.hessian, model.gradient
-        gradient = gradient + product(y + h / proximity, model.equalities) + product(push, model.inequalities)
-        hessian = hessian + product(transpose(model.equalities), model.equalities) / proximity
-        hessian = hessian + product(transpose(model.inequalities), weight[:, None] * model.inequalities)
-        return hessian + regularisation * jnp.eye(len(gradient), dtype=gradient.dtype), gradient
+        rows = product(y + h / proximity, model.equalities) + product(push, model.inequalities)
+        hessian = condensed_hessian(model, proximity, weight)
+        return hessian + regularisation * jnp.eye(len(rows), dtype=rows.dtype), model.gradient + rows
 
     y, h = point.multipliers.equalities, values.equalities
     hessians, gradients = jax.vmap(condensed)(local.stages, y.stages, h.stages, weights.stages, pushes.stages)
     end_hessian, end_gradient = condensed(local.end, y.end, h.end, weights.end, pushes.end)
     return linear_quadratic_of(local, (hessians, end_hessian), (gradients, end_gradient), start)
+
+
+def condensed_hessian(model: StageModel, proximity: Float[Array, ""], weight: Float[Array, "i"]) -> Float[Array, "z z"]:
+    """The Hessian with what is left of the constraints once their multipliers and slack are eliminated."""
+    hessian = model.hessian + product(transpose(model.equalities), model.equalities) / proximity
+    return hessian + product(transpose(model.inequalities), weight[:, None] * model.inequalities)
+
+
+def rows_along(local: LocalModel, found: Extremal) -> tuple[Rows, Rows]:
+    """How equalities and inequalities change along displacements, to first order."""
+    z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
+
+    def along(stages: Array, end: Array) -> Rows:
+        return Rows(jnp.einsum("tkz,tz->tk", stages, z, precision="highest"), product(end, found.states[-1]))
+
+    stages, end = local.stages, local.end
+    return along(stages.equalities, end.equalities), along(stages.inequalities, end.inequalities)
 
 
 def recovered(
@@ -108,16 +123,9 @@ def recovered(
 ) -> Step:
     """The displacements of slack and multipliers that belong to those of states and controls."""
     values, multipliers = local.values, point.multipliers
-    z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
-
-    def along(model_rows: str) -> Rows:
-        return Rows(
-            jnp.einsum("tkz,tz->tk", getattr(local.stages, model_rows), z, precision="highest"),
-            product(getattr(local.end, model_rows), found.states[-1]),
-        )
-
-    equalities = _map(lambda h, dh: (h + dh) / proximity, values.equalities, along("equalities"))
-    slack = _map(lambda g, s, dg: -(g + s) - dg, values.inequalities, point.slack, along("inequalities"))
+    dh, dg = rows_along(local, found)
+    equalities = _map(lambda h, dh: (h + dh) / proximity, values.equalities, dh)
+    slack = _map(lambda g, s, dg: -(g + s) - dg, values.inequalities, point.slack, dg)
     inequalities = _map(lambda z, s, ds: barrier / s - z - z / s * ds, multipliers.inequalities, point.slack, slack)
     costates = found.costates - multipliers.costates
     return Step(found.states, found.controls, Multipliers(costates, equalities, inequalities), slack, gains)
