@@ -1,11 +1,6 @@
 """How programs that are compiled for accelerators are read and tabulated; nothing is compiled here."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))  # as `python -m benchmarks` has it
 
 from benchmarks.accelerators import markdown
 from benchmarks.accelerators.reading import read

@@ -8,22 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import report, runner, scale, summary
+from benchmarks.benchmarks import BENCHMARKS
+from benchmarks.case import Case, Contestant, Prepared, Unable
+from benchmarks.record import Record, Result, read
+from benchmarks.runner import Runner, difference, groups
+from benchmarks.settings import Settings
+from benchmarks.worker import Desk, Failed, Worker
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))  # as `python -m benchmarks` has it
-
-from benchmarks import (  # noqa: E402
-    report,
-    runner,
-    scale,
-    summary,
-)
-from benchmarks.benchmarks import BENCHMARKS  # noqa: E402
-from benchmarks.case import Case, Contestant, Prepared, Unable  # noqa: E402
-from benchmarks.record import Record, Result, read  # noqa: E402
-from benchmarks.runner import Runner, difference, groups  # noqa: E402
-from benchmarks.settings import Settings  # noqa: E402
-from benchmarks.worker import Desk, Failed, Worker  # noqa: E402
-
 # Of the others a smoke test has no case: they compile for long, or do what another one does.
 SMOKED = [name for name in BENCHMARKS if BENCHMARKS[name].cases(Settings(smoke=True))]
 

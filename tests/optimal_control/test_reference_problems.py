@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import jaxcfa
+from benchmarks.control_collection import COLLECTION
+from benchmarks.control_problems import built
 from jaxcfa import optimal_control as oc
 from jaxcfa.structured import Doubling, Riccati
 from robots import urdf_path
@@ -97,33 +99,6 @@ def test_kinova():
     assert again.iterations <= 2
 
 
-def swing_step(x, u, t):
-    """A cart of 1 kg with a pole of 0.3 kg at 0.5 m that hangs where the angle is zero; semi-implicit Euler."""
-    place, angle, speed, rate = x
-    s, c = jnp.sin(angle), jnp.cos(angle)
-    push = 1 + 0.3 * s**2
-    linear = (0.15 * s * rate**2 + u[0] + 0.3 * 9.81 * c * s) / push
-    angular = -(0.15 * c * s * rate**2 + u[0] * c + 1.3 * 9.81 * s) / (0.5 * push)
-    speed, rate = speed + 0.05 * linear, rate + 0.05 * angular
-    return jnp.stack([place + 0.05 * speed, angle + 0.05 * rate, speed, rate])
-
-
-@pytest.mark.slow
-def test_swing_up_from_rest():
-    """From an equilibrium, under bounds, to a hard end; the optimum by ipopt with exact Hessians."""
-    problem = oc.Problem(
-        oc.FunctionDynamics(swing_step, 4, 1),
-        40,
-        [oc.Cost(oc.Control(), 0.05)],
-        constraints=[oc.Bounds(oc.Control(), -20.0, 20.0), oc.Bounds(lambda stage: stage.x[:1], -2.0, 2.0)],
-        end_constraints=[oc.Equality(lambda stage: stage.x - jnp.array([1.0, np.pi, 0.0, 0.0]))],
-    )
-    found = oc.solve(problem, jnp.zeros(4))
-    assert int(found.status) == oc.SolveStatus.SOLVED
-    assert found.iterations < 120
-    np.testing.assert_allclose(found.cost, 29.3161329, rtol=1e-7)
-
-
 def integrated(rates, dt):
     """A step by the classical method of Runge and Kutta."""
 
@@ -136,57 +111,25 @@ def integrated(rates, dt):
     return step
 
 
-def turning_by_two_arms(x, u):
-    """A body without thrust that turns because its two arms go round in a circle and come back."""
-    return jnp.stack([u[0], u[1], -(u[0] * (1 + jnp.cos(x[1])) + 0.5 * u[1] * jnp.cos(x[0])) / 3])
-
-
-def points_of_arm(x):
-    """Middles and ends of three links of one metre."""
-    angles = jnp.cumsum(x[:3])
-    links = jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=-1)
-    ends = jnp.cumsum(links, axis=0)
-    return jnp.concatenate([ends - links / 2, ends])
-
-
-def around_a_disc(stage):
-    return jnp.sum((points_of_arm(stage.x) - jnp.array([1.6, 1.4])) ** 2, axis=-1)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("hessian", ["secant", "exact"])
-def test_constraints_that_contradict_one_another_near_the_guess(hessian):
-    """To first order no motion of the arms turns the body; the optimum by ipopt."""
-    problem = oc.Problem(
-        oc.FunctionDynamics(integrated(turning_by_two_arms, 0.1), 3, 2),
-        60,
-        [oc.Cost(oc.Control(), 0.1)],
-        constraints=[oc.Bounds(oc.Control(), -3.0, 3.0)],
-        end_constraints=[oc.Equality(oc.StateDifference(jnp.array([0.0, 0.0, 1.0])))],
-    )
-    found = oc.solve(problem, jnp.zeros(3), solver=oc.MultipleShooting(hessian=hessian))
-    assert int(found.status) == oc.SolveStatus.SOLVED
-    assert found.iterations < 100
-    np.testing.assert_allclose(found.cost, 3.1846097957, rtol=1e-8)
-
-
-@pytest.mark.slow
-def test_arm_around_a_disc():
-    """Valleys that are curved and narrow; the optimum by ipopt, which takes 144 iterations."""
-    problem = oc.Problem(
-        oc.FunctionDynamics(integrated(lambda x, u: jnp.concatenate([x[3:], u]), 0.05), 6, 3),
-        40,
-        [oc.Cost(oc.Control(), 0.01)],
-        constraints=[oc.Bounds(oc.Control(), -20.0, 20.0), oc.Bounds(around_a_disc, 0.16, np.inf)],
-        end_constraints=[
-            oc.Equality(lambda stage: points_of_arm(stage.x)[-1] - jnp.array([-0.3, 2.5])),
-            oc.Equality(lambda stage: stage.x[3:]),
-        ],
-    )
-    found = oc.solve(problem, jnp.array([0.2, 0.3, 0.2, 0.0, 0.0, 0.0]))
+@pytest.mark.parametrize(
+    ("family", "name", "hessian", "cost"),
+    [
+        ("swing up", "cart-pole", "secant", 29.28574),
+        # To first order no motion of the arms turns the body.
+        ("fly and turn", "turning by two arms", "secant", 3.1846097957),
+        ("fly and turn", "turning by two arms", "exact", 3.1846097957),
+        # Valleys that are curved and narrow: ipopt takes 144 iterations.
+        ("find a way", "arm around a disc", "secant", 5.5775654969),
+    ],
+)
+def test_from_rest_without_a_guess(family, name, hessian, cost):
+    """Under bounds, to a hard end; the optima by ipopt with exact Hessians."""
+    posed = COLLECTION[family][name]
+    found = oc.solve(built(posed), jnp.array(posed.start, float), solver=oc.MultipleShooting(hessian=hessian))
     assert int(found.status) == oc.SolveStatus.SOLVED
     assert found.iterations < 120
-    np.testing.assert_allclose(found.cost, 5.5775654969, rtol=1e-7)
+    np.testing.assert_allclose(found.cost, cost, rtol=2e-7)
 
 
 def test_sideways():
