@@ -38,12 +38,13 @@ def disturbed(problem: Problem, point: Point, barrier: Float[Array, ""], times: 
     A car that stands still cannot move sideways to first order, nor does a path through the middle of an obstacle know
     on which side to pass. Almost everywhere else they can and do.
     """
-    amount = 0.1 * 3.0 ** times.astype(barrier.dtype)
+    dtype = barrier.dtype
+    times = times.astype(dtype)
+    amount = 0.1 * 3.0**times
     steps, m = point.controls.shape
-    n = problem.dynamics.tangent_size
-    time = jnp.linspace(0, 1, steps + 1, dtype=barrier.dtype)[:, None]
-    index = jnp.arange(m + n)
-    phases = 2 * jnp.pi * _GOLDEN * (1 + index + 3 * times).astype(barrier.dtype)
+    time = jnp.linspace(0, 1, steps + 1, dtype=dtype)[:, None]
+    index = jnp.arange(m + problem.dynamics.tangent_size, dtype=dtype)
+    phases = 2 * jnp.pi * _GOLDEN * (1 + index + 3 * times)
     waves = amount * jnp.sin(phases + 2 * jnp.pi * (1 + index % 3) * time)
     controls = point.controls + (1 + largest(point.controls)) * waves[:-1, :m]
     states = jax.vmap(problem.dynamics.plus)(point.states, waves[:, m:].at[0].set(0))
