@@ -9,9 +9,8 @@ from ._local import Rows
 from ._problem import Problem
 
 WIDER = 100.0  # the barrier parameter where bounds stopped a step at once, relative to that before
-_VIOLATED = 1e-2
-_SLOW = 1e-5
-_GOLDEN = 0.618034
+_VIOLATED, _SLOW = 1e-2, 1e-5  # with such violations, steps that are so small lead nowhere
+_GOLDEN = 0.618034  # multiples of it modulo one are far from one another
 
 
 def widened(point: Point, barrier: Float[Array, ""]) -> Point:

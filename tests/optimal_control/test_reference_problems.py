@@ -113,23 +113,23 @@ def integrated(rates, dt):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("family", "name", "hessian", "cost"),
+    ("family", "name", "hessian", "iterations", "cost", "rtol"),
     [
-        ("swing up", "cart-pole", "secant", 29.28574),
+        ("swing up", "cart-pole", "secant", 120, 29.2857448515, 1e-7),
         # To first order no motion of the arms turns the body.
-        ("fly and turn", "turning by two arms", "secant", 3.1846097957),
-        ("fly and turn", "turning by two arms", "exact", 3.1846097957),
+        ("fly and turn", "turning by two arms", "secant", 100, 3.1846097957, 1e-8),
+        ("fly and turn", "turning by two arms", "exact", 100, 3.1846097957, 1e-8),
         # Valleys that are curved and narrow: ipopt takes 144 iterations.
-        ("find a way", "arm around a disc", "secant", 5.5775654969),
+        ("find a way", "arm around a disc", "secant", 120, 5.5775654969, 1e-7),
     ],
 )
-def test_from_rest_without_a_guess(family, name, hessian, cost):
+def test_from_rest_without_a_guess(family, name, hessian, iterations, cost, rtol):
     """Under bounds, to a hard end; the optima by ipopt with exact Hessians."""
     posed = COLLECTION[family][name]
     found = oc.solve(built(posed), jnp.array(posed.start, float), solver=oc.MultipleShooting(hessian=hessian))
     assert int(found.status) == oc.SolveStatus.SOLVED
-    assert found.iterations < 120
-    np.testing.assert_allclose(found.cost, cost, rtol=2e-7)
+    assert found.iterations < iterations
+    np.testing.assert_allclose(found.cost, cost, rtol=rtol)
 
 
 def test_sideways():
