@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import jaxcfa
 from jaxcfa import Model, closed_chains
 
 from .case import COMPARED, Prepared
-from .contestant import ONE_FUNCTION, MakeProblem, compiled, gradient, of_function
+from .contestant import IN_CACHE, ONE_FUNCTION, MakeProblem, compared, compiled, gradient, of_function
 from .methods import Function
 
 FORWARD, INVERSE = "forward dynamics", "inverse dynamics"
@@ -46,8 +47,8 @@ FUNCTIONS: dict[str, Function] = {
 ALL = (FORWARD, INVERSE, MASS, KINEMATICS, GRADIENT, MATRICES, CONSTRAINED)
 
 
-def kinematics(make: MakeProblem) -> Prepared:
-    """Poses of all bodies, and the Jacobian of the first end."""
+def kinematics(make: MakeProblem, one_function: bool = False) -> Prepared:
+    """Poses of all bodies, and the Jacobian of the first end, of all states at once or some at a time."""
     problem = make()
 
     def both(model: Model, q: jax.Array):
@@ -55,7 +56,13 @@ def kinematics(make: MakeProblem) -> Prepared:
         poses = jaxcfa.forward_kinematics(model, q, motions=motions)
         return poses, jaxcfa.jacobian(model, q, problem.ends[0], motions=motions)
 
-    return compiled(jax.vmap(both, (None, 0)), problem.model, problem.q, value=lambda found: found[1][:COMPARED])
+    def value(found) -> np.ndarray:
+        return compared(found[1])
+
+    if not one_function:
+        return compiled(jax.vmap(both, (None, 0)), problem.model, problem.q, value=value)
+    over_states = jaxcfa.batched(both, (None, 0), piece=IN_CACHE)
+    return compiled(over_states, problem.model, problem.q, value=value, jit=jaxcfa.low_latency)
 
 
 def constrained(solver: closed_chains.AbstractConstraintSolver, make: MakeProblem) -> Prepared:
@@ -91,6 +98,9 @@ def in_chunks(quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepar
 
 def as_one_function(quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepared]]:
     """The same by `jaxcfa.low_latency`, fewer states at a time."""
+    name = f"jaxcfa, {ONE_FUNCTION}"
+    if quantity == KINEMATICS:
+        return {name: lambda: kinematics(make, one_function=True)}
     if quantity not in FUNCTIONS:
         return {}
-    return {f"jaxcfa, {ONE_FUNCTION}": lambda: of_function(FUNCTIONS[quantity], make, one_function=True)}
+    return {name: lambda: of_function(FUNCTIONS[quantity], make, one_function=True)}
