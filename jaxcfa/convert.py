@@ -28,13 +28,13 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ._arguments import check_quaternions
-from ._precise import product
-from ._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from .configuration import integrate
 from .joints import AbstractJoint, Composite, Free, Planar, Revolute, Spherical
 from .model import Model
+from .model._arguments import check_quaternions
+from .numerics import product
 from .spatial import quaternion_to_matrix
+from .typing import Configuration, ConfigurationLike, Velocity, VelocityLike
 
 
 class _Slot(NamedTuple):

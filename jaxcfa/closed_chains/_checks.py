@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._arguments import as_arrays
 from ..model import WORLD, AbstractConstraint, AbstractFrameConstraint, JointCoupling, Model
+from ..model._arguments import as_arrays
 from ._relations import Constraints, number_of_rows, related
 
 

@@ -6,15 +6,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from .._arguments import is_concrete
-from .._perturbed import instantiate, jvp_of_perturbed, no_tangent
-from .._precise import product
-from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics import Loads
 from ..dynamics._inverse import bias_of_motions, inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
+from ..model._arguments import is_concrete
 from ..motion import BodyMotions, motions_at
+from ..numerics import instantiate, jvp_of_perturbed, no_tangent, product
 from ..structured import AbstractSchedule
+from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import Constraints, Motion, constraint_wrenches, motion_of_constraints

@@ -12,14 +12,13 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import as_arrays, is_concrete
-from .._precise import product
-from .._small import matmul, matvec, transpose
-from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics._suitability import refuse_massless_subtrees
 from ..model import WORLD, Model, unpad_dofs
+from ..model._arguments import as_arrays, is_concrete
+from ..numerics import matmul, matvec, product, transpose
 from ..spatial import Transform, pack
 from ..structured import spd_solve
+from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
 from ._delassus import LEAST_NORM, AbstractConstraintSolver, check_solver
 from ._grasp_algorithms import RCCFD2, AbstractGraspAlgorithm
 from ._grasp_system import GraspProblem, GraspSystem, JointState, ObjectState, assemble, at_contacts

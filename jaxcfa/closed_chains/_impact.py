@@ -5,12 +5,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from .._arguments import is_concrete
-from .._precise import product
-from .._types import ConfigurationLike, VelocityLike
 from ..model import AbstractConstraint, Model
+from ..model._arguments import is_concrete
 from ..motion import motions_at
+from ..numerics import product
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, VelocityLike
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import Constraints, constraint_wrenches

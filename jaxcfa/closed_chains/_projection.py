@@ -8,13 +8,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import is_concrete
-from .._precise import product
-from .._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
+from ..model._arguments import is_concrete
 from ..motion import BodyMotions, motions_at
+from ..numerics import product
 from ..structured import AbstractSchedule
+from ..typing import Configuration, ConfigurationLike, Velocity, VelocityLike
 from ._checks import prepared, row_labels
 from ._delassus import LEAST_NORM, AbstractConstraintSolver, Direct
 from ._relations import Constraints, residuals_of_constraints, row_starts

@@ -7,8 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._types import Configuration, Velocity
 from ..model import Model
+from ..typing import Configuration, Velocity
 from ._delassus import AbstractConstraintSolver
 from ._projection import project_step
 from ._relations import Constraints, Motion

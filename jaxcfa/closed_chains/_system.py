@@ -8,13 +8,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._defaults import choose_schedule
-from .._linear_solution import linear_solution
-from .._precise import product
+from ..defaults import choose_schedule
 from ..dynamics._inverse import mass_product_of_motions
 from ..dynamics._mass_operator import MassOperator, may_scan, operator_of_motions
 from ..model import Model
 from ..motion import BodyMotions
+from ..numerics import linear_solution, product
 from ..structured import AbstractSchedule
 from ._delassus import AbstractConstraintSolver, AbstractDelassus, check_solver
 from ._relations import Bodies, Constraints, Slopes, jacobian_of_constraints

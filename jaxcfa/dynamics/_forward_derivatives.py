@@ -6,15 +6,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._precise import product
-from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions, body_motions, schedule_for
+from ..numerics import product
 from ..structured import AbstractSchedule
+from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._forward import default_method
 from ._inverse_derivatives import derivatives_of_arrays
-from ._method import AbstractForwardDynamics, AbstractMassSolver, solve_and_factor
+from ._method import AbstractForwardDynamics, AbstractMassSolver
+from ._run import solve_and_factor
 
 
 class ForwardDerivatives(NamedTuple):

@@ -5,10 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._perturbed import instantiate, is_perturbed, jvp_of_perturbed
-from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model, join_bodies, split_bodies
+from ..model._arguments import as_arrays
 from ..motion import (
     BodyMotions,
     Link,
@@ -21,8 +19,10 @@ from ..motion import (
     schedule_for,
     total_forces,
 )
+from ..numerics import instantiate, is_perturbed, jvp_of_perturbed
 from ..spatial import Force, Motion
 from ..structured import AbstractSchedule
+from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._inverse_tangent import Direction, InverseMotion, inverse_dynamics_tangent
 
 

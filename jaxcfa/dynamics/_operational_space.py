@@ -8,16 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays, as_list
-from .._defaults import choose_schedule
-from .._jacobians import point_jacobians
-from .._precise import product
-from .._small import symmetrise
-from .._types import ConfigurationLike, NameOrNumber
+from ..defaults import choose_schedule
 from ..model import Model
+from ..model._arguments import as_arrays, as_list
 from ..motion import motions_at
+from ..motion._jacobians import point_jacobians
+from ..numerics import product, symmetrise
 from ..spatial import Transform
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, NameOrNumber
 from ._mass_operator import may_scan, operator_of_motions
 
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._precise import product
 from ..configuration import integrate
 from ..model import Model
+from ..numerics import product
 from ..structured._lane_loop import lane_loop
 from ..structured._small_spd import spd_solve
 from ._rows import Problem, Rows, rows_of

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import is_concrete
-from .._types import ConfigurationLike
 from ..closed_chains._checks import prepared
 from ..configuration import neutral
 from ..model import AbstractConstraint, Model
+from ..model._arguments import is_concrete
 from ..optimal_control import Cost, Problem as OptimalControl, RobotDynamics, SmoothCost
 from ..optimal_control._closures import hoisted
 from ..optimal_control._problem import Parts
 from ..optimal_control._terms import Term
+from ..typing import ConfigurationLike
 from ._derivatives import attached
 from ._rows import Problem, rows_of
 from ._search import search

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._types import Key
 from ..spatial import Transform
+from ..typing import Key
 
 
 class AbstractJoint(eqx.Module):

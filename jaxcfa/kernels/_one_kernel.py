@@ -9,7 +9,7 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, PyTree
 
-from .. import _backend
+from .. import backend
 from ._straight_line import Unsupported, straight_line
 
 # Triton compiles in a time that is the product of the square of the operations with the number of reads and writes.
@@ -48,7 +48,7 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
 
     @jax.custom_jvp
     def of_batch(*arguments):
-        return _run(function, arguments) if _backend.backend() in ("gpu", "cuda", "rocm") else plain(*arguments)
+        return _run(function, arguments) if backend.backend() in ("gpu", "cuda", "rocm") else plain(*arguments)
 
     @of_batch.defjvp
     def _of_tangents(primals, tangents):

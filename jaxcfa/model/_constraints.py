@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import dot, matmul, matvec, transpose
+from ..numerics import dot, matmul, matvec, transpose
 from ..spatial import Transform, rotation_log
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._types import NameOrNumber
 from ..spatial import Transform
+from ..typing import NameOrNumber
 from ._model import Model
 
 Numbers = ArrayLike | Sequence[float]

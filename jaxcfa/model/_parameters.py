@@ -12,8 +12,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from .._types import NameOrNumber
 from ..joints import AbstractJoint
+from ..typing import NameOrNumber
 from ._given import (
     NOT_NEGATIVE,
     Numbers,

@@ -15,10 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._defaults import choose_schedule
-from .._small import cross, matmul, matvec
-from .._types import ConfigurationLike, VelocityLike
+from ..defaults import choose_schedule
 from ..joints import AbstractJoint
 from ..model import (
     Model,
@@ -31,10 +28,13 @@ from ..model import (
     split_bodies,
     split_dofs,
 )
+from ..model._arguments import as_arrays
+from ..numerics import cross, matmul, matvec
 from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, ZeroVector, pack, rotate
 from ..structured import AbstractSchedule, Sequential
 from ..structured._tree_scan import from_parents
 from ..structured._tree_sweep import outward
+from ..typing import ConfigurationLike, VelocityLike
 
 
 class Link(eqx.Module):

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._precise import product
+from ..numerics import product
 from ._interior_point import Point, condensed_hessian, rows_along
 from ._local import Multipliers, Rows, StageModel, evaluate, linear_quadratic_of, model_of
 from ._problem import Problem

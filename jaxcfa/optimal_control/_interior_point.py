@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._precise import product
-from .._small import transpose
+from ..numerics import product, transpose
 from ..structured import AbstractStageSolver, Extremal, LinearQuadratic, LinearTerms, RiccatiFactors
 from ..structured._linear_quadratic import Start
 from ._local import LocalModel, Multipliers, Rows, StageModel, Values, linear_quadratic_of

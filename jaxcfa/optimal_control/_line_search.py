@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._small import matvec
+from ..numerics import matvec
 from ._interior_point import (
     Point,
     Step,

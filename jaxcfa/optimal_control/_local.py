@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._precise import product
-from .._small import transpose
+from ..numerics import product, transpose
 from ..structured import LinearQuadratic, LinearTerms
 from ..structured._linear_quadratic import Start
 from ._dynamics import AbstractDynamics

@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import is_concrete
-from .._small import transpose
+from ..model._arguments import is_concrete
+from ..numerics import transpose
 from ..structured import steady_riccati
 from ..structured._products import matmul
 from ._local import model_of

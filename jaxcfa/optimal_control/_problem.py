@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import is_concrete
+from ..model._arguments import is_concrete
 from ._dynamics import AbstractDynamics
 from ._stage import Stage
 from ._terms import Term, as_term

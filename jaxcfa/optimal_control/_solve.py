@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import check_quaternions, is_concrete
+from ..model._arguments import check_quaternions, is_concrete
 from ._closures import hoisted
 from ._implicit import attached, moved
 from ._interior_point import Point

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._perturbed import jvp_of_perturbed
-from .._types import Configuration, Velocity
 from ..configuration import displacement, integrate
 from ..model import Model
+from ..numerics import jvp_of_perturbed
+from ..typing import Configuration, Velocity
 from ._derivatives import jacobian
 from ._equation_of_motion import EquationOfMotion
 

@@ -8,15 +8,15 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._precise import product
-from .._types import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions
+from ..numerics import product
+from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
 from ._checks import check_integrator, checked_dt
 from ._derivatives import acceleration_by_state, columns, jacobian
 from ._equation_of_motion import EquationOfMotion, equation_of_motion

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from .._arguments import as_arrays, is_concrete
-from .._types import ConfigurationLike, VelocityLike
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization, ConstraintStatus
 from ..closed_chains._delassus import LEAST_NORM
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
+from ..model._arguments import as_arrays, is_concrete
+from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
 from ._checks import check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, equation_of_motion

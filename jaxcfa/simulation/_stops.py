@@ -4,11 +4,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._types import Velocity
 from ..configuration import neutral
 from ..dynamics import mass_matrix
 from ..joints import AbstractJoint
 from ..model import Model, map_joints
+from ..typing import Velocity
 
 
 class Stops(eqx.Module):

@@ -8,8 +8,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._linear_solution import linear_solution
-from .._small import transpose
+from ..numerics import linear_solution, transpose
 from ._arguments import as_blocks, as_columns
 from ._block_ldl import BLOCK_LDL
 from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, tridiagonal_product

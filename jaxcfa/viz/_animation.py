@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arguments import is_concrete
 from ..model import Model
+from ..model._arguments import is_concrete
 from ._extra import extra
 from ._picture import AZIMUTH, ELEVATION, Scene, View, new_figure
 from ._poses import Poses, as_configurations

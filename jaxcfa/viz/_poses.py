@@ -7,11 +7,11 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import check_quaternions
-from .._types import NameOrNumber
 from ..kinematics import forward_kinematics
 from ..model import Model
+from ..model._arguments import check_quaternions
 from ..spatial import Transform
+from ..typing import NameOrNumber
 from ._shapes import AbstractShape, Visual
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from .._types import NameOrNumber
 from ..configuration import neutral
 from ..model import Model
+from ..typing import NameOrNumber
 from ._default_visuals import default_visuals
 from ._overlays import AbstractOverlay, Axes, CenterOfMass, Trail, Wrenches, quaternions
 from ._picture import visual_color

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._types import NameOrNumber
 from ..model import Model
+from ..typing import NameOrNumber
 from ._extra import extra
 from ._files import Directories
 from ._load import load_visuals

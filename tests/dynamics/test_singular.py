@@ -11,7 +11,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import ABA, AbstractForwardDynamics, forward_dynamics
-from jaxcfa.dynamics._method import solve_forward_dynamics
+from jaxcfa.dynamics._run import solve_forward_dynamics
 from jaxcfa.joints import Revolute
 
 Q, V, TAU = jnp.array([0.3, -0.7]), jnp.array([0.5, 0.2]), jnp.array([1.0, 2.0])

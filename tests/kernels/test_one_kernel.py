@@ -15,7 +15,7 @@ from jaxcfa.kernels import _one_kernel, one_kernel
 def on_gpu(monkeypatch):
     """As if there were a GPU."""
     run = _one_kernel._run
-    monkeypatch.setattr(_one_kernel._backend, "backend", lambda: "gpu")
+    monkeypatch.setattr(_one_kernel.backend, "backend", lambda: "gpu")
     monkeypatch.setattr(_one_kernel, "_run", lambda function, arguments: run(function, arguments, interpret=True))
 
 
