@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from ..numerics import product
 from ._interior_point import Point, condensed_hessian, rows_along
-from ._local import Multipliers, Rows, StageModel, evaluate, linear_quadratic_of, model_of
+from ._local import Multipliers, Rows, StageModel, evaluate, linear_quadratic_of, model_of, with_curvature
 from ._problem import Problem
 
 
@@ -77,7 +77,8 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
 
     _, rate = jax.jvp(conditions, (arrays,), (tangents,))
     problem, x0 = eqx.combine(arrays, static)
-    local = model_of(problem, x0, point.states, point.controls, point.multipliers)
+    motion = point.states, point.controls
+    local = with_curvature(problem, model_of(problem, x0, *motion), *motion, point.multipliers)
     proximity = jnp.asarray(jnp.finfo(x0.dtype).eps ** 0.5, x0.dtype)
     weights = Rows(*(z / s for z, s in zip(point.multipliers.inequalities, point.slack, strict=True)))
 

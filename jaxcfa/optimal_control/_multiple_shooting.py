@@ -13,7 +13,7 @@ from ..structured import AbstractStageSolver, Riccati
 from ._curvature import Curvature
 from ._interior_point import Optimality, Point, Step, infeasibility, newton_step, optimality, slope
 from ._line_search import Found, Seen, Steps, search
-from ._local import Hessian, LocalModel, Multipliers, Rows, evaluate, model_of, unknown_model
+from ._local import Hessian, LocalModel, Multipliers, Rows, evaluate, model_of, unknown_model, with_curvature
 from ._problem import Problem
 from ._progress import report
 from ._recovery import WIDER, disturbed, is_at_rest, widened
@@ -271,7 +271,7 @@ def _preferred(
         curvature = jax.tree.map(lambda x, y: jnp.where(state.iteration > 0, x, y), seen, curvature)
         return (point, safe, curvature), curvature.added(safe)
     if hessian == "exact":
-        return None, model_of(problem, x0, point.states, point.controls, point.multipliers)
+        return None, with_curvature(problem, safe, point.states, point.controls, point.multipliers)
     return None, safe
 
 
