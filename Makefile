@@ -45,7 +45,7 @@ help:  ## Show this list
 		printf '%-14s %s\n' "  $$target" "$$text"; done
 
 demo: .venv-demo/.installed  ## Dynamics of a robot: round-trip error, timing, a simulated motion as a plot
-	.venv-demo/bin/jaxcfa demo $(if $(ROBOT),--robot "$(ROBOT)")
+	.venv-demo/bin/jaxcfa demo $(if $(ROBOT),"$(ROBOT)")
 
 test: .venv/.installed  ## All tests
 	$(PYTEST) $(ARGS)

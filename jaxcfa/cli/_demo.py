@@ -30,6 +30,7 @@ from ..model import Model
 from ..viz import Visual, draw
 from ..viz._curves import coordinate_names, plot_coordinates
 from ..viz._picture import new_figure
+from ._motion_files import Output
 from ._progress import working
 from ._view import shapes_of
 
@@ -40,7 +41,7 @@ _REPETITIONS = 7
 
 
 def run_demo(
-    console: Console, file: Path, model: Model, *, batch: int, duration: float, output: Path, seed: int
+    console: Console, file: Path, model: Model, *, batch: int, duration: float, output: Output, seed: int
 ) -> None:
     """Prints error and timing of inverse and forward dynamics, then simulates and plots."""
     name = file.stem
@@ -48,6 +49,11 @@ def run_demo(
     console.print(f"on {jax.default_backend()}")
     if not model.nb:
         raise ValueError("The robot has no moving body; there is nothing to demonstrate. Try --floating-base.")
+    if model.constraints:
+        console.print(
+            f"[yellow]Warning:[/] {len(model.constraints)} constraints of the file (closed loops, couplings) are left "
+            "out here; `jaxcfa simulate` holds them."
+        )
     _batch_dynamics(console, model, batch, seed)
     _simulation(console, file, model, random_configuration(model, jax.random.key(seed)), duration, output)
     command = "jaxcfa" if shutil.which("jaxcfa") else sys.argv[0]
@@ -112,7 +118,7 @@ def _timed(console: Console, table: Table, name: str, function: Callable[..., Ar
     return result
 
 
-def _simulation(console: Console, file: Path, model: Model, q0: Array, duration: float, output: Path) -> None:
+def _simulation(console: Console, file: Path, model: Model, q0: Array, duration: float, output: Output) -> None:
     steps = max(1, round(duration / _TIME_STEP))
     with working(console, f"Compiling and simulating {steps * _TIME_STEP:.2f} s of free motion"):
         q, v, energy = jax.block_until_ready(_simulate(model, q0, steps))
@@ -120,11 +126,11 @@ def _simulation(console: Console, file: Path, model: Model, q0: Array, duration:
         raise ValueError("The simulated motion is not finite; the robot is too stiff for steps of 1 ms.")
     start, end = float(energy[0]), float(energy[-1])
     console.print(f"Simulated {steps * _TIME_STEP:.2f} s of falling from rest: energy {start:.5g} J, then {end:.5g} J")
-    visuals = shapes_of(console, file, model)
+    visuals = shapes_of(console, file, model, output.package_dirs)
     with working(console, "Plotting"):
         t = np.arange(steps) * _TIME_STEP
-        _plot(file.stem, model, visuals, t, np.asarray(q), np.asarray(v), np.asarray(energy), output)
-    console.print(f"Plot: {output}", soft_wrap=True)
+        _plot(file.stem, model, visuals, t, np.asarray(q), np.asarray(v), np.asarray(energy), output.path)
+    console.print(f"Plot: {output.path}", soft_wrap=True)
 
 
 @jax.jit(static_argnames="steps")
