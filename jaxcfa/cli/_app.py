@@ -148,8 +148,7 @@ def demo(
         chosen = file or robot or own_arm()
         console = Console()
         model = _loaded(console, chosen, floating_base)
-        plot = Output(output, package_dir or ())
-        run_demo(console, chosen, model, batch=batch, duration=duration, output=plot, seed=seed)
+        run_demo(console, chosen, model, package_dir or (), batch=batch, duration=duration, output=output, seed=seed)
 
 
 @app.command(epilog=_EXIT_CODES)
