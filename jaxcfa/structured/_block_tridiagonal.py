@@ -25,8 +25,8 @@ class BlockTridiagonal(eqx.Module):
     lower: Float[Array, "m k k"]
 
     def __init__(self, diagonal: Annotated[ArrayLike, "n k k"], lower: Annotated[ArrayLike, "n-1 k k"]):
-        self.diagonal = as_blocks("diagonal", diagonal)
-        self.lower = as_blocks("lower", lower)
+        blocks = as_blocks("diagonal", diagonal), as_blocks("lower", lower)
+        self.diagonal, self.lower = (x.astype(jnp.result_type(*blocks)) for x in blocks)
         n, k, _ = self.diagonal.shape
         expected = (max(n - 1, 0), k, k)
         if self.lower.shape != expected:
