@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax._src import core
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from jaxtyping import Array
@@ -89,7 +90,7 @@ def _hoisted_part(part: Any, all_dynamics: list[AbstractDynamics], x: Array, *re
         arrays, kind = _arrays_and_kind(dynamics)
         if kind in kinds:
             continue
-        static = eqx.filter(dynamics, eqx.is_array, inverse=True)
+        static = eqx.filter(dynamics, _is_array, inverse=True)
 
         def of_stage(arrays: Any, x: Array, *rest: Array, static: Any = static) -> Any:
             return function(Stage(eqx.combine(arrays, static), x, rest[0] if len(rest) > 1 else None, rest[-1]))
@@ -105,9 +106,13 @@ def _hoisted_part(part: Any, all_dynamics: list[AbstractDynamics], x: Array, *re
 
 def _arrays_and_kind(dynamics: AbstractDynamics) -> tuple[Any, Any]:
     """The arrays of dynamics, and all that decides a program of them."""
-    arrays, static = eqx.partition(dynamics, eqx.is_array)
+    arrays, static = eqx.partition(dynamics, _is_array)
     leaves, structure = jax.tree.flatten(arrays)
     return arrays, (structure, tuple(x.shape for x in leaves), tuple(jax.tree.leaves(static)))
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, jax.Array | np.ndarray | np.generic)
 
 
 def _converted(function: Callable, *arguments: Any) -> _WithArrays | None:
