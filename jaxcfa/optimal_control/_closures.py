@@ -25,7 +25,9 @@ class _WithArrays(eqx.Module):
     arrays: list[Array]
 
     def __call__(self, *arguments: Any) -> Any:
-        found = jaxpr_as_fun(ClosedJaxpr(self.program, self.arrays))(*jax.tree.leaves(arguments))
+        given = zip(jax.tree.leaves(arguments), self.program.invars, strict=True)
+        typed = [jnp.asarray(x, variable.aval.dtype) for x, variable in given]
+        found = jaxpr_as_fun(ClosedJaxpr(self.program, self.arrays))(*typed)
         return jax.tree.unflatten(self.result, found)
 
 
@@ -53,7 +55,7 @@ def hoisted(problem: Problem, dtype: Any) -> Problem:
     if core.trace_state_clean():
         return problem
     x = jnp.zeros(problem.dynamics.state_size, dtype)
-    u, t = jnp.zeros(problem.dynamics.control_size, dtype), jnp.asarray(0, jnp.int32)
+    u, t = jnp.zeros(problem.dynamics.control_size, dtype), jnp.asarray(0)
     phases = tuple(_hoisted_phase(phase, x, u, t) for phase in problem.phases)
     kinds = [phase.dynamics for phase in phases]
 
