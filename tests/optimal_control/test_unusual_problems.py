@@ -103,6 +103,7 @@ class Turning(oc.AbstractDynamics):
         return rotation_log(quaternion_to_matrix(origin).T @ quaternion_to_matrix(x))
 
 
+@pytest.mark.slow
 def test_derivatives_by_what_moves_orientations():
     goal = quaternion_to_matrix(quaternion_exp(jnp.array([0.9, -1.2, 0.7])))
     weights = jnp.array([1.0, 2.0, 4.0])
