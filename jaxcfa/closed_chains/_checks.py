@@ -54,8 +54,6 @@ def _check_constraint(model: Model, constraint: AbstractConstraint, what: str) -
         for joint in (x for x in pair if x >= 0):
             if (model.topology.nqs[joint], model.topology.nvs[joint]) != (1, 1):
                 raise ValueError(f"{what} couples joint {model.joint_names[joint]!r}, which has not one coordinate.")
-        if first < 0:
-            raise ValueError(f"{what} couples no joint: joint is {first}; only reference can be -1.")
     else:
         fits = all(shape in ((), (3,), (3, 3)) for shape in shapes)
     if not fits:

@@ -18,7 +18,7 @@ class Anchored(AbstractJoint):
     """
 
     joint: AbstractJoint
-    anchor: Float[Array | np.ndarray, "3"] = eqx.field(converter=np.asarray)
+    anchor: Float[Array | np.ndarray, "3"] = eqx.field(converter=np.array)
 
     @property
     def nq(self) -> int:

@@ -20,7 +20,7 @@ class Helical(AbstractJoint):
     """
 
     axis: Float[Array | np.ndarray, "3"] = eqx.field(converter=unit_axis)
-    pitch: Float[Array | np.ndarray, ""] = eqx.field(converter=np.asarray)
+    pitch: Float[Array | np.ndarray, ""] = eqx.field(converter=np.array)
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
     has_fixed_axes: ClassVar[bool] = True

@@ -1,5 +1,6 @@
 """Dynamics of mechanisms with loops, against dense linear algebra with Jacobians by differentiation."""
 
+import dataclasses
 import functools
 
 import equinox as eqx
@@ -187,6 +188,19 @@ def test_direct_solver_and_schedules():
         assert_close(found.qdd, expected.qdd[there.v], 1e-9)
         assert_close(found.multipliers, expected.multipliers[there.rows], 1e-9)
         assert_close(found.joint_forces, expected.joint_forces[there.v], 1e-9)
+
+
+def test_a_coupling_whose_dependent_joint_is_locked_holds_the_other():
+    model = jaxcfa.chain(2, dtype="float64")
+    first, second = model.joint_names
+    model = dataclasses.replace(model, constraints=(couple(model, second, first, (0.1, 2.0)),))
+    held = jaxcfa.lock_joints(model, second, [0.0, 0.5])
+    (coupling,) = held.constraints
+    assert (coupling.joint, coupling.reference) == (-1, 0)
+    found = constrained_forward_dynamics(held, held.constraints, [0.2], [0.0], [3.0])
+    assert found.status == ConstraintStatus.OK
+    assert_close((found.qdd, found.residual), (np.zeros(1), 0.0), 1e-12)
+    assert_close(found.joint_forces, jaxcfa.bias_forces(held, [0.2], [0.0]) - 3.0)
 
 
 def test_without_constraints_it_is_forward_dynamics():
@@ -597,7 +611,7 @@ class TestErrors:
         wrong = {
             "relates number 0 to itself": Connect(0, 0, point, point),
             "functions are for one mechanism": Connect(-1, 0, jnp.zeros((2, 3)), jnp.zeros((2, 3))),
-            "only reference can be -1": JointCoupling(-1, 0, jnp.zeros(2), jnp.zeros(()), jnp.zeros(())),
+            "relates number -1 to itself": JointCoupling(-1, -1, jnp.zeros(2), jnp.zeros(()), jnp.zeros(())),
         }
         for message, mistaken in wrong.items():
             with pytest.raises(ValueError, match=message):
