@@ -77,19 +77,19 @@ def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
 
 @jax.jit
 def _solve(method, model, q, v, tau, f_ext, motions) -> Velocity:
-    motions = motions_at(model, q, v, method.motion_schedule(), motions)
+    motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))[0]
 
 
 @jax.jit
 def _solve_and_factor(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, AbstractMassSolver]:
-    motions = motions_at(model, q, v, method.motion_schedule(), motions)
+    motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))
 
 
 @jax.jit
 def _solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, Float[Array, "nb 6"]]:
-    motions = motions_at(model, q, v, method.motion_schedule(), motions)
+    motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_wrenches(method, model, motions, Loads(tau, f_ext))
 
 
