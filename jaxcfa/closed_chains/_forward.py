@@ -78,7 +78,7 @@ def constrained_forward_dynamics(
     plan = make_plan(model, solver, schedule)
     solution = _solution(plan, constraints, model, stabilization, *arguments)
     if is_concrete(solution):
-        explain(ConstraintStatus(int(solution.status)), solution.qdd, arguments)
+        explain(ConstraintStatus(int(solution.status)), solution.qdd, model, constraints, arguments)
     return solution
 
 

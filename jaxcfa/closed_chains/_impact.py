@@ -57,7 +57,7 @@ def impulse(
     plan = make_plan(model, solver, schedule)
     result = _impulse(plan, constraints, model, q, v, jnp.asarray(restitution, v.dtype))
     if is_concrete(result):
-        explain(ConstraintStatus(int(result.status)), result.v, [q, v])
+        explain(ConstraintStatus(int(result.status)), result.v, model, constraints, [q, v])
     return result
 
 

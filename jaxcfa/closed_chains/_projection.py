@@ -68,7 +68,7 @@ def project_configuration(
     plan = make_plan(model, LEAST_NORM, schedule)
     found = _project(plan, constraints, model, q, tolerance, jnp.asarray(max_iterations))
     if is_concrete(found):
-        explain(ConstraintStatus.OK, found.q, [q])
+        explain(ConstraintStatus.OK, found.q, model, constraints, [q])
     if is_concrete(found) and not bool(found.closed):
         worst = int(jnp.argmax(jnp.abs(found.residual)))
         raise ValueError(
@@ -95,7 +95,7 @@ def project_velocity(
     model, constraints, (q, v) = prepared(model, constraints, q=q, v=v)
     projected = _project_velocity(make_plan(model, LEAST_NORM, schedule), constraints, model, q, v)
     if is_concrete(projected):
-        explain(ConstraintStatus.OK, projected, [q, v])
+        explain(ConstraintStatus.OK, projected, model, constraints, [q, v])
     return projected
 
 

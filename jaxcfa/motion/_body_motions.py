@@ -150,8 +150,8 @@ def motions_at(
     if motions is not None:
         known = dataclasses.replace(motions, v=motions.v.astype(q.dtype), links=_of_type(motions.links, q.dtype))
         v = known.v if v is None else v
-        links = known.links if by_rules else _following(model, q, v, known)
-        return dataclasses.replace(known, q=q, v=v, schedule=schedule, links=links)
+        moving = known.links if by_rules else _following(model, q, v, known)
+        return dataclasses.replace(known, q=q, v=v, schedule=schedule, links=moving)
     moves, v = v is not None, jnp.zeros(model.nv, q.dtype) if v is None else v
     poses = model.placement @ map_joints(model, lambda joint, x: joint.transform(x), ("q", q))
     bias = map_joints(model, lambda joint, x, dx: joint.bias(x, dx), ("q", q), ("v", v))
