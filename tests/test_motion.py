@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from helpers import assert_close
+from helpers import assert_close, second_derivatives
 from jaxcfa.closed_chains import constrained_forward_dynamics
 from jaxcfa.structured import Doubling
 from loops import loop
@@ -81,6 +81,84 @@ def test_derivatives_go_through_the_state():
     expected, *found = gradients(q, v, tau)
     for gradient in found:
         assert_close(gradient, jax.tree.map(np.asarray, expected), 1e-12)
+
+
+def energies(model, q, v, motions=None):
+    height = jaxcfa.frame_pose(model, q, "tip", motions=motions).translation[2]
+    moving = jaxcfa.kinetic_energy(model, q, v, motions=motions)
+    return moving + jaxcfa.potential_energy(model, q, motions=motions) + height**2
+
+
+def test_derivatives_of_what_has_no_rules_of_its_own():
+    """By the state and the model, with motions made outside, inside, and of a part of what is differentiated."""
+    model, q, v = jaxcfa.chain(2, dtype="float64"), jnp.array([0.3, -0.8]), jnp.array([1.5, 0.4])
+
+    @jax.jit
+    def gradients(model, q, v):
+        outside = jaxcfa.body_motions(model, q, v)
+        ways = (
+            lambda *x: None,
+            lambda *x: outside,
+            lambda *x: jaxcfa.body_motions(*x),
+            lambda _, q, v_in: jaxcfa.body_motions(model, q, v),
+            lambda _, q_in, v: jaxcfa.body_motions(model, q, v),
+        )
+        by_state = [jax.grad(lambda q, v, f=f: energies(model, q, v, f(model, q, v)), (0, 1))(q, v) for f in ways]
+        by_all = [jax.grad(lambda *x, f=f: energies(*x, f(*x)), (0, 1, 2))(model, q, v) for f in ways[:3]]
+        return by_state, by_all
+
+    for expected, *found in gradients(model, q, v):
+        assert np.all(np.abs(jnp.concatenate(expected[-2:])) > 0.1)
+        for gradient in found:
+            assert_close(gradient, jax.tree.map(np.asarray, expected), 1e-12)
+
+
+def test_second_derivatives_with_motions_made_before():
+    """In all orders, also with motions that move with the outer derivative only."""
+    model, q, v = jaxcfa.chain(2, dtype="float64"), jnp.array([0.3, -0.8]), jnp.array([1.5, 0.4])
+
+    @jax.jit
+    def both(q):
+        motions = jaxcfa.body_motions(model, q, v)
+        found = second_derivatives(lambda q: energies(model, q, v, motions), q, v)
+        between = jax.jvp(
+            lambda q: jax.grad(lambda x, m: energies(model, x, v, m))(q, jaxcfa.body_motions(model, q, v)) @ v,
+            (q,),
+            (v,),
+        )
+        return [*found, between[1]], second_derivatives(lambda q: energies(model, q, v), q, v)[0]
+
+    found, expected = both(q)
+    for second in found:
+        assert_close(second, np.asarray(expected), 1e-7)
+
+
+def test_motions_made_before_cost_nothing():
+    """Nothing is swept again where nothing is differentiated, or by rules, or where the motions carry it themselves."""
+    model, x = jaxcfa.chain(7), jnp.ones(7)
+    motions = jaxcfa.body_motions(model, x, x)
+    assert sweeps(lambda q, v: jaxcfa.kinetic_energy(model, q, v, motions), 7, x, x) == 0
+
+    def slope(function):
+        return sweeps(jax.grad(lambda q: jnp.sum(function(q))), 7, x)
+
+    def inside(q):
+        return jaxcfa.kinetic_energy(model, q, x, jaxcfa.body_motions(model, q, x))
+
+    assert slope(lambda q: jaxcfa.kinetic_energy(model, q, x, motions)) == slope(inside) == 2
+    by_rules = [lambda q, m=m: jaxcfa.forward_dynamics(model, q, x, x, motions=m) for m in (None, motions)]
+    assert slope(by_rules[1]) == slope(by_rules[0]) - 1
+
+
+def test_motions_of_another_precision():
+    model = jaxcfa.chain(2)
+    q, v = np.array([0.3, -0.8]), np.array([1.5, 0.4])
+    single = jaxcfa.body_motions(model.astype("float32"), np.float32(q), np.float32(v))
+    model = model.astype("float64")
+    for schedule in (None, Doubling()):
+        found = jaxcfa.inverse_dynamics(model, q, v, v, schedule=schedule, motions=single)
+        assert found.dtype == np.float64
+        assert_close(found, jaxcfa.inverse_dynamics(model, q, v, v), 1e-5)
 
 
 @pytest.mark.slow
