@@ -148,10 +148,10 @@ def motions_at(
     `by_rules`: whether what follows is differentiated by rules of its own, which look at q and v of the motions only.
     """
     if motions is not None:
-        known = dataclasses.replace(motions, v=motions.v.astype(q.dtype), links=_of_type(motions.links, q.dtype))
-        v = known.v if v is None else v
-        moving = known.links if by_rules else _following(model, q, v, known)
-        return dataclasses.replace(known, q=q, v=v, schedule=schedule, links=moving)
+        given = dataclasses.replace(motions, v=motions.v.astype(q.dtype), links=_of_type(motions.links, q.dtype))
+        v = given.v if v is None else v
+        followed = given.links if by_rules else _following(model, q, v, given)
+        return dataclasses.replace(given, q=q, v=v, schedule=schedule, links=followed)
     moves, v = v is not None, jnp.zeros(model.nv, q.dtype) if v is None else v
     poses = model.placement @ map_joints(model, lambda joint, x: joint.transform(x), ("q", q))
     bias = map_joints(model, lambda joint, x, dx: joint.bias(x, dx), ("q", q), ("v", v))
