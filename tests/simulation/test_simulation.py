@@ -14,6 +14,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import simulation
+from jaxcfa.closed_chains import Projection
 from jaxcfa.joints import Free, Revolute, Spherical
 from jaxcfa.simulation import (
     ExplicitEuler,
@@ -326,6 +327,7 @@ def test_second_derivatives_by_torques_alone():
 def test_numbers_of_steps_of_any_type():
     model, x = pendulum(), jnp.zeros(2)
     assert ImplicitMidpoint(np.int64(4)) == ImplicitMidpoint(4)
+    assert Projection(np.int64(3)) == Projection(3)
     found = jax.eval_shape(
         lambda: rollout(model, x, x, lambda t, q, v: x, 0.1, steps=np.int32(3), checkpoint=np.uint8(2))
     )
