@@ -65,10 +65,10 @@ def accelerations_and_derivatives(
     """The accelerations too, which are found on the way."""
     method = default_method(model) if method is None else method
     schedule = schedule_for(model, schedule, motions)
+    q, v, tau, f_ext = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
     motions = body_motions(model, q, v, schedule) if motions is None else motions
     qdd, solver = solve_and_factor(method, model, q, v, tau, f_ext, motions)
-    arguments = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    return qdd, _forward_derivatives(model, solver, *arguments, schedule, motions)
+    return qdd, _forward_derivatives(model, solver, q, v, qdd, f_ext, schedule, motions)
 
 
 @jax.jit

@@ -81,7 +81,7 @@ def _inverse_dynamics(
     schedule: AbstractSchedule,
     motions: BodyMotions | None,
 ) -> Velocity:
-    return inverse_dynamics_of_motions(model, motions_at(model, q, v, schedule, motions), qdd, f_ext)
+    return inverse_dynamics_of_motions(model, motions_at(model, q, v, schedule, motions, by_rules=True), qdd, f_ext)
 
 
 def inverse_dynamics_of_motions(

@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -70,45 +71,63 @@ def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
     result = function(method, model, *arguments, motions)
     # Not at the solver or the wrenches, which would be copied from the device for nothing.
     qdd = result[0] if isinstance(result, tuple) else result
-    if is_concrete(qdd) and not _finite(qdd):
+    if is_concrete(qdd) and not are_finite(qdd):
         _explain(method, model, arguments)
     return result
 
 
 @jax.jit
 def _solve(method, model, q, v, tau, f_ext, motions) -> Velocity:
-    motions = motions_at(model, q, v, method.motion_schedule(), motions)
+    motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))[0]
 
 
 @jax.jit
 def _solve_and_factor(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, AbstractMassSolver]:
-    motions = motions_at(model, q, v, method.motion_schedule(), motions)
+    motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))
 
 
 @jax.jit
 def _solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, Float[Array, "nb 6"]]:
-    motions = motions_at(model, q, v, method.motion_schedule(), motions)
+    motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_wrenches(method, model, motions, Loads(tau, f_ext))
 
 
-def _finite(*trees) -> bool:
+def are_finite(*trees) -> bool:
+    """Whether no number in the trees is infinite or NaN."""
     return all(np.all(np.isfinite(x)) for x in jax.tree.leaves(trees))
 
 
+def mechanism_of(model: Model) -> tuple:
+    """All that accelerations depend on. (Limits of a model may be infinite.)"""
+    bodies = model.placement, model.mass, model.com, model.inertia
+    return model.joints, *bodies, model.armature, model.gravity
+
+
+def refuse_singular(model: Model, q: Float[Array, "nq"]) -> None:
+    """Raises `ValueError` if the mass matrix is singular: if there are no accelerations at rest without loads either.
+
+    Velocities or loads can be so large that accelerations overflow.
+    """
+    still = jnp.zeros(model.nv, q.dtype)
+    if are_finite(_solve(ABA(), model, q, still, still, jnp.zeros((model.nb, 6), q.dtype), None)):
+        return
+    raise ValueError(
+        "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "
+        "no inertia. Give the bodies it carries inertia about its axis, or the joint armature."
+    )
+
+
 def _explain(method: AbstractForwardDynamics, model: Model, arguments: list[Array]) -> None:
-    """Raises if a result that is not finite comes from finite arguments."""
-    if not _finite(arguments, model.mass, model.com, model.inertia):
+    """Raises if a result that is not finite comes from finite arguments, unless these are too large."""
+    if not are_finite(arguments, mechanism_of(model)):
         return
     method.refuse(model)
-    if method != ABA() and _finite(_solve(ABA(), model, *arguments, None)):
+    if method != ABA() and are_finite(_solve(ABA(), model, *arguments, None)):
         name = eqx.tree_pformat(method, width=200)
         raise ValueError(
             f"{name} lost all digits at this configuration: some joint moves almost no inertia of its own body, or the "
             f"mechanism is too long for {arguments[0].dtype}, as long planar chains are. Use ABA(), or float64."
         )
-    raise ValueError(
-        "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "
-        "no inertia. Give the bodies it carries inertia about its axis, or the joint armature."
-    )
+    refuse_singular(model, arguments[0])

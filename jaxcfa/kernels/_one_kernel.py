@@ -47,12 +47,16 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
     plain = jax.vmap(function)
 
     @jax.custom_jvp
-    def of_batch(*arguments):
-        return _run(function, arguments) if backend.backend() in ("gpu", "cuda", "rocm") else plain(*arguments)
+    def kernel(*arguments):
+        return _run(function, arguments)
 
-    @of_batch.defjvp
+    @kernel.defjvp
     def _of_tangents(primals, tangents):
         return jax.jvp(plain, primals, tangents)
+
+    def of_batch(*arguments):
+        # The rule would refuse derivatives by what the function closes over, which without a kernel there are.
+        return (kernel if backend.backend() in ("gpu", "cuda", "rocm") else plain)(*arguments)
 
     # Writing a kernel takes seconds, which are spent once for each size of the batch.
     compiled = jax.jit(of_batch)

@@ -8,7 +8,13 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from ..typing import Frames
-from ._given import as_list as as_list, check_quaternions as check_quaternions, is_concrete as is_concrete
+from ._given import (
+    as_list as as_list,
+    check_positive as check_positive,
+    check_quaternions as check_quaternions,
+    is_concrete as is_concrete,
+    positive_integer as positive_integer,
+)
 from ._model import Model
 
 _CONFIGURATIONS = ("q", "q0", "q1")

@@ -1,5 +1,6 @@
 """What is given for parts of a model, checked: `ValueError` saying what was given and what is wanted."""
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -143,6 +144,26 @@ def as_list(names: NameOrNumber | Sequence[NameOrNumber]) -> list[NameOrNumber]:
     if isinstance(names, Sequence) and not isinstance(names, str):
         return list(names)
     return [names]
+
+
+def positive_integer(name: str, value: Any) -> int:
+    """A number of steps or the like, of any type of integers but booleans."""
+    try:
+        number = 0 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+    return number
+
+
+def check_positive(what: str, value: Array, or_zero: bool = False) -> None:
+    """Raises `ValueError` for what is not one positive finite number, as far as that can be seen."""
+    if value.shape != ():
+        raise ValueError(f"The {what} must be one number, got shape {value.shape}. Batch with jax.vmap.")
+    if is_concrete(value) and not (np.isfinite(value) and (value > 0 or (or_zero and value == 0))):
+        wanted = "finite and not negative" if or_zero else "positive and finite"
+        raise ValueError(f"The {what} must be {wanted}, got {value}.")
 
 
 def is_concrete(*trees) -> bool:

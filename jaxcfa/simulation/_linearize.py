@@ -98,7 +98,8 @@ def linearized_step(
 
     `inputs` are torques (nv,), or controls (nu,) if the equation says so; `motions` of the state, if they are known.
     """
-    if equation.constraints or not isinstance(integrator, _CLOSED_FORM):
+    # Not for subclasses, whose steps may be others.
+    if equation.constraints or type(integrator) not in _CLOSED_FORM:
         return _by_differentiation(integrator, equation, q, v, inputs, f_ext, dt)
     tau = equation.torques(q, v, inputs)
     q_next, v_next, a, b = _in_closed_form(integrator, equation, q, v, tau, f_ext, dt, motions)

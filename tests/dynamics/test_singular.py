@@ -88,6 +88,15 @@ def test_nan_is_not_explained_away(argument):
     assert np.any(np.isnan(forward_dynamics(bad, Q, V, TAU)))
 
 
+def test_only_singular_mass_matrices_are_called_so():
+    """Not NaN anywhere in the mechanism, whose limits may well be infinite, nor velocities whose squares overflow."""
+    model = arm(inertia=0.1)
+    for part in (lambda m: m.placement.translation, lambda m: m.joints[0].axis, lambda m: m.gravity):
+        bad = eqx.tree_at(part, model, replace_fn=lambda x: x * jnp.nan)
+        assert np.any(np.isnan(forward_dynamics(bad, Q, V, TAU)))
+    assert not np.all(np.isfinite(forward_dynamics(model, Q, V * 1e200, TAU)))
+
+
 @pytest.mark.parametrize("method", [ABA, "aba", jaxcfa.aba])
 def test_method_is_an_algorithm(method):
     # Without the checks of types that the tests switch on, as users have it.

@@ -116,6 +116,16 @@ def test_without_a_gpu():
     np.testing.assert_array_equal(jax.grad(lambda x: one_kernel(jnp.sum)(x).sum())(x), np.ones((4, 3)))
 
 
+def test_derivatives_by_what_the_function_closes_over():
+    """Without a kernel, of which that would be a constant."""
+    (x,) = rows((4, 3))
+
+    def total(scale):
+        return jnp.sum(one_kernel(lambda x: jnp.sin(scale * x))(x))
+
+    assert_close(jax.grad(total)(2.0), np.sum(x * np.cos(2 * x)), 1e-12)
+
+
 def test_errors(on_gpu, monkeypatch):
     with pytest.raises(ValueError, match="must be a function of one state"):
         one_kernel(jaxcfa.chain(2))
