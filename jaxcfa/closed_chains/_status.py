@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from ..dynamics._run import are_finite, mechanism_of, refuse_singular
+from ..dynamics._run import are_finite, mechanism_of, refuse_without_accelerations
 from ..model import Model
 from ._relations import Constraints
 
@@ -54,7 +54,7 @@ def status_tolerance(dtype: jnp.dtype) -> float:
 def explain(
     status: ConstraintStatus, result: Array, model: Model, constraints: Constraints, arguments: list[Array]
 ) -> None:
-    """Raises `ValueError` if a result that is not finite comes from what is finite, unless that is too large.
+    """Raises `ValueError` if a result that is not finite comes from what is finite.
 
     The configuration is the first of the `arguments`.
     """
@@ -65,4 +65,4 @@ def explain(
             "Delassus' matrix J M^-1 J^T is singular: constraints repeat one another, or the configuration is "
             "singular. Use LeastNorm() or Proximal(), which do not need its inverse, or leave constraints out."
         )
-    refuse_singular(model, arguments[0])
+    refuse_without_accelerations(model, arguments[0])

@@ -105,14 +105,17 @@ def mechanism_of(model: Model) -> tuple:
     return model.joints, *bodies, model.armature, model.gravity
 
 
-def refuse_singular(model: Model, q: Float[Array, "nq"]) -> None:
-    """Raises `ValueError` if the mass matrix is singular: if there are no accelerations at rest without loads either.
+def refuse_without_accelerations(model: Model, q: Float[Array, "nq"]) -> None:
+    """Raises `ValueError` about why there are no finite accelerations.
 
-    Velocities or loads can be so large that accelerations overflow.
+    The mass matrix is singular if there are none at rest without loads either.
     """
     still = jnp.zeros(model.nv, q.dtype)
     if are_finite(_solve(ABA(), model, q, still, still, jnp.zeros((model.nb, 6), q.dtype), None)):
-        return
+        raise ValueError(
+            f"The accelerations are too large for {q.dtype}: velocities, torques or wrenches are enormous. See what "
+            "made them so; a simulation that diverges needs a shorter step."
+        )
     raise ValueError(
         "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "
         "no inertia. Give the bodies it carries inertia about its axis, or the joint armature."
@@ -120,7 +123,7 @@ def refuse_singular(model: Model, q: Float[Array, "nq"]) -> None:
 
 
 def _explain(method: AbstractForwardDynamics, model: Model, arguments: list[Array]) -> None:
-    """Raises if a result that is not finite comes from finite arguments, unless these are too large."""
+    """Raises if a result that is not finite comes from finite arguments."""
     if not are_finite(arguments, mechanism_of(model)):
         return
     method.refuse(model)
@@ -130,4 +133,4 @@ def _explain(method: AbstractForwardDynamics, model: Model, arguments: list[Arra
             f"{name} lost all digits at this configuration: some joint moves almost no inertia of its own body, or the "
             f"mechanism is too long for {arguments[0].dtype}, as long planar chains are. Use ABA(), or float64."
         )
-    refuse_singular(model, arguments[0])
+    refuse_without_accelerations(model, arguments[0])

@@ -26,7 +26,7 @@ class _WithArrays(eqx.Module):
 
     def __call__(self, *arguments: Any) -> Any:
         given = zip(jax.tree.leaves(arguments), self.program.invars, strict=True)
-        typed = [jnp.asarray(x, variable.aval.dtype) for x, variable in given]
+        typed = [jnp.asarray(x, variable.aval.dtype) for x, variable in given]  # type: ignore[attr-defined]
         found = jaxpr_as_fun(ClosedJaxpr(self.program, self.arrays))(*typed)
         return jax.tree.unflatten(self.result, found)
 

@@ -697,7 +697,8 @@ class TestErrors:
         assert np.isnan(constrained_forward_dynamics(_with_nan(model), rod, at, still, still).qdd[0])
         broken = eqx.tree_at(lambda c: c.length, rod, jnp.array(jnp.nan))
         assert np.isnan(constrained_forward_dynamics(model, broken, at, still, still, stabilization=Baumgarte(1.0)).qdd)
-        assert not np.isfinite(constrained_forward_dynamics(model, rod, at, np.array([1e200]), still).qdd[0])
+        with pytest.raises(ValueError, match="accelerations are too large for float64"):
+            constrained_forward_dynamics(model, rod, at, np.array([1e200]), still)
         builder = ModelBuilder()
         builder.add_body("point", None, Revolute((0, 0, 1)), mass=1.0, com=(0.0, 0.0, 0.3))
         singular = builder.build(dtype="float64")

@@ -94,7 +94,8 @@ def test_only_singular_mass_matrices_are_called_so():
     for part in (lambda m: m.placement.translation, lambda m: m.joints[0].axis, lambda m: m.gravity):
         bad = eqx.tree_at(part, model, replace_fn=lambda x: x * jnp.nan)
         assert np.any(np.isnan(forward_dynamics(bad, Q, V, TAU)))
-    assert not np.all(np.isfinite(forward_dynamics(model, Q, V * 1e200, TAU)))
+    with pytest.raises(ValueError, match="accelerations are too large for float64"):
+        forward_dynamics(model, Q, V * 1e200, TAU)
 
 
 @pytest.mark.parametrize("method", [ABA, "aba", jaxcfa.aba])
