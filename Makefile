@@ -1,5 +1,5 @@
-# `make demo` and `make test` need Python 3.11 to 3.13 and make, nothing else: each creates its own virtual environment
-# from the pinned versions in requirements/ and updates it when those change.
+# `make demo` needs Python 3.11 to 3.13 and make, `make test` also Chromium (`make browser`): each creates its own virtual
+# environment from the pinned versions in requirements/ and updates it when those change.
 
 # The interpreter for new environments. The oldest supported one comes first: it is the one that the continuous
 # integration tests with. Each is tried by running it, since a command can exist and not work (pyenv's shims, a Python
@@ -45,7 +45,7 @@ help:  ## Show this list
 		printf '%-14s %s\n' "  $$target" "$$text"; done
 
 demo: .venv-demo/.installed  ## Dynamics of a robot: round-trip error, timing, a simulated motion as a plot
-	.venv-demo/bin/jaxcfa demo $(if $(ROBOT),--robot "$(ROBOT)")
+	.venv-demo/bin/jaxcfa demo $(if $(ROBOT),"$(ROBOT)")
 
 test: .venv/.installed  ## All tests
 	$(PYTEST) $(ARGS)

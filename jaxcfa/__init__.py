@@ -21,15 +21,15 @@ from . import (
     spatial as spatial,
     structured as structured,
 )
-from ._backend import compiling_for as compiling_for
-from ._defaults import default_schedule as default_schedule
 from .actuation import actuator_forces as actuator_forces
+from .backend import compiling_for as compiling_for
 from .configuration import (
     difference as difference,
     integrate as integrate,
     neutral as neutral,
     random_configuration as random_configuration,
 )
+from .defaults import default_schedule as default_schedule
 from .dynamics import (
     ABA as ABA,
     CFA as CFA,

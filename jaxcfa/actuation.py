@@ -5,10 +5,10 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ._arguments import as_arrays
-from ._precise import product
-from ._types import ConfigurationLike, Velocity, VelocityLike
 from .model import Model
+from .model._arguments import as_arrays
+from .numerics import product
+from .typing import ConfigurationLike, Velocity, VelocityLike
 
 
 def actuator_forces(model: Model, q: ConfigurationLike, v: VelocityLike, control: ArrayLike) -> Velocity:

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ._arguments import as_arrays
-from ._types import Configuration, ConfigurationLike, Key, Velocity, VelocityLike
 from .model import Model, map_joints, neutral_configuration
+from .model._arguments import as_arrays
+from .typing import Configuration, ConfigurationLike, Key, Velocity, VelocityLike
 
 
 def neutral(model: Model) -> Configuration:

@@ -28,13 +28,13 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ._arguments import check_quaternions
-from ._precise import product
-from ._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from .configuration import integrate
-from .joints import AbstractJoint, Composite, Free, Planar, Revolute, Spherical
+from .joints import AbstractJoint, Anchored, Composite, Free, Planar, Revolute, Spherical
 from .model import Model
+from .model._arguments import check_quaternions
+from .numerics import product
 from .spatial import quaternion_to_matrix
+from .typing import Configuration, ConfigurationLike, Velocity, VelocityLike
 
 
 class _Slot(NamedTuple):
@@ -158,9 +158,13 @@ class AbstractCoordinates:
 class Pinocchio(AbstractCoordinates):
     """Coordinates of a Pinocchio model with the same joints, matched by name.
 
+    The joints in a `Composite` have the same order there, and unlimited revolute ones among them are angles; the
+    frame of an `Anchored` joint is at its anchor.
+
     **Arguments:** `pin_model`: a `pinocchio.Model`, whose joints may come in another order.
 
-    **Raises:** `ValueError` for joints that are in one model only, or have different sizes.
+    **Raises:** `ValueError` for joints that are in one model only, or have different sizes, and for quaternions of
+    joints of other types than `Free` and `Spherical`.
     """
 
     def __init__(self, model: Model, pin_model):
@@ -170,10 +174,17 @@ class Pinocchio(AbstractCoordinates):
         self._model = model
         self._layout = _Layout(pin_model.nq)
         for body, joint in _joints(model):
-            self._add(joint, model.joint_names[body], model.q_slice(body).start, model.v_slice(body).start, slots)
+            name = model.joint_names[body]
+            size = self._add(joint, model.q_slice(body).start, model.v_slice(body).start, slots[name])
+            _check_size(name, joint, size, slots[name].nq)
 
-    def _add(self, joint: AbstractJoint, name: str, q: int, v: int, slots: dict[str, _Slot]) -> None:
-        layout, slot, size = self._layout, slots[name], joint.nq
+    def _add(self, joint: AbstractJoint, q: int, v: int, slot: _Slot) -> int:
+        """Relate the coordinates of a joint, which start at `q` and `v`, and say how many should be in its slot."""
+        if isinstance(joint, Anchored):
+            return self._add(joint.joint, q, v, slot)
+        if isinstance(joint, Composite):
+            return self._add_parts(joint, q, v, slot)
+        layout, size = self._layout, joint.nq
         order: Sequence[int] = range(joint.nq)
         if isinstance(joint, Free):
             order = (0, 1, 2, 4, 5, 6, 3)
@@ -187,9 +198,22 @@ class Pinocchio(AbstractCoordinates):
         elif isinstance(joint, Revolute) and slot.nq == 2:
             order, size = (), 2
             layout.angles.append((q, slot.q))
-        _check_size(name, joint, size, slot.nq)
+        elif joint.quaternions:
+            raise ValueError(
+                f"The quaternions of a joint of type {type(joint).__name__} cannot be converted; only those of Free "
+                "and Spherical can, on their own or inside of Anchored and Composite."
+            )
         layout.q += [(q + i, slot.q + k) for k, i in enumerate(order)]
         layout.v += [(v + i, slot.v + i) for i in range(joint.nv)]
+        return size
+
+    def _add_parts(self, joint: Composite, q: int, v: int, slot: _Slot) -> int:
+        start = slot.q
+        for part in joint.joints:
+            size = self._add(part, q, v, _Slot(slot.q, slot.v, part.nq))
+            slot = _Slot(slot.q + size, slot.v + part.nv, slot.nq)
+            q, v = q + part.nq, v + part.nv
+        return slot.q - start
 
 
 class MuJoCo(AbstractCoordinates):

@@ -12,7 +12,7 @@ from jax import lax
 from jax._src import core, xla_bridge
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from . import _backend
+from . import backend
 
 Result = TypeVar("Result")
 
@@ -72,7 +72,7 @@ def low_latency(
     # Not before the first call, because asking for the backend starts it. JAX has no public way to ask whether it is
     # tracing.
     def in_use():
-        return program if _backend.backend() == "cpu" and core.trace_state_clean() else plain
+        return program if backend.backend() == "cpu" and core.trace_state_clean() else plain
 
     @functools.wraps(function)
     def run(*arguments, **named):

@@ -1,6 +1,6 @@
 """Measures of traced programs: what must not grow with the size of the problem.
 
-Of programs for CPUs, wherever the tests run: on accelerators loops are written out (`jaxcfa/_backend.py`).
+Of programs for CPUs, wherever the tests run: on accelerators loops are written out (`jaxcfa/backend.py`).
 """
 
 import jax

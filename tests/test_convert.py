@@ -1,7 +1,7 @@
 """Coordinates of Pinocchio and MuJoCo, on trees with every kind of joint that has others there."""
 
 import functools
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa.joints import Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal
+from jaxcfa.joints import Anchored, Composite, Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from mechanisms import random_state
 from mujoco_models import compiled, mass_matrix
 from pinocchio_reference import Robots
@@ -194,6 +194,58 @@ def test_other_joints_are_refused():
     builder.add_body("a", joint=Spherical(), joint_name="base")
     with pytest.raises(ValueError, match=r"'base', a Spherical, should have 4 configuration coordinates .* but has 7"):
         jaxcfa.convert.Pinocchio(builder.build(), build_pinocchio(names[:1]))
+
+
+def test_quaternions_inside_of_other_joints():
+    """Poses of bodies, and rates of configurations."""
+    anchor = np.array([0.1, -0.2, 0.3])
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("a", None, Anchored(Spherical(), anchor), (0.0, 0.0, 1.0), joint_name="ball")
+    parts = Prismatic(X), Spherical(), Revolute(Y), Free()
+    builder.add_body("b", "a", Composite(parts), (0.5, 0.0, 0.0), joint_name="several")
+    builder.add_body("c", None, Composite((Anchored(Spherical(), anchor), Planar())), joint_name="more")
+    model = builder.build()
+    pin_model, several, more = pin.Model(), pin.JointModelComposite(), pin.JointModelComposite()
+    for part in (pin.JointModelPX(), pin.JointModelSpherical(), pin.JointModelRY(), pin.JointModelFreeFlyer()):
+        several.addJoint(part)
+    more.addJoint(pin.JointModelSpherical(), pin.SE3(np.eye(3), anchor))
+    more.addJoint(pin.JointModelPlanar(), pin.SE3(np.eye(3), -anchor))
+    ball = pin_model.addJoint(0, pin.JointModelSpherical(), pin.SE3(np.eye(3), anchor + Z), "ball")
+    pin_model.addJoint(ball, several, pin.SE3(np.eye(3), 0.5 * X - anchor), "several")
+    pin_model.addJoint(0, more, pin.SE3.Identity(), "more")
+
+    coordinates = jaxcfa.convert.Pinocchio(model, pin_model)
+    start, v = np.random.default_rng(0).normal(size=(2, model.nv))
+    h = 1e-5
+
+    @jax.jit
+    def run(start, v):
+        q = jaxcfa.integrate(model, jaxcfa.neutral(model), start)
+        steps = jnp.array([-h, 0.0, h])
+        path = jax.vmap(lambda t: coordinates.q_to(jaxcfa.integrate(model, q, v, t)))(steps)
+        return path, coordinates.v_to(q, v), jaxcfa.forward_kinematics(model, q).as_matrix()
+
+    (before, now, after), v_pin, poses = map(np.asarray, run(start, v))
+    data = pin_model.createData()
+    pin.forwardKinematics(pin_model, data, now)
+    expected = [data.oMi[1] * pin.SE3(np.eye(3), -anchor), *data.oMi.tolist()[2:]]
+    assert_close(poses, np.stack([pose.homogeneous for pose in expected]), 1e-12)
+    assert_close(v_pin, pin.difference(pin_model, before, after) / (2 * h), 1e-8)
+
+
+class Tilt(Universal):
+    """A type of a user's own, which says that it has a quaternion."""
+
+    quaternions: ClassVar[tuple[int, ...]] = (0,)
+
+
+def test_quaternions_of_other_types_are_refused():
+    pin_model = pin.Model()
+    pin_model.addJoint(0, pin.JointModelUniversal(X, Y), pin.SE3.Identity(), "tilt")
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("a", None, Tilt(X, Y), joint_name="tilt")
+    with pytest.raises(ValueError, match="quaternions of a joint of type Tilt cannot be converted; only those of Free"):
+        jaxcfa.convert.Pinocchio(builder.build(), pin_model)
 
 
 def test_wrong_shapes_are_refused():

@@ -1,4 +1,4 @@
-"""What the compiled programs of batches must not contain: see `jaxcfa._small`."""
+"""What the compiled programs of batches must not contain: see `jaxcfa.numerics._small`."""
 
 import functools
 

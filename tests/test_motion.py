@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from helpers import assert_close
+from helpers import assert_close, second_derivatives
 from jaxcfa.closed_chains import constrained_forward_dynamics
 from jaxcfa.structured import Doubling
 from loops import loop
@@ -81,6 +81,76 @@ def test_derivatives_go_through_the_state():
     expected, *found = gradients(q, v, tau)
     for gradient in found:
         assert_close(gradient, jax.tree.map(np.asarray, expected), 1e-12)
+
+
+def test_derivatives_of_what_has_no_rules_of_its_own():
+    """By the state and the model, with motions made outside, inside, and of a part of what is differentiated."""
+    model, q, v = jaxcfa.chain(2, dtype="float64"), jnp.array([0.3, -0.8]), jnp.array([1.5, 0.4])
+
+    def energy(model, q, v, motions=None):
+        return jaxcfa.kinetic_energy(model, q, v, motions) + jaxcfa.potential_energy(model, q, motions)
+
+    @jax.jit
+    def gradients(model, q, v):
+        outside = jaxcfa.body_motions(model, q, v)
+        by_all = lambda f: jax.grad(f, (0, 1, 2))(model, q, v)  # noqa: E731
+        by_state = lambda f: jax.grad(lambda q, v: energy(model, q, v, f(q, v)), (0, 1))(q, v)  # noqa: E731
+        expected = by_all(energy)
+        found = [by_all(lambda *x: energy(*x, outside))]
+        of_parts = [by_state(lambda x, _: jaxcfa.body_motions(model, x, v)), by_state(lambda _, x: outside)]
+        return expected, [*found, *((expected[0], *x) for x in of_parts)]
+
+    expected, found = gradients(model, q, v)
+    assert np.all(np.abs(jnp.concatenate(expected[1:])) > 0.01)
+    for gradient in found:
+        assert_close(gradient, jax.tree.map(np.asarray, expected), 1e-12)
+
+
+def test_second_derivatives_with_motions_made_before():
+    """In all orders, also with motions that move with the outer derivative only."""
+    model, q, along = jaxcfa.chain(2, dtype="float64"), jnp.array([0.3, -0.8]), jnp.array([1.5, 0.4])
+
+    def energy(q, motions=None):
+        return jaxcfa.potential_energy(model, q, motions)
+
+    @jax.jit
+    def both(q):
+        motions = jaxcfa.body_motions(model, q)
+        # Not the last one, by differences, for which the motions would have to move.
+        found = second_derivatives(lambda q: energy(q, motions), q, along)[:-1]
+        outer = lambda q: jax.grad(energy)(q, jaxcfa.body_motions(model, q)) @ along  # noqa: E731
+        return [*found, jax.jvp(outer, (q,), (along,))[1]], second_derivatives(energy, q, along)[0]
+
+    found, expected = both(q)
+    for second in found:
+        assert_close(second, np.asarray(expected), 1e-12)
+
+
+def test_motions_made_before_cost_nothing():
+    """Nothing is swept again where nothing is differentiated, or by rules, or where the motions carry it themselves."""
+    model, x = jaxcfa.chain(7), jnp.ones(7)
+    motions = jaxcfa.body_motions(model, x, x)
+    assert sweeps(lambda q, v: jaxcfa.kinetic_energy(model, q, v, motions), 7, x, x) == 0
+
+    def slope(function):
+        return sweeps(jax.grad(lambda q: jnp.sum(function(q))), 7, x)
+
+    def inside(q):
+        return jaxcfa.kinetic_energy(model, q, x, jaxcfa.body_motions(model, q, x))
+
+    assert slope(lambda q: jaxcfa.kinetic_energy(model, q, x, motions)) == slope(inside) == 2
+    by_rules = [lambda q, m=m: jaxcfa.forward_dynamics(model, q, x, x, motions=m) for m in (None, motions)]
+    assert slope(by_rules[1]) == slope(by_rules[0]) - 1
+
+
+def test_motions_of_another_precision():
+    model = jaxcfa.chain(2)
+    q, v = np.array([0.3, -0.8]), np.array([1.5, 0.4])
+    single = jaxcfa.body_motions(model.astype("float32"), np.float32(q), np.float32(v))
+    model = model.astype("float64")
+    found = jaxcfa.forward_dynamics(model, q, v, v, method=jaxcfa.ABA(schedule="scan"), motions=single)
+    assert found.dtype == np.float64
+    assert_close(found, jaxcfa.forward_dynamics(model, q, v, v), 1e-4)
 
 
 @pytest.mark.slow

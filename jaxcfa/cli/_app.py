@@ -19,11 +19,13 @@ from ..model import Model
 from ._demo import own_arm, run_demo
 from ._facts import facts_of
 from ._info import show_info
+from ._motion_files import Output
 from ._optimise import Settings as OptimisationSettings, run_optimisation
 from ._progress import working
 from ._reach import Target, run_ik
 from ._simulate import Settings, run_simulation
-from ._view import run_view
+from ._start import rest_of
+from ._view import Page, run_view
 
 _EXIT_CODES = (
     "Exit codes: 0 if what was asked for was done or found; 1 if not, or if a file, name or number makes no sense; "
@@ -61,6 +63,9 @@ Start = Annotated[
         show_default=False,
     ),
 ]
+Rest = Annotated[
+    str | None, typer.Option("--start", help="Keyframe of the file to begin at; as it stands there by default.")
+]
 Seed = Annotated[int | None, typer.Option(help="Of a random start.", show_default=False)]
 Out = Annotated[
     Path | None, typer.Option(help="Where the motion goes: .gif, .npz, or .mp4 with ffmpeg.", show_default=False)
@@ -68,7 +73,15 @@ Out = Annotated[
 View = Annotated[bool, typer.Option("--view", help="Play the motion in the browser.")]
 FloatingBase = Annotated[bool, typer.Option(help="Let the base move freely.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Where the viewer listens; the next free one is taken.")]
+Host = Annotated[
+    str,
+    typer.Option(help="The address where the viewer listens; 0.0.0.0 lets the whole network see and move the robot."),
+]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open the browser.")]
+PackageDirs = Annotated[
+    list[Path] | None,
+    typer.Option("--package-dir", help="Folder that holds packages with meshes, or is one.", show_default=False),
+]
 
 
 def _version(shown: bool) -> bool:
@@ -110,36 +123,50 @@ def info(
 
 @app.command(epilog=_EXIT_CODES)
 def demo(
-    robot: Annotated[
-        Path | None, typer.Option(help="URDF or MJCF file; an arm that comes with the package by default.")
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="URDF or MJCF file; an arm that comes with the package by default.",
+            show_default=False,
+        ),
     ] = None,
+    robot: Annotated[Path | None, typer.Option(help="The same as FILE.", hidden=True)] = None,
     floating_base: FloatingBase = False,
     batch: Annotated[int, typer.Option(min=1, help="Number of random states.")] = 1024,
     duration: Annotated[float, typer.Option(min=0.01, max=60.0, help="Length of the simulated motion (s).")] = 2.0,
     precision: Annotated[int, typer.Option(help="Bits of the floating-point numbers: 32 or 64.")] = 64,
-    output: Annotated[Path, typer.Option(help="Where the plot goes.")] = Path("output/demo.png"),
+    output: Annotated[Path, typer.Option("--out", "--output", help="Where the plot goes.")] = Path("output/demo.png"),
     seed: Annotated[int, typer.Option(help="Of the random states.")] = 0,
+    package_dir: PackageDirs = None,
 ) -> None:
     """Inverse and forward dynamics of a robot on a batch, with error and timing, and a simulated motion as a plot."""
     with _explained():
         if precision not in (32, 64):
             raise ValueError(f"--precision must be 32 or 64, got {precision}.")
         jax.config.update("jax_enable_x64", precision == 64)
-        file = robot or own_arm()
+        chosen = file or robot or own_arm()
         console = Console()
-        model = _loaded(console, file, floating_base)
-        run_demo(console, file, model, batch=batch, duration=duration, output=output, seed=seed)
+        model = _loaded(console, chosen, floating_base)
+        run_demo(console, chosen, model, package_dir or (), batch=batch, duration=duration, output=output, seed=seed)
 
 
 @app.command(epilog=_EXIT_CODES)
 def view(
-    file: RobotFile, floating_base: FloatingBase = False, port: Port = 8080, no_browser: NoBrowser = False
+    file: RobotFile,
+    floating_base: FloatingBase = False,
+    start: Rest = None,
+    package_dir: PackageDirs = None,
+    port: Port = 8080,
+    host: Host = "127.0.0.1",
+    no_browser: NoBrowser = False,
 ) -> None:
     """Show a robot in the browser, with sliders for its joints."""
     with _explained():
         console = Console()
         model = _loaded(console, file, floating_base)
-        run_view(console, file, model, port=port, browser=not no_browser)
+        page, q = Page(host, port, not no_browser), rest_of(model, start, None)
+        run_view(console, file, model, page=page, package_dirs=package_dir or (), motion=q)
 
 
 @app.command(epilog=_EXIT_CODES)
@@ -148,23 +175,31 @@ def simulate(
     floating_base: FloatingBase = False,
     seconds: Annotated[float, typer.Option(min=0.0, max=3600.0, help="Length of the motion (s).")] = 5.0,
     dt: Annotated[float, typer.Option(help="Length of a time step (s).")] = 1e-3,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Of a random start; the neutral configuration otherwise.", show_default=False),
-    ] = None,
+    start: Rest = None,
+    seed: Seed = None,
     limits: Annotated[bool, typer.Option("--limits", help="Stop joints at the ends of their ranges.")] = False,
+    no_constraints: Annotated[
+        bool, typer.Option("--no-constraints", help="Leave out what the file says of closed loops and couplings.")
+    ] = False,
     out: Out = None,
+    package_dir: PackageDirs = None,
     view: View = False,
     port: Port = 8080,
+    host: Host = "127.0.0.1",
     no_browser: NoBrowser = False,
 ) -> None:
-    """Let a robot fall from rest, under gravity and the springs, damping and friction of its joints."""
+    """Let a robot fall from rest, under gravity and the springs, damping and friction of its joints.
+
+    There are no contacts: nothing hits the ground.
+    """
     with _explained():
         console = Console()
         model = _loaded(console, file, floating_base)
-        trajectory = run_simulation(console, file, model, Settings(seconds, dt, seed, limits), out)
+        settings, dirs = Settings(seconds, dt, start, seed, limits, no_constraints), package_dir or ()
+        trajectory = run_simulation(console, file, model, settings, Output(out, dirs))
         if view:
-            run_view(console, file, model, port=port, browser=not no_browser, trajectory=trajectory)
+            page = Page(host, port, not no_browser)
+            run_view(console, file, model, page=page, package_dirs=dirs, motion=trajectory)
 
 
 @app.command(epilog=_EXIT_CODES)
@@ -198,8 +233,10 @@ def optimise(
     start: Start = None,
     seed: Seed = None,
     out: Out = None,
+    package_dir: PackageDirs = None,
     view: View = False,
     port: Port = 8080,
+    host: Host = "127.0.0.1",
     no_browser: NoBrowser = False,
 ) -> None:
     """Move a frame to a point, at rest in the end, with small efforts and within all limits, by optimal control.
@@ -210,10 +247,11 @@ def optimise(
         jax.config.update("jax_enable_x64", True)
         console = Console()
         model = _loaded(console, file, False)
-        settings = OptimisationSettings(seconds, steps, start, seed)
-        trajectory = run_optimisation(console, file, model, Target(frame, target, rpy), settings, out)
+        settings, dirs = OptimisationSettings(seconds, steps, start, seed), package_dir or ()
+        trajectory = run_optimisation(console, file, model, Target(frame, target, rpy), settings, Output(out, dirs))
         if trajectory is not None and view:
-            run_view(console, file, model, port=port, browser=not no_browser, trajectory=trajectory)
+            page = Page(host, port, not no_browser)
+            run_view(console, file, model, page=page, package_dirs=dirs, motion=trajectory)
     if trajectory is None:
         raise typer.Exit(1)
 
@@ -244,6 +282,11 @@ def _explained() -> Iterator[None]:
     """Shows what is wrong with the input without a traceback."""
     try:
         yield
-    except (ValueError, OSError, ImportError) as error:
-        Console(stderr=True).print(f"[red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+    except (ValueError, OSError, ImportError, MemoryError, jax.errors.JaxRuntimeError) as error:
+        text = str(error)
+        if isinstance(error, jax.errors.JaxRuntimeError):
+            if "RESOURCE_EXHAUSTED" not in text:
+                raise
+            text = f"There is not enough memory for this; take fewer at once. ({text.splitlines()[0]})"
+        Console(stderr=True).print(f"[red]Error:[/] {escape(text)}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -29,6 +30,7 @@ from ..dynamics import (
 from ..model import Model
 from ..viz import Visual, draw
 from ..viz._curves import coordinate_names, plot_coordinates
+from ..viz._files import Directories
 from ..viz._picture import new_figure
 from ._progress import working
 from ._view import shapes_of
@@ -40,7 +42,15 @@ _REPETITIONS = 7
 
 
 def run_demo(
-    console: Console, file: Path, model: Model, *, batch: int, duration: float, output: Path, seed: int
+    console: Console,
+    file: Path,
+    model: Model,
+    package_dirs: Directories,
+    *,
+    batch: int,
+    duration: float,
+    output: Path,
+    seed: int,
 ) -> None:
     """Prints error and timing of inverse and forward dynamics, then simulates and plots."""
     name = file.stem
@@ -48,8 +58,18 @@ def run_demo(
     console.print(f"on {jax.default_backend()}")
     if not model.nb:
         raise ValueError("The robot has no moving body; there is nothing to demonstrate. Try --floating-base.")
+    if model.constraints:
+        console.print(
+            f"[yellow]Warning:[/] {len(model.constraints)} constraints of the file (closed loops, couplings) are left "
+            "out here; `jaxcfa simulate` holds them."
+        )
     _batch_dynamics(console, model, batch, seed)
-    _simulation(console, file, model, random_configuration(model, jax.random.key(seed)), duration, output)
+    q = random_configuration(model, jax.random.key(seed))
+    motion = _simulation(console, model, q, duration)
+    visuals = shapes_of(console, file, model, package_dirs)
+    with working(console, "Plotting"):
+        _plot(file.stem, model, visuals, motion, output)
+    console.print(f"Plot: {output}", soft_wrap=True)
     command = "jaxcfa" if shutil.which("jaxcfa") else sys.argv[0]
     for start, arguments in zip(("Next:", "  or:"), _next(file), strict=True):
         console.print(f"{start} {command} {escape(shlex.join(arguments))}", soft_wrap=True, highlight=False)
@@ -112,7 +132,16 @@ def _timed(console: Console, table: Table, name: str, function: Callable[..., Ar
     return result
 
 
-def _simulation(console: Console, file: Path, model: Model, q0: Array, duration: float, output: Path) -> None:
+class _Motion(NamedTuple):
+    """Times (t), configurations (t, nq), velocities (t, nv) and energies (t)."""
+
+    t: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    energy: np.ndarray
+
+
+def _simulation(console: Console, model: Model, q0: Array, duration: float) -> _Motion:
     steps = max(1, round(duration / _TIME_STEP))
     with working(console, f"Compiling and simulating {steps * _TIME_STEP:.2f} s of free motion"):
         q, v, energy = jax.block_until_ready(_simulate(model, q0, steps))
@@ -120,11 +149,7 @@ def _simulation(console: Console, file: Path, model: Model, q0: Array, duration:
         raise ValueError("The simulated motion is not finite; the robot is too stiff for steps of 1 ms.")
     start, end = float(energy[0]), float(energy[-1])
     console.print(f"Simulated {steps * _TIME_STEP:.2f} s of falling from rest: energy {start:.5g} J, then {end:.5g} J")
-    visuals = shapes_of(console, file, model)
-    with working(console, "Plotting"):
-        t = np.arange(steps) * _TIME_STEP
-        _plot(file.stem, model, visuals, t, np.asarray(q), np.asarray(v), np.asarray(energy), output)
-    console.print(f"Plot: {output}", soft_wrap=True)
+    return _Motion(np.arange(steps) * _TIME_STEP, np.asarray(q), np.asarray(v), np.asarray(energy))
 
 
 @jax.jit(static_argnames="steps")
@@ -149,17 +174,9 @@ def _simulate(
     return jax.lax.scan(step, (q0, jnp.zeros(model.nv, q0.dtype)), length=steps)[1]
 
 
-def _plot(
-    name: str,
-    model: Model,
-    visuals: list[Visual],
-    t: np.ndarray,
-    q: np.ndarray,
-    v: np.ndarray,
-    energy: np.ndarray,
-    output: Path,
-) -> None:
+def _plot(name: str, model: Model, visuals: list[Visual], motion: _Motion, output: Path) -> None:
     """The robot at a few times, beside the curves."""
+    t, q, v, energy = motion
     figure = new_figure((13, 7), layout="constrained")
     axes = figure.subplot_mosaic([["robot", "q"], ["robot", "v"], ["robot", "energy"]], width_ratios=(1, 1.1))
     seen = np.unique(np.linspace(0, min(len(t) - 1, _SEEN / _TIME_STEP), _POSES).astype(int))

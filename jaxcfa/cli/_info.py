@@ -29,7 +29,7 @@ def show_info(console: Console, title: str, model: Model, messages: list[str]) -
             console.print(table)
     console.print()
     _print_list(console, "Frames", model.frame_names)
-    _print_list(console, "Constraints, kept as data", [_constraint(model, x) for x in model.constraints])
+    _print_list(console, "Constraints (see jaxcfa.closed_chains)", [_constraint(model, x) for x in model.constraints])
     _print_list(console, "Keyframes", model.keyframes.names)
     for message in messages:
         console.print(f"[yellow]Warning:[/] {escape(message)}", highlight=False)

@@ -1,6 +1,8 @@
 """Motions in files."""
 
+import os
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -8,27 +10,53 @@ from ..io import save_trajectory
 from ..model import Model
 from ..simulation import Trajectory
 from ..viz import animate
+from ..viz._animation import FRAMES_PER_SECOND, LONGEST, writer
+from ..viz._files import Directories
 from ._progress import working
 from ._view import shapes_of
 
 _SUFFIXES = (".gif", ".mp4", ".npz")
 
 
-def check_out(out: Path | None) -> None:
-    """`ValueError` for a file of another kind than motions can be written to."""
-    if out is not None and out.suffix.lower() not in _SUFFIXES:
-        raise ValueError(f"--out must end with {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}, got {out.name}.")
+class Output(NamedTuple):
+    """The file that a motion is written to, if any, and where packages with meshes are."""
+
+    path: Path | None
+    package_dirs: Directories = ()
 
 
-def write_motion(console: Console, file: Path, model: Model, trajectory: Trajectory, out: Path | None) -> None:
-    """Writes a motion, if to any file, and says where it is."""
+def check_out(output: Output, seconds: float) -> None:
+    """That a motion of so many seconds can be written there, before time goes into finding it.
+
+    **Raises:** `ValueError` for another kind of file, for `.mp4` without ffmpeg, and a `.gif` that is too long;
+    `OSError` for a folder that cannot be written to.
+    """
+    out = output.path
     if out is None:
         return
+    if out.suffix not in _SUFFIXES:
+        raise ValueError(f"--out must end with {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}, got {out.name}.")
+    if out.suffix != ".npz":
+        writer(out)
+    longest = LONGEST / FRAMES_PER_SECOND
+    if out.suffix == ".gif" and seconds > longest:
+        raise ValueError(f"{out.name}: a GIF takes {longest:g} s at most; write .mp4 or .npz, or take fewer --seconds.")
+    if out.is_dir():
+        raise ValueError(f"--out must be a file, but {out} is a folder.")
     out.parent.mkdir(parents=True, exist_ok=True)
-    if out.suffix.lower() == ".npz":
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise PermissionError(f"--out: {out} cannot be written.")
+
+
+def write_motion(console: Console, file: Path, model: Model, trajectory: Trajectory, output: Output) -> None:
+    """Writes a motion, if to any file, and says where it is."""
+    out = output.path
+    if out is None:
+        return
+    if out.suffix == ".npz":
         save_trajectory(out, trajectory)
     else:
-        visuals = shapes_of(console, file, model)
+        visuals = shapes_of(console, file, model, output.package_dirs)
         dt = float(trajectory.t[1] - trajectory.t[0])
         with working(console, f"Writing {out.name}"):
             animate(model, trajectory.q, dt, out, visuals)

@@ -18,10 +18,11 @@ from ..model import Model
 from ..optimal_control import Posture, Solution, SolveStatus, solve
 from ..simulation import Trajectory
 from ._facts import joint_types
-from ._motion_files import check_out, write_motion
+from ._motion_files import Output, check_out, write_motion
 from ._motion_problem import first_guess, motion_problem
 from ._progress import working
-from ._reach import Columns, Target, describe, mover, reach, start_of
+from ._reach import Columns, Target, describe, mover, reach
+from ._start import start_of
 
 _WORDS = {
     SolveStatus.SOLVED: "[green]Solved:[/] the motion is optimal, and within all limits.",
@@ -41,10 +42,10 @@ class Settings(NamedTuple):
 
 
 def run_optimisation(
-    console: Console, file: Path, model: Model, target: Target, settings: Settings, out: Path | None
+    console: Console, file: Path, model: Model, target: Target, settings: Settings, out: Output
 ) -> Trajectory | None:
     """Finds the motion, says how good it is, and writes it to a file if one is given; `None` if there is none."""
-    check_out(out)
+    check_out(out, settings.seconds)
     target = target.checked(model)
     start = start_of(console, model, settings.keyframe, settings.seed)
     part, columns, held = mover(model, target, start)

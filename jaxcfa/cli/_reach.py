@@ -12,14 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..configuration import random_configuration
 from ..inverse_kinematics import FramePose, FramePosition, solve
-from ..inverse_kinematics._solve import middle
 from ..kinematics import frame_pose
 from ..model import WORLD, Model, lock_joints
 from ..spatial import Transform, rotation_log
 from ..viz._curves import coordinate_names
 from ._progress import working
+from ._start import start_of
 
 Numbers = tuple[float, float, float]
 Columns = tuple[np.ndarray, np.ndarray]  # of coordinates in q and in v
@@ -82,21 +81,6 @@ class Reach(NamedTuple):
     is_reached: bool
     miss: Miss
     starts: int
-
-
-def start_of(console: Console, model: Model, keyframe: str | None, seed: int | None) -> jax.Array:
-    """Where to begin: a keyframe, at random, or the first keyframe if there is one, else the middle of the ranges."""
-    if keyframe is not None and seed is not None:
-        raise ValueError("--start and --seed are two ways to say where to begin; give one of them.")
-    if seed is not None:
-        q, name = random_configuration(model, jax.random.key(seed)), f"a random configuration (seed {seed})"
-    elif keyframe is not None or model.keyframes.names:
-        keyframe = keyframe or model.keyframes.names[0]
-        q, name = model.keyframe(keyframe), f"the keyframe {keyframe!r}"
-    else:
-        q, name = middle(model), "the middle of the joints' ranges"
-    console.print(f"Start: {escape(name)}", highlight=False)
-    return jnp.clip(q, model.limits.lower, model.limits.upper)
 
 
 def mover(model: Model, target: Target, start: jax.Array) -> tuple[Model, Columns, list[str]]:

@@ -2,42 +2,48 @@
 
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 
-from ..configuration import neutral, random_configuration
+from ..closed_chains import ConstraintStatus, project_configuration
 from ..dynamics import kinetic_energy, potential_energy
-from ..model import Model
+from ..model import AbstractConstraint, Model
 from ..simulation import Trajectory, rollout
-from ._motion_files import check_out, write_motion
-from ._progress import counted
+from ._motion_files import Output, check_out, write_motion
+from ._progress import counted, working
+from ._start import rest_of
 
 _PARTS = 25  # of a motion, for the progress bar
 
 
 class Settings(NamedTuple):
-    """Length of the motion and of a step [s], the seed of a random start (neutral if absent), whether joints stop."""
+    """Length of the motion and of a step [s], where it begins (see `rest_of`), whether joints stop at their ranges, and
+    whether the constraints of the file are left out."""
 
     seconds: float
     dt: float
+    keyframe: str | None
     seed: int | None
     limits: bool
+    cut: bool
 
 
-def run_simulation(console: Console, file: Path, model: Model, settings: Settings, out: Path | None) -> Trajectory:
+def run_simulation(console: Console, file: Path, model: Model, settings: Settings, out: Output) -> Trajectory:
     """Simulates, says how the energy changes, and writes the motion to a file if one is given."""
-    check_out(out)
+    check_out(out, settings.seconds)
     if not (math.isfinite(settings.dt) and 0 < settings.dt <= settings.seconds):
         raise ValueError(f"--dt must be positive and no longer than --seconds {settings.seconds}, got {settings.dt}.")
     if not model.nb:
         raise ValueError("The robot has no moving body, so nothing can fall. Try --floating-base.")
-    if model.constraints:
-        console.print(f"[yellow]Warning:[/] {len(model.constraints)} constraints of the file are not held.")
-    trajectory = _simulate(console, model, settings)
+    q = rest_of(model, settings.keyframe, settings.seed)
+    held = () if settings.cut else model.constraints
+    if held:
+        q = _closed(console, model, held, q)
+    trajectory = _simulate(console, model, settings, held, q)
     energies = [float(_energy(model, trajectory.q[i], trajectory.v[i])) for i in (0, -1)]
     end = float(trajectory.t[-1])
     console.print(f"Simulated {end:.4g} s from rest: energy {energies[0]:.5g} J, then {energies[1]:.5g} J")
@@ -45,14 +51,25 @@ def run_simulation(console: Console, file: Path, model: Model, settings: Setting
     return trajectory
 
 
-def _simulate(console: Console, model: Model, settings: Settings) -> Trajectory:
+def _closed(console: Console, model: Model, held: tuple[AbstractConstraint, ...], q: jax.Array) -> jax.Array:
+    """A configuration nearby that the constraints of the file allow."""
+    with working(console, f"Closing {len(held)} constraints of the file"):
+        try:
+            return project_configuration(model, held, q).q
+        except ValueError as error:
+            raise ValueError(f"{error} Or leave the file's constraints out by --no-constraints.") from None
+
+
+def _simulate(
+    console: Console, model: Model, settings: Settings, held: tuple[AbstractConstraint, ...], q: jax.Array
+) -> Trajectory:
     """The motion in parts, all by one program, so that the progress can be shown."""
-    q = neutral(model) if settings.seed is None else random_configuration(model, jax.random.key(settings.seed))
     steps = max(1, round(settings.seconds / settings.dt))
     length = math.ceil(steps / _PARTS)
     still = jnp.zeros((length, model.nv), model.dtype)
-    part = jax.jit(lambda q, v: rollout(model, q, v, still, settings.dt, limits=settings.limits, checkpoint=length))
-    state = q, jnp.zeros(model.nv, model.dtype)
+    options: dict[str, Any] = {"limits": settings.limits, "constraints": held, "checkpoint": length}
+    part = jax.jit(lambda q, v: rollout(model, q, v, still, settings.dt, **options))
+    state, status = (q, jnp.zeros(model.nv, model.dtype)), ConstraintStatus.OK
     qs, vs = [q[None]], [state[1][None]]
     for first in counted(console, "Compiling and simulating", range(0, steps, length)):
         found = part(*state)
@@ -61,11 +78,16 @@ def _simulate(console: Console, model: Model, settings: Settings) -> Trajectory:
             raise ValueError(
                 f"The motion is not finite after {(first + length) * settings.dt:.4g} s; take a shorter --dt."
             )
+        status = max(status, ConstraintStatus(int(found.status)))
         qs.append(found.q[1:])
         vs.append(found.v[1:])
     t = settings.dt * jnp.arange(steps + 1, dtype=model.dtype)
     q, v = (jnp.concatenate(x)[: steps + 1] for x in (qs, vs))
-    return Trajectory(t, q, v, jnp.zeros((steps, model.nv), model.dtype), jnp.zeros((), jnp.int32))
+    if status:
+        console.print(
+            f"[yellow]Warning:[/] the constraints of the file could not be held all the time ({status.name})."
+        )
+    return Trajectory(t, q, v, jnp.zeros((steps, model.nv), model.dtype), jnp.asarray(status, jnp.int32))
 
 
 @jax.jit

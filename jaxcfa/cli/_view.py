@@ -2,14 +2,25 @@
 
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
+import jax
 from rich.console import Console
 from rich.markup import escape
 
 from ..model import Model
 from ..simulation import Trajectory
 from ..viz import Viewer, Visual, default_visuals, load_visuals
+from ..viz._files import Directories
 from ._progress import working
+
+
+class Page(NamedTuple):
+    """Where the viewer listens, and whether the browser is opened."""
+
+    host: str
+    port: int
+    browser: bool
 
 
 def run_view(
@@ -17,27 +28,30 @@ def run_view(
     file: Path,
     model: Model,
     *,
-    port: int,
-    browser: bool,
-    trajectory: Trajectory | None = None,
+    page: Page,
+    package_dirs: Directories = (),
+    motion: Trajectory | jax.Array,
 ) -> None:
-    """Shows a robot, or plays a motion of it, until the user interrupts."""
-    with Viewer(model, shapes_of(console, file, model), port=port) as viewer:
-        if trajectory is not None:
-            viewer.play(trajectory)
+    """Shows a robot in a configuration, or plays a motion of it, until the user interrupts."""
+    visuals = shapes_of(console, file, model, package_dirs)
+    with Viewer(model, visuals, port=page.port, host=page.host) as viewer:
+        if isinstance(motion, Trajectory):
+            viewer.play(motion)
+        else:
+            viewer.show(motion)
         console.print(f"{escape(file.name)} is shown at {viewer.url}; Ctrl-C ends it.", soft_wrap=True)
-        if browser:
+        if page.browser:
             viewer.open()
         viewer.wait()
 
 
-def shapes_of(console: Console, file: Path, model: Model) -> list[Visual]:
+def shapes_of(console: Console, file: Path, model: Model, package_dirs: Directories = ()) -> list[Visual]:
     """The shapes in a robot file, after a warning about those that are missing; limbs for a saved model."""
     if file.suffix == ".npz":
         return default_visuals(model)
     with working(console, f"Reading the shapes of {file.name}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        visuals = load_visuals(file, model)
+        visuals = load_visuals(file, model, package_dirs=package_dirs)
     for warning in caught:
         console.print(f"[yellow]Warning:[/] {escape(str(warning.message))}", highlight=False)
     return visuals

@@ -5,9 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._defaults import default_schedule
-from .._precise import product
-from .._small import cross, matvec, transpose
+from ..defaults import default_schedule
 from ..dynamics._factors import (
     Factors,
     LinkVector,
@@ -19,6 +17,7 @@ from ..dynamics._factors import (
 )
 from ..model import Model, pad_dofs
 from ..motion import motions_at
+from ..numerics import cross, matvec, product, transpose
 from ..spatial import pack, shift_force, shift_motion
 from ..structured import ldl_solve
 

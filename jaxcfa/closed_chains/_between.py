@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from .._arguments import is_concrete
-from .._types import NameOrNumber
 from ..joints import AbstractJoint, Cylindrical, Fixed, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from ..model import Connect, Distance, JointCoupling, LoopJoint, Model, Weld
+from ..model._arguments import is_concrete
 from ..spatial import Transform
+from ..typing import NameOrNumber
 
 # A frame or body, or a pose in one of these.
 FrameOrBody = NameOrNumber | tuple[NameOrNumber, Transform]

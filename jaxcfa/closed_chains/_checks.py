@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._arguments import as_arrays
 from ..model import WORLD, AbstractConstraint, AbstractFrameConstraint, JointCoupling, Model
+from ..model._arguments import as_arrays
 from ._relations import Constraints, number_of_rows, related
 
 
@@ -54,8 +54,6 @@ def _check_constraint(model: Model, constraint: AbstractConstraint, what: str) -
         for joint in (x for x in pair if x >= 0):
             if (model.topology.nqs[joint], model.topology.nvs[joint]) != (1, 1):
                 raise ValueError(f"{what} couples joint {model.joint_names[joint]!r}, which has not one coordinate.")
-        if first < 0:
-            raise ValueError(f"{what} couples no joint: joint is {first}; only reference can be -1.")
     else:
         fits = all(shape in ((), (3,), (3, 3)) for shape in shapes)
     if not fits:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._precise import product
+from ..numerics import product
 from ..structured import LDL, ldl_factor, ldl_solve, spd_inverse
 from ..structured._semidefinite import reduce_semidefinite
 

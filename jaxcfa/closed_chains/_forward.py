@@ -3,24 +3,22 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Int
 
-from .._arguments import is_concrete
-from .._perturbed import instantiate, jvp_of_perturbed, no_tangent
-from .._precise import product
-from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..dynamics import Loads
 from ..dynamics._inverse import bias_of_motions, inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
+from ..model._arguments import is_concrete
 from ..motion import BodyMotions, motions_at
+from ..numerics import instantiate, jvp_of_perturbed, no_tangent, product
 from ..structured import AbstractSchedule
+from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import Constraints, Motion, constraint_wrenches, motion_of_constraints
 from ._stabilization import Baumgarte, check_feedback, stabilising
 from ._status import ConstraintStatus, combined, exceeds, explain, is_not_finite, status_tolerance
-from ._system import Geometry, Plan, System, assemble, geometry, make_plan, solve_implicitly
+from ._system import Geometry, Plan, System, assemble, geometry, internal_forces_rate, make_plan, solve_implicitly
 
 
 class ConstrainedSolution(eqx.Module):
@@ -80,7 +78,7 @@ def constrained_forward_dynamics(
     plan = make_plan(model, solver, schedule)
     solution = _solution(plan, constraints, model, stabilization, *arguments)
     if is_concrete(solution):
-        explain(ConstraintStatus(int(solution.status)), solution.qdd, arguments)
+        explain(ConstraintStatus(int(solution.status)), solution.qdd, model, constraints, arguments)
     return solution
 
 
@@ -137,15 +135,10 @@ def _solve(
 
 
 def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
-    """Differentiates the equations of motion and the constraints at the solution found, instead of its algorithm.
-
-    Internal forces, which these leave open, are those of least norm, `lambda = J u` with some u. With N a basis of the
-    null space of `J^T`, `N^T lambda' = N^T J' u` follows from `N^T lambda = 0` and `N^T J = 0`.
-    """
+    """Differentiates the equations of motion and the constraints at the solution found, instead of its algorithm."""
     qdd, multipliers, system = _solve(*primals)
     _, model, motions, where, _, loads = primals
     _, model_dot, motions_dot, where_dot, demanded_dot, loads_dot = tangents
-    u = lax.stop_gradient(system.mobility(system.delassus.solve(multipliers)))
     _, needed_dot = jvp_of_perturbed(
         lambda model, motions, f_ext: inverse_dynamics_of_motions(model, motions, qdd, f_ext),
         (model, motions, loads.f_ext),
@@ -160,7 +153,7 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
         tau_dot + product(jacobian_dot.T, multipliers) - needed_dot,
         demanded_dot - product(jacobian_dot, qdd),
     )
-    multipliers_dot = multipliers_dot + lax.stop_gradient(system).delassus.internal(product(jacobian_dot, u))
+    multipliers_dot = multipliers_dot + internal_forces_rate(system, multipliers, jacobian_dot)
     return (qdd, multipliers, system), (qdd_dot, multipliers_dot, no_tangent(system))
 
 

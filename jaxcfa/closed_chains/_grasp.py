@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import equinox as eqx
 import jax
@@ -12,14 +12,14 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import as_arrays, is_concrete
-from .._precise import product
-from .._small import matmul, matvec, transpose
-from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
+from ..dynamics._run import are_finite, mechanism_of
 from ..dynamics._suitability import refuse_massless_subtrees
 from ..model import WORLD, Model, unpad_dofs
+from ..model._arguments import as_arrays, is_concrete
+from ..numerics import matmul, matvec, product, transpose
 from ..spatial import Transform, pack
 from ..structured import spd_solve
+from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
 from ._delassus import LEAST_NORM, AbstractConstraintSolver, check_solver
 from ._grasp_algorithms import RCCFD2, AbstractGraspAlgorithm
 from ._grasp_system import GraspProblem, GraspSystem, JointState, ObjectState, assemble, at_contacts
@@ -238,9 +238,9 @@ def _vector(name: str, value: ArrayLike | None, dtype: jnp.dtype) -> Float[Array
 
 def _explain(solution: GraspSolution, problem: GraspProblem) -> None:
     """Raises if a result that is not finite comes from finite arguments."""
-    if _finite((solution.qdd, solution.object_acceleration)) or not _finite(
-        (problem.points, problem.object, problem.grasps, problem.states, problem.held)
-    ):
+    given = problem.points, problem.object, problem.grasps, problem.states, problem.held
+    arms = list(map(mechanism_of, problem.arms))
+    if are_finite(solution.qdd, solution.object_acceleration) or not are_finite(given, arms):
         return
     if ConstraintStatus.SINGULAR in ConstraintStatus(int(solution.status)):
         raise ValueError(
@@ -251,7 +251,3 @@ def _explain(solution: GraspSolution, problem: GraspProblem) -> None:
         "The accelerations of arms and object are not finite: the mass matrix of an arm is singular at this "
         "configuration, because some joint moves no inertia. Give its bodies inertia about its axis, or armature."
     )
-
-
-def _finite(tree: Any) -> bool:
-    return all(np.all(np.isfinite(x)) for x in jax.tree.leaves(tree))

@@ -22,11 +22,9 @@ from jax import lax
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
-from .._linear_solution import linear_solution
-from .._precise import product
-from .._small import cross, matmul, matvec, symmetrise, transpose
 from ..dynamics._factors import bias_wrench
 from ..model import Model
+from ..numerics import cross, linear_solution, matmul, matvec, product, symmetrise, transpose
 from ..spatial import Inertia, Transform, inverse_inertia, pack, shift_force, shift_motion
 from ..structured import spd_inverse
 from ._arms import Arm, centripetal, prepare_arm

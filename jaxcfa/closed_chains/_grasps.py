@@ -8,8 +8,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import is_concrete
-from .._small import cross, transpose
+from ..model._arguments import is_concrete
+from ..numerics import cross, transpose
 from ..spatial import Transform, unit
 
 

@@ -5,17 +5,17 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from .._arguments import is_concrete
-from .._precise import product
-from .._types import ConfigurationLike, VelocityLike
 from ..model import AbstractConstraint, Model
+from ..model._arguments import is_concrete
 from ..motion import motions_at
+from ..numerics import product
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, VelocityLike
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import Constraints, constraint_wrenches
 from ._status import ConstraintStatus, combined, exceeds, explain, is_not_finite, status_tolerance
-from ._system import Plan, assemble, geometry, make_plan, solve_implicitly
+from ._system import Plan, assemble, geometry, make_plan, solve_implicitly, with_internal_forces
 
 
 class Impact(eqx.Module):
@@ -57,7 +57,7 @@ def impulse(
     plan = make_plan(model, solver, schedule)
     result = _impulse(plan, constraints, model, q, v, jnp.asarray(restitution, v.dtype))
     if is_concrete(result):
-        explain(ConstraintStatus(int(result.status)), result.v, [q, v])
+        explain(ConstraintStatus(int(result.status)), result.v, model, constraints, [q, v])
     return result
 
 
@@ -75,6 +75,7 @@ def _impulse(
     system = assemble(model, plan, motions, where)
     demanded = -(1 + restitution) * product(where.jacobian, v)
     change, multipliers = solve_implicitly(model, motions, system, where, jnp.zeros_like(v), demanded)
+    multipliers = with_internal_forces(multipliers, where.jacobian, system)
     wrenches = constraint_wrenches(constraints, where.slopes, multipliers)
     left = product(where.jacobian, change) - demanded
     fast = jnp.sum(where.size * (jnp.abs(v) + jnp.abs(change)), axis=1)

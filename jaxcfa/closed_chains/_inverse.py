@@ -8,14 +8,14 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import as_list
-from .._defaults import choose_schedule
-from .._precise import product
-from .._types import BodyForcesLike, ConfigurationLike, NameOrNumber, VelocityLike
+from ..defaults import choose_schedule
 from ..dynamics._inverse import inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
+from ..model._arguments import as_list
 from ..motion import motions_at
+from ..numerics import product
 from ..structured import AbstractSchedule
+from ..typing import BodyForcesLike, ConfigurationLike, NameOrNumber, VelocityLike
 from ._checks import prepared
 from ._relations import Constraints, constraint_wrenches
 from ._system import geometry

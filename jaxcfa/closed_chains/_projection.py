@@ -8,13 +8,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import is_concrete
-from .._precise import product
-from .._types import Configuration, ConfigurationLike, Velocity, VelocityLike
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
+from ..model._arguments import is_concrete
 from ..motion import BodyMotions, motions_at
+from ..numerics import jvp_of_perturbed, product
 from ..structured import AbstractSchedule
+from ..typing import Configuration, ConfigurationLike, Velocity, VelocityLike
 from ._checks import prepared, row_labels
 from ._delassus import LEAST_NORM, AbstractConstraintSolver, Direct
 from ._relations import Constraints, residuals_of_constraints, row_starts
@@ -55,7 +55,7 @@ def project_configuration(
     float64, for angles, and for lengths that times a length of the mechanism.
 
     **Returns:** a `ProjectedConfiguration`. Derivatives with respect to the model and the constraints are those of the
-    manifold, and those with respect to `q` of the projection onto its tangent space.
+    manifold, of any order, and those with respect to `q` of the projection onto its tangent space.
 
     **Raises:** `ValueError` if a loop cannot be closed from here (traced: see `closed`), and as
     `constrained_forward_dynamics`.
@@ -68,7 +68,7 @@ def project_configuration(
     plan = make_plan(model, LEAST_NORM, schedule)
     found = _project(plan, constraints, model, q, tolerance, jnp.asarray(max_iterations))
     if is_concrete(found):
-        explain(ConstraintStatus.OK, found.q, [q])
+        explain(ConstraintStatus.OK, found.q, model, constraints, [q])
     if is_concrete(found) and not bool(found.closed):
         worst = int(jnp.argmax(jnp.abs(found.residual)))
         raise ValueError(
@@ -95,7 +95,7 @@ def project_velocity(
     model, constraints, (q, v) = prepared(model, constraints, q=q, v=v)
     projected = _project_velocity(make_plan(model, LEAST_NORM, schedule), constraints, model, q, v)
     if is_concrete(projected):
-        explain(ConstraintStatus.OK, projected, [q, v])
+        explain(ConstraintStatus.OK, projected, model, constraints, [q, v])
     return projected
 
 
@@ -156,16 +156,52 @@ def _project(
     tolerance: float | None,
     most: Int[Array, ""],
 ) -> ProjectedConfiguration:
-    found = lax.stop_gradient(_search(plan, constraints, model, q, tolerance, most))
-    # One more step, which carries the derivatives: of the residual at a fixed point, and along the tangent space.
-    where, _, residual = _at_rest(plan, constraints, model, found.q)
+    constants = lax.stop_gradient((constraints, model, q))
+    found = _search(plan, *constants, tolerance, most)
+    # One more step, for the digits that the tolerance leaves.
+    where, _, residual = _at_rest(plan, *constants[:2], found.q)
     closed = jnp.all(jnp.abs(residual) <= _allowed(tolerance, where.reach))
-    nearby = displacement(model, lax.stop_gradient(q), q)
-    unclosed = product(lax.stop_gradient(where.jacobian), nearby) + residual
-    step = nearby - product(found.mobility, plan.solver.factor(found.delassus, found.scale).solve(unclosed))
-    q = integrate(model, found.q, jnp.where(closed, step, 0))
+    step = -product(found.mobility, plan.solver.factor(found.delassus, found.scale).solve(residual))
+    q_found = integrate(constants[1], found.q, jnp.where(closed, step, 0))
     # Not so where the mass matrix is singular, though loops may be closed there.
-    return ProjectedConfiguration(q, residual, closed & jnp.all(jnp.isfinite(q)), found.iterations)
+    closed = closed & jnp.all(jnp.isfinite(q_found))
+    return ProjectedConfiguration(
+        _projected(plan, constraints, model, q, q_found, closed), residual, closed, found.iterations
+    )
+
+
+@jax.custom_jvp
+def _projected(
+    plan: Plan,
+    constraints: Constraints,
+    model: Model,
+    start: Float[Array, "nq"],
+    found: Float[Array, "nq"],
+    closed: Bool[Array, ""],
+) -> Configuration:
+    """The configuration `found` from this start, with the derivatives of the manifold."""
+    return found
+
+
+def _projected_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    """The least displacement that keeps residuals as they are, beside the start's, in the metric of the mass matrix.
+
+    All of it is taken at the differentiable result, so that it can be differentiated again.
+    """
+    q = _projected(*primals)
+    plan, constraints, model, start, _, closed = primals
+    _, *parameters_dot, start_dot, _, _ = tangents
+    _, opened = jvp_of_perturbed(
+        lambda constraints, model: _at_rest(plan, constraints, model, q)[2], (constraints, model), tuple(parameters_dot)
+    )
+    _, nearby = jvp_of_perturbed(lambda x: displacement(model, start, x), (start,), (start_dot,))
+    where, motions, _ = _at_rest(plan, constraints, model, q)
+    step = nearby - _closest(plan, model, motions, where)(product(where.jacobian, nearby) + opened)
+    _, q_dot = jax.jvp(lambda x: integrate(model, q, x), (jnp.zeros_like(step),), (jnp.where(closed, step, 0),))
+    return q, q_dot
+
+
+_projected.defjvp(_projected_jvp, symbolic_zeros=True)
 
 
 class _Search(eqx.Module):

@@ -14,10 +14,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._jacobians import point_jacobians
-from .._small import matmul, sum_of
 from ..model import AbstractConstraint, AbstractFrameConstraint, Model, join_bodies
 from ..motion import BodyMotions, drifts
+from ..motion._jacobians import point_jacobians
+from ..numerics import matmul, sum_of
 from ..spatial import Transform
 from ._residuals import MovingBody, residual_in_motion, residual_slopes, two_derivatives
 

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import cross, matmul, matvec, skew, transpose
 from ..model import AbstractFrameConstraint, AbstractPointConstraint, AbstractPoseConstraint
+from ..numerics import cross, matmul, matvec, skew, transpose
 from ..spatial import Transform
 
 

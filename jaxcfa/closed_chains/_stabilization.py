@@ -7,8 +7,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._types import Configuration, Velocity
 from ..model import Model
+from ..model._arguments import check_positive, positive_integer
+from ..typing import Configuration, Velocity
 from ._delassus import AbstractConstraintSolver
 from ._projection import project_step
 from ._relations import Constraints, Motion
@@ -51,6 +52,10 @@ class Baumgarte(AbstractStabilization):
     frequency: Float[Array, ""] = eqx.field(converter=jnp.asarray)
     damping: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1.0)
 
+    def __check_init__(self):
+        check_positive("frequency of Baumgarte's stabilisation", self.frequency)
+        check_positive("damping of Baumgarte's stabilisation", self.damping, or_zero=True)
+
     @property
     def feedback(self) -> "Baumgarte":
         return self
@@ -80,11 +85,7 @@ class Projection(AbstractStabilization):
     **Fields:** `iterations`: the number of steps in each of the two stages.
     """
 
-    iterations: int = eqx.field(static=True, default=2)
-
-    def __check_init__(self):
-        if not isinstance(self.iterations, int) or self.iterations < 1:
-            raise ValueError(f"iterations must be a positive integer, got {self.iterations!r}.")
+    iterations: int = eqx.field(converter=lambda x: positive_integer("iterations", x), static=True, default=2)
 
     @property
     def feedback(self) -> None:

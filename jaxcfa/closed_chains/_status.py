@@ -5,8 +5,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Int
+
+from ..dynamics._run import are_finite, mechanism_of, refuse_without_accelerations
+from ..model import Model
+from ._relations import Constraints
 
 
 class ConstraintStatus(enum.IntFlag):
@@ -48,16 +51,18 @@ def status_tolerance(dtype: jnp.dtype) -> float:
     return float(jnp.finfo(dtype).eps) ** (1 / 3)
 
 
-def explain(status: ConstraintStatus, result: Array, arguments: list[Array]) -> None:
-    """Raises `ValueError` if a result that is not finite comes from finite arguments."""
-    if np.all(np.isfinite(result)) or not all(np.all(np.isfinite(x)) for x in arguments):
+def explain(
+    status: ConstraintStatus, result: Array, model: Model, constraints: Constraints, arguments: list[Array]
+) -> None:
+    """Raises `ValueError` if a result that is not finite comes from what is finite.
+
+    The configuration is the first of the `arguments`.
+    """
+    if are_finite(result) or not are_finite(arguments, mechanism_of(model), constraints):
         return
     if ConstraintStatus.SINGULAR in status:
         raise ValueError(
             "Delassus' matrix J M^-1 J^T is singular: constraints repeat one another, or the configuration is "
             "singular. Use LeastNorm() or Proximal(), which do not need its inverse, or leave constraints out."
         )
-    raise ValueError(
-        "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "
-        "no inertia. Give the bodies it carries inertia about its axis, or the joint armature."
-    )
+    refuse_without_accelerations(model, arguments[0])

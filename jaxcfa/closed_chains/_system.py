@@ -4,17 +4,17 @@ M qdd - J^T lambda = tau - C,    J qdd + (dJ/dt) v = 0
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._defaults import choose_schedule
-from .._linear_solution import linear_solution
-from .._precise import product
+from ..defaults import choose_schedule
 from ..dynamics._inverse import mass_product_of_motions
 from ..dynamics._mass_operator import MassOperator, may_scan, operator_of_motions
 from ..model import Model
 from ..motion import BodyMotions
+from ..numerics import instantiate, linear_solution, product
 from ..structured import AbstractSchedule
 from ._delassus import AbstractConstraintSolver, AbstractDelassus, check_solver
 from ._relations import Bodies, Constraints, Slopes, jacobian_of_constraints
@@ -130,3 +130,33 @@ def solve_implicitly(
 
     x = linear_solution(matrix, jnp.concatenate([torque, acceleration]), solve, system)
     return x[:n], -x[n:]
+
+
+@jax.custom_jvp
+def with_internal_forces(
+    multipliers: Float[Array, "k"], jacobian: Float[Array, "k nv"], system: System
+) -> Float[Array, "k"]:
+    """The multipliers of `solve_implicitly`, with the derivatives that it leaves out: those of internal forces."""
+    return multipliers
+
+
+def _with_internal_forces_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    multipliers, _, system = primals
+    multipliers_dot, jacobian_dot = instantiate(tangents[:2])
+    return with_internal_forces(*primals), multipliers_dot + internal_forces_rate(system, multipliers, jacobian_dot)
+
+
+with_internal_forces.defjvp(_with_internal_forces_jvp, symbolic_zeros=True)
+
+
+def internal_forces_rate(
+    system: System, multipliers: Float[Array, "k"], jacobian_dot: Float[Array, "k nv"]
+) -> Float[Array, "k"]:
+    """How internal forces change with the Jacobian.
+
+    The equations leave them open; they are those of least norm, `lambda = J u` with some u. With N a basis of the null
+    space of `J^T`, `N^T lambda' = N^T J' u` follows from `N^T lambda = 0` and `N^T J = 0`.
+    """
+    system, multipliers = lax.stop_gradient((system, multipliers))
+    u = system.mobility(system.delassus.solve(multipliers))
+    return system.delassus.internal(product(jacobian_dot, u))

@@ -1,6 +1,6 @@
 """Dynamics of trees: inverse and forward dynamics, mass matrix, energy and momentum."""
 
-from ._articulated_body import ABA as ABA, aba as aba
+from ._articulated_body import ABA as ABA
 from ._centers_of_mass import (
     center_of_mass_jacobian as center_of_mass_jacobian,
     center_of_mass_velocity as center_of_mass_velocity,
@@ -20,7 +20,7 @@ from ._energy import (
     potential_energy as potential_energy,
 )
 from ._factored import FactoredFD as FactoredFD
-from ._forward import default_method as default_method, forward_dynamics as forward_dynamics
+from ._forward import aba as aba, default_method as default_method, forward_dynamics as forward_dynamics
 from ._forward_derivatives import (
     ForwardDerivatives as ForwardDerivatives,
     forward_dynamics_derivatives as forward_dynamics_derivatives,

@@ -4,17 +4,16 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._precise import product
-from .._small import matmul, transpose
-from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model, join_dofs, split_bodies, split_dofs
 from ..motion import BodyMotions, Link, resting_world
+from ..numerics import matmul, product, transpose
 from ..spatial import ArticulatedInertia, Force, Motion, shift_force_columns
 from ..structured import AbstractSchedule, Doubling, Sequential, ldl_solve
 from ..structured._tree_sweep import inward, outward
+from ..typing import Velocity
 from ._articulated_body_scan import solve_by_scans, wrenches_by_scans
 from ._joint_elimination import eliminate
-from ._method import AbstractForwardDynamics, AbstractMassSolver, Loads, solve_forward_dynamics
+from ._method import AbstractForwardDynamics, AbstractMassSolver, Loads
 from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees
 from ._swept_factors import (
     SweptJoint,
@@ -83,13 +82,6 @@ class ABA(AbstractForwardDynamics):
         refuse_massless_subtrees(model)
         if self._by_scan:
             refuse_joints_without_inertia(model)
-
-
-def aba(
-    model: Model, q: ConfigurationLike, v: VelocityLike, tau: VelocityLike, f_ext: BodyForcesLike | None = None
-) -> Velocity:
-    """`forward_dynamics` by the articulated-body algorithm."""
-    return solve_forward_dynamics(ABA(), model, q, v, tau, f_ext)
 
 
 class _Eliminated(AbstractMassSolver):

@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import matvec, transpose
-from .._types import Velocity
 from ..model import Model, pad_dofs, unpad_dofs
 from ..motion import BodyMotions, fictitious_acceleration
+from ..numerics import matvec, transpose
 from ..spatial import shift_force, shift_motion
 from ..structured._rounds import rounds
 from ..structured._tree_scan import from_parents, sum_of_children
+from ..typing import Velocity
 from ._factors import Factors, LinkVector, bias_wrench, factorise, solve_links
 from ._method import AbstractMassSolver, Loads
 

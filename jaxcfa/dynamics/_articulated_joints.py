@@ -6,9 +6,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._small import matmul, transpose
 from ..model import Model, join_bodies, pad_dofs
 from ..motion import BodyArrays, BodyMotions, body_arrays
+from ..numerics import matmul, transpose
 from ..spatial import Inertia, shift_force_columns
 from ..structured import AbstractSchedule, Doubling, TreeSchedule, TwoPort, ldl_solve, star_product
 from ..structured._tree_scan import sum_of_children

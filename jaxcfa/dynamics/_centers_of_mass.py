@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._defaults import default_schedule
-from .._types import ConfigurationLike, VelocityLike
+from ..defaults import default_schedule
 from ..model import Model, join_bodies
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..structured import Sequential
+from ..typing import ConfigurationLike, VelocityLike
 from ._mass_matrix import composite_inertias, unit_wrenches
 from ._totals import bodies_as_components, check_mass
 

@@ -9,11 +9,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._defaults import check_schedule
-from .._small import dot, matmul, matvec, transpose
-from .._types import Velocity
+from ..defaults import check_schedule
 from ..model import Model, pad_dofs, unpad_dofs
 from ..motion import BodyArrays, BodyMotions, fictitious_acceleration
+from ..numerics import dot, matmul, matvec, transpose
 from ..spatial import inverse_inertia, shift_force, shift_force_columns, shift_motion
 from ..structured import (
     AbstractEdgeSolver,
@@ -31,6 +30,7 @@ from ..structured._rounds import rounds
 from ..structured._scan import DOUBLING
 from ..structured._small_spd import PINNING
 from ..structured._tree_scan import from_parents, sum_of_children
+from ..typing import Velocity
 from ._articulated_joints import links
 from ._factors import bias_wrench
 from ._method import AbstractForwardDynamics, Loads

@@ -15,14 +15,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._small import matmul, matvec, transpose
-from .._types import ConfigurationLike, VelocityLike
 from ..joints import AbstractJoint
 from ..model import Model, map_joints, unpad_dofs
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions, motions_at, schedule_for
+from ..numerics import matmul, matvec, transpose
 from ..spatial import motion_cross, rotate, shift_motion
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, VelocityLike
 from ._pairs import ancestors, twice_b
 
 

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._types import ConfigurationLike, VelocityLike
 from ..model import Model
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..spatial import Vector
 from ..structured import Sequential
+from ..typing import ConfigurationLike, VelocityLike
 from ._totals import bodies_as_components, check_mass, mean_position
 
 

@@ -4,15 +4,15 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._defaults import check_schedule
-from .._small import matvec, transpose
-from .._types import Velocity
+from ..defaults import check_schedule
 from ..model import Model, pad_dofs, unpad_dofs
 from ..motion import BodyMotions, fictitious_acceleration
+from ..numerics import matvec, transpose
 from ..spatial import shift_motion
 from ..structured import AbstractSchedule, Sequential
 from ..structured._scan import SEQUENTIAL
 from ..structured._tree_scan import from_parents
+from ..typing import Velocity
 from ._factors import Factors, LinkVector, bias_wrench, drift_accelerations, drift_wrenches, factorise, solve_links
 from ._method import AbstractForwardDynamics, AbstractMassSolver, Loads
 from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees

@@ -15,9 +15,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import cross, matmul, matvec, symmetrise, transpose
 from ..model import Model, pad_dofs, unpad_dofs
 from ..motion import BodyMotions, fictitious_acceleration, scan_velocities, scan_wrenches
+from ..numerics import cross, matmul, matvec, symmetrise, transpose
 from ..spatial import Inertia, pack, shift_force, shift_motion
 from ..structured import LDL, AbstractSchedule, ldl_solve
 from ..structured._scan import compose_affine

@@ -1,12 +1,13 @@
 """Forward dynamics by any algorithm."""
 
-from .._arguments import is_concrete
-from .._defaults import prefers_parallel
-from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
+from ..defaults import prefers_parallel
 from ..model import Model
+from ..model._arguments import is_concrete
 from ..motion import BodyMotions
+from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._articulated_body import ABA
-from ._method import AbstractForwardDynamics, solve_forward_dynamics
+from ._method import AbstractForwardDynamics
+from ._run import solve_forward_dynamics
 from ._suitability import joints_without_inertia
 
 
@@ -34,8 +35,15 @@ def forward_dynamics(
     return solve_forward_dynamics(default_method(model) if method is None else method, model, q, v, tau, f_ext, motions)
 
 
+def aba(
+    model: Model, q: ConfigurationLike, v: VelocityLike, tau: VelocityLike, f_ext: BodyForcesLike | None = None
+) -> Velocity:
+    """`forward_dynamics` by the articulated-body algorithm."""
+    return solve_forward_dynamics(ABA(), model, q, v, tau, f_ext)
+
+
 def default_method(model: Model) -> AbstractForwardDynamics:
-    """The algorithm that `forward_dynamics` uses if none is given: the table is in `jaxcfa/_defaults.py`.
+    """The algorithm that `forward_dynamics` uses if none is given: the table is in `jaxcfa/defaults.py`.
 
     `ABA()` on CPUs and for shallow mechanisms, else `ABA(schedule="scan")` if the model allows it, and `ABA()` if it
     does not or cannot be looked at because it is traced.

@@ -6,15 +6,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._precise import product
-from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions, body_motions, schedule_for
+from ..numerics import product
 from ..structured import AbstractSchedule
+from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._forward import default_method
 from ._inverse_derivatives import derivatives_of_arrays
-from ._method import AbstractForwardDynamics, AbstractMassSolver, solve_and_factor
+from ._method import AbstractForwardDynamics, AbstractMassSolver
+from ._run import solve_and_factor
 
 
 class ForwardDerivatives(NamedTuple):
@@ -64,10 +65,10 @@ def accelerations_and_derivatives(
     """The accelerations too, which are found on the way."""
     method = default_method(model) if method is None else method
     schedule = schedule_for(model, schedule, motions)
+    q, v, tau, f_ext = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
     motions = body_motions(model, q, v, schedule) if motions is None else motions
     qdd, solver = solve_and_factor(method, model, q, v, tau, f_ext, motions)
-    arguments = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    return qdd, _forward_derivatives(model, solver, *arguments, schedule, motions)
+    return qdd, _forward_derivatives(model, solver, q, v, qdd, f_ext, schedule, motions)
 
 
 @jax.jit

@@ -3,11 +3,11 @@
 import jax
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._types import ConfigurationLike, Velocity
 from ..model import Model
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions, joint_torques, motions_at, resting_world, schedule_for, total_forces
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, Velocity
 
 
 def gravity_forces(

@@ -7,8 +7,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays, is_concrete
 from ..model import Model
+from ..model._arguments import as_arrays, is_concrete
 from ..spatial import Inertia, steiner
 
 # Of Ixx, Ixy, Iyy, Ixz, Iyz, Izz in a symmetric matrix, and of the matrix' entries among the six.

@@ -5,10 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._perturbed import instantiate, is_perturbed, jvp_of_perturbed
-from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model, join_bodies, split_bodies
+from ..model._arguments import as_arrays
 from ..motion import (
     BodyMotions,
     Link,
@@ -21,8 +19,10 @@ from ..motion import (
     schedule_for,
     total_forces,
 )
+from ..numerics import instantiate, is_perturbed, jvp_of_perturbed
 from ..spatial import Force, Motion
 from ..structured import AbstractSchedule
+from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._inverse_tangent import Direction, InverseMotion, inverse_dynamics_tangent
 
 
@@ -81,7 +81,7 @@ def _inverse_dynamics(
     schedule: AbstractSchedule,
     motions: BodyMotions | None,
 ) -> Velocity:
-    return inverse_dynamics_of_motions(model, motions_at(model, q, v, schedule, motions), qdd, f_ext)
+    return inverse_dynamics_of_motions(model, motions_at(model, q, v, schedule, motions, by_rules=True), qdd, f_ext)
 
 
 def inverse_dynamics_of_motions(

@@ -20,16 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._precise import product
-from .._small import matmul, matvec, skew, transpose
-from .._types import BodyForcesLike, ConfigurationLike, VelocityLike
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, map_joints
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions, fictitious_acceleration, joint_motions, motions_at, schedule_for
+from ..numerics import matmul, matvec, product, skew, transpose
 from ..spatial import force_cross, motion_cross, rotate, shift_force, shift_motion
 from ..structured import AbstractSchedule
 from ..structured._tree_scan import from_parents
+from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
 from ._pairs import ancestors, twice_b
 
 

@@ -19,15 +19,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import matvec, transpose
-from .._types import Velocity
 from ..configuration import displacement
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, map_joints, split_bodies
 from ..motion import BodyMotions, joint_motions, joint_torques, resting_world
+from ..numerics import matvec, transpose
 from ..spatial import Force, Matrix, Motion, RigidInertia, Vector
 from ..structured import AncestorMask, Sequential, TreeSchedule
 from ..structured._tree_scan import from_parents
+from ..typing import Velocity
 
 # Up to so many bodies sums are products with a matrix of ones and zeros, not loops over bodies.
 _FEW = 64

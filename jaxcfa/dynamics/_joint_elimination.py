@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import matmul, skew, sum_of, symmetrise, transpose
+from ..numerics import matmul, skew, sum_of, symmetrise, transpose
 from ..spatial import ArticulatedInertia, Force, Motion
 from ..structured import LDL, ldl_factor, ldl_solve
 

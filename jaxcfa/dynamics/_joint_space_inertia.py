@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._defaults import check_schedule
-from .._small import symmetrise
-from .._types import Velocity
+from ..defaults import check_schedule
 from ..model import Model
 from ..motion import BodyMotions
+from ..numerics import symmetrise
 from ..structured import AbstractSchedule, Doubling, ldl_factor, ldl_solve
 from ..structured._rounds import rounds
+from ..typing import Velocity
 from ._articulated_joints import links
 from ._factors import mass_product
 from ._inverse import inverse_dynamics_of_motions

@@ -9,9 +9,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays, is_concrete
-from .._small import dot, symmetrise
 from ..model import Model
+from ..model._arguments import as_arrays, is_concrete
+from ..numerics import dot, symmetrise
 from ..spatial import Inertia
 from ..structured._small_spd import ldl_factor
 from ._inertial_parameters import to_com, to_parameters, with_inertias

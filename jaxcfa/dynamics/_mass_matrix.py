@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._types import ConfigurationLike
 from ..model import Model, join_dofs
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..spatial import Force, Motion, RigidInertia, Vector
 from ..structured import Sequential
 from ..structured._tree_sweep import inward
+from ..typing import ConfigurationLike
 
 
 def mass_matrix(model: Model, q: ConfigurationLike, motions: BodyMotions | None = None) -> Float[Array, "nv nv"]:

@@ -10,13 +10,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays, is_concrete
-from .._linear_solution import linear_solution
-from .._small import matvec, transpose
-from .._types import ConfigurationLike, Velocity
 from ..model import Model
+from ..model._arguments import as_arrays, is_concrete
 from ..motion import BodyMotions, motions_at, schedule_for
+from ..numerics import linear_solution, matvec, transpose
 from ..structured import LDL, AbstractSchedule, Sequential, ldl_solve
+from ..typing import ConfigurationLike, Velocity
 from ._factors import AbstractFactors, factorise
 from ._suitability import joints_without_inertia, refuse_massless_subtrees
 from ._swept_factors import eliminated_by_sweep

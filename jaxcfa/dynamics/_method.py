@@ -5,16 +5,13 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays, is_concrete
-from .._linear_solution import linear_solution
-from .._perturbed import jvp_of_perturbed, no_tangent
-from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
-from ..motion import BodyMotions, motions_at, schedule_for
+from ..motion import BodyMotions
+from ..numerics import jvp_of_perturbed, linear_solution, no_tangent
 from ..structured import AbstractSchedule, Sequential
+from ..typing import Velocity
 from ._inverse import (
     inverse_dynamics_of_motions,
     joint_wrenches_of_motions,
@@ -79,80 +76,6 @@ class AbstractForwardDynamics(eqx.Module):
         refuse_massless_subtrees(model)
 
 
-def solve_forward_dynamics(
-    method: AbstractForwardDynamics,
-    model: Model,
-    q: ConfigurationLike,
-    v: VelocityLike,
-    tau: VelocityLike,
-    f_ext: BodyForcesLike | None,
-    motions: BodyMotions | None = None,
-) -> Velocity:
-    """`method.solve` with checked arguments, and an explanation where the mass matrix is singular."""
-    return _explained(_solve, method, model, q, v, tau, f_ext, motions)
-
-
-def solve_and_factor(
-    method: AbstractForwardDynamics,
-    model: Model,
-    q: ConfigurationLike,
-    v: VelocityLike,
-    tau: VelocityLike,
-    f_ext: BodyForcesLike | None,
-    motions: BodyMotions | None = None,
-) -> tuple[Velocity, AbstractMassSolver]:
-    """The same of `method.solve_and_factor`. The solver has no derivatives."""
-    return _explained(_solve_and_factor, method, model, q, v, tau, f_ext, motions)
-
-
-def solve_joint_reactions(
-    method: AbstractForwardDynamics,
-    model: Model,
-    q: ConfigurationLike,
-    v: VelocityLike,
-    tau: VelocityLike,
-    f_ext: BodyForcesLike | None,
-    motions: BodyMotions | None = None,
-) -> tuple[Velocity, Float[Array, "nb 6"]]:
-    """The same of `method.solve_with_wrenches`."""
-    return _explained(_solve_with_wrenches, method, model, q, v, tau, f_ext, motions)
-
-
-def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
-    """`function(method, model, ...)` with checked arguments, and with an explanation where it has no finite result."""
-    if not isinstance(method, AbstractForwardDynamics):
-        raise ValueError(f"method must be an algorithm for forward dynamics, such as ABA(), got {method!r}.")
-    arguments = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
-    schedule_for(model, None, motions)
-    if is_concrete(model) and not is_concrete(arguments):
-        # Results cannot be looked at while tracing, but the model usually can.
-        method.refuse(model)
-    result = function(method, model, *arguments, motions)
-    # Not at the solver or the wrenches, which would be copied from the device for nothing.
-    qdd = result[0] if isinstance(result, tuple) else result
-    if is_concrete(qdd) and not _finite(qdd):
-        _explain(method, model, arguments)
-    return result
-
-
-@jax.jit
-def _solve(method, model, q, v, tau, f_ext, motions) -> Velocity:
-    motions = motions_at(model, q, v, method.motion_schedule(), motions)
-    return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))[0]
-
-
-@jax.jit
-def _solve_and_factor(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, AbstractMassSolver]:
-    motions = motions_at(model, q, v, method.motion_schedule(), motions)
-    return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))
-
-
-@jax.jit
-def _solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, Float[Array, "nb 6"]]:
-    motions = motions_at(model, q, v, method.motion_schedule(), motions)
-    return _accelerations_and_wrenches(method, model, motions, Loads(tau, f_ext))
-
-
 @jax.custom_jvp
 def accelerations_and_solver(
     method: AbstractForwardDynamics, model: Model, motions: BodyMotions, loads: Loads
@@ -197,15 +120,15 @@ class _SolverAtRest(AbstractMassSolver):
 
 
 @jax.custom_jvp
-def _accelerations_and_wrenches(
+def accelerations_and_wrenches(
     method: AbstractForwardDynamics, model: Model, motions: BodyMotions, loads: Loads
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
     return method.solve_with_wrenches(model, motions, loads)
 
 
-def _accelerations_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
+def accelerations_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     """The wrenches are those of inverse dynamics at the accelerations found, and so are their derivatives."""
-    result = _accelerations_and_wrenches(*primals)
+    result = accelerations_and_wrenches(*primals)
     method, model, motions, loads = primals
     _, model_dot, motions_dot, loads_dot = tangents
     qdd, qdd_dot = jvp_of_perturbed(lambda *x: accelerations_and_solver(method, *x)[0], primals[1:], tangents[1:])
@@ -217,28 +140,4 @@ def _accelerations_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tu
     return result, (qdd_dot, wrenches_dot)
 
 
-_accelerations_and_wrenches.defjvp(_accelerations_and_wrenches_jvp, symbolic_zeros=True)
-
-
-def _finite(*trees) -> bool:
-    return all(np.all(np.isfinite(x)) for x in jax.tree.leaves(trees))
-
-
-def _explain(method: AbstractForwardDynamics, model: Model, arguments: list[Array]) -> None:
-    """Raises if a result that is not finite comes from finite arguments."""
-    if not _finite(arguments, model.mass, model.com, model.inertia):
-        return
-    method.refuse(model)
-    # Here because that algorithm is built on this interface.
-    from ._articulated_body import ABA
-
-    if method != ABA() and _finite(_solve(ABA(), model, *arguments, None)):
-        name = eqx.tree_pformat(method, width=200)
-        raise ValueError(
-            f"{name} lost all digits at this configuration: some joint moves almost no inertia of its own body, or the "
-            f"mechanism is too long for {arguments[0].dtype}, as long planar chains are. Use ABA(), or float64."
-        )
-    raise ValueError(
-        "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "
-        "no inertia. Give the bodies it carries inertia about its axis, or the joint armature."
-    )
+accelerations_and_wrenches.defjvp(accelerations_and_wrenches_jvp, symbolic_zeros=True)

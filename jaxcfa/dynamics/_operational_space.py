@@ -6,18 +6,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays, as_list
-from .._defaults import choose_schedule
-from .._jacobians import point_jacobians
-from .._precise import product
-from .._small import symmetrise
-from .._types import ConfigurationLike, NameOrNumber
+from ..defaults import choose_schedule
 from ..model import Model
+from ..model._arguments import as_arrays, as_list
 from ..motion import motions_at
+from ..motion._jacobians import point_jacobians
+from ..numerics import product, symmetrise
 from ..spatial import Transform
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, NameOrNumber
 from ._mass_operator import may_scan, operator_of_motions
 
 
@@ -101,6 +101,23 @@ def _operational_space(
     )
     numbers = np.array(bodies)
     points = pose[numbers].apply(placements.translation)
-    jacobian = point_jacobians(model, motions.subspace_columns, origins, points, numbers).reshape(-1, model.nv)
-    half = operator.inv_sqrt_mv(jacobian.T)
+    jacobian = point_jacobians(model, motions.subspace_columns, origins, points, numbers)
+    exact = _without_rounding(jacobian, motions.subspace_columns, points[:, None] - origins[model.topology.dof_bodies])
+    jacobian, exact = (x.reshape(6 * len(bodies), model.nv) for x in (jacobian, exact))
+    half = operator.inv_sqrt_mv(exact.T)
     return OperationalSpace(jacobian, product(half.T, half), operator.inv_sqrt_transpose_mv(half))
+
+
+def _without_rounding(
+    jacobian: Float[Array, "m 6 nv"], columns: Float[Array, "nv 6"], levers: Float[Array, "m nv 3"]
+) -> Float[Array, "m 6 nv"]:
+    """The Jacobian with zeros for what is not more than rounding of perpendicular directions, whose inverse is huge.
+
+    Such an element is compared with what it would be in general position: the length of the joint's axis, and for
+    velocities that times the length of its lever to the frame. Derivatives stay.
+    """
+    parts = lax.stop_gradient((columns[:, :3], columns[:, 3:], levers))
+    turning, sliding, lever = (jnp.linalg.norm(x, axis=-1) for x in parts)
+    size = jnp.stack([jnp.broadcast_to(turning, lever.shape), sliding + turning * lever], axis=1)
+    rounding = 32 * float(jnp.finfo(jacobian.dtype).eps) * jnp.repeat(size, 3, axis=1)
+    return jacobian - lax.stop_gradient(jnp.where(jnp.abs(jacobian) > rounding, 0, jacobian))

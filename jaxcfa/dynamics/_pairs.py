@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import matmul, skew, transpose
 from ..model import Model
+from ..numerics import matmul, skew, transpose
 
 
 def twice_b(

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._types import ConfigurationLike, Velocity, VelocityLike
 from ..joints import AbstractJoint
 from ..model import Model, map_joints
+from ..model._arguments import as_arrays
+from ..typing import ConfigurationLike, Velocity, VelocityLike
 
 
 def passive_forces(model: Model, q: ConfigurationLike, v: VelocityLike, friction_velocity: float = 1e-3) -> Velocity:

@@ -2,11 +2,12 @@
 
 from jaxtyping import Array, Float
 
-from .._types import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ..model import Model
 from ..motion import BodyMotions
+from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._forward import default_method
-from ._method import AbstractForwardDynamics, solve_joint_reactions
+from ._method import AbstractForwardDynamics
+from ._run import solve_joint_reactions
 
 
 def joint_reactions(

@@ -4,14 +4,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import as_arrays
-from .._jacobians import point_jacobian
-from .._small import matmul, matvec, skew, transpose
-from .._types import ConfigurationLike, VelocityLike
 from ..model import Model, join_bodies
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions, carried_motions, joint_motions, motions_at, resting_world, schedule_for
+from ..motion._jacobians import point_jacobian
+from ..numerics import matmul, matvec, skew, transpose
 from ..spatial import rotate_columns
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, VelocityLike
 
 
 def regressor(

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._small import matvec, transpose
 from ..motion import BodyArrays
+from ..numerics import matvec, transpose
 from ..spatial import shift_force
 from ..structured import TreeSchedule, ldl_solve
 from ..structured._tree_sweep import sweep_inward, sweep_outward

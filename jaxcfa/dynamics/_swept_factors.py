@@ -6,9 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import matmul, symmetrise, transpose
 from ..model import Model, Topology, join_dofs, split_dofs
 from ..motion import BodyMotions, Link
+from ..numerics import matmul, symmetrise, transpose
 from ..spatial import ArticulatedInertia, Force, Motion, Vector, shift_force_columns
 from ..structured import LDL, ldl_solve
 from ..structured._tree_sweep import inward, outward

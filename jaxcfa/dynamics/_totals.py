@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import is_concrete
 from ..model import Model, join_bodies
+from ..model._arguments import is_concrete
 from ..motion import BodyMotions
 from ..spatial import Force, RigidInertia, Vector
 

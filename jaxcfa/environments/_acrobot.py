@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._types import Key
 from ..joints import Revolute
 from ..model import Model, ModelBuilder
 from ..optimal_control import RobotDynamics
+from ..typing import Key
 from ._plant import Plant
 from ._robot import AbstractRobotEnvironment
 

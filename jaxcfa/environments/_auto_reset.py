@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._types import Key
+from ..typing import Key
 from ._environment import AbstractEnvironment, State, checked_key, plain_method
 
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._types import Configuration, Key, Velocity
 from ..simulation import State as Motion
+from ..typing import Configuration, Key, Velocity
 
 
 class State(eqx.Module):

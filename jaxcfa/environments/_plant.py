@@ -9,8 +9,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import is_concrete
 from ..model import Model
+from ..model._arguments import is_concrete
 from ..optimal_control import RobotDynamics
 from ..simulation import State as Motion
 

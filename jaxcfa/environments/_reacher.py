@@ -10,13 +10,13 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._types import ConfigurationLike, Key, NameOrNumber
 from ..configuration import integrate, neutral
 from ..joints import Revolute
 from ..kinematics import frame_pose
 from ..model import Model
+from ..model._arguments import as_arrays
 from ..optimal_control import RobotDynamics
+from ..typing import ConfigurationLike, Key, NameOrNumber
 from ._plant import Plant
 from ._robot import AbstractRobotEnvironment
 

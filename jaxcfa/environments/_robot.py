@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._types import ConfigurationLike, Key, VelocityLike
+from ..model._arguments import as_arrays
 from ..simulation import State as Motion
+from ..typing import ConfigurationLike, Key, VelocityLike
 from ._environment import AbstractEnvironment, State, checked_key, plain_method
 from ._plant import Plant
 

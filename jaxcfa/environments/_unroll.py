@@ -8,7 +8,7 @@ import jax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from .._types import Key
+from ..typing import Key
 from ._environment import AbstractEnvironment, State, checked_key
 
 Policy = Callable[[Float[Array, "n"], Key], ArrayLike | tuple[ArrayLike, PyTree[Array]]]

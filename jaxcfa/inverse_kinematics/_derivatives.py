@@ -8,10 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
-from .._linear_solution import linear_solution
-from .._perturbed import jvp_of_perturbed
-from .._precise import product
 from ..configuration import integrate
+from ..numerics import jvp_of_perturbed, linear_solution, product
 from ._rows import Problem, residuals
 from ._search import held, last_weight
 

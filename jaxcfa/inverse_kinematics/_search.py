@@ -1,6 +1,7 @@
 """Levenberg-Marquardt steps within the ranges of the joints, from one start after the other."""
 
 import enum
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -8,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._precise import product
 from ..configuration import integrate
 from ..model import Model
+from ..numerics import product
 from ..structured._lane_loop import lane_loop
 from ..structured._small_spd import spd_solve
 from ._rows import Problem, Rows, rows_of
@@ -104,7 +105,15 @@ def search(
         zero,
         max_iterations,
     )
-    return lane_loop(_unfinished, _improve, (problem, origin, tolerance, starts), first)
+    arrays, static = eqx.partition((problem, origin, tolerance, starts), eqx.is_array)
+
+    def unfinished(arrays: Any, state: Searched) -> Bool[Array, ""]:
+        return _unfinished(eqx.combine(arrays, static), state)
+
+    def improve(arrays: Any, state: Searched) -> Searched:
+        return _improve(eqx.combine(arrays, static), state)
+
+    return lane_loop(unfinished, improve, arrays, first)
 
 
 def last_weight(dtype: jnp.dtype) -> float:

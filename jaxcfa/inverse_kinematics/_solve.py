@@ -7,18 +7,18 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import is_concrete
-from .._types import ConfigurationLike
 from ..closed_chains._checks import prepared
 from ..configuration import neutral
 from ..model import AbstractConstraint, Model
+from ..model._arguments import is_concrete
 from ..optimal_control import Cost, Problem as OptimalControl, RobotDynamics, SmoothCost
 from ..optimal_control._closures import hoisted
 from ..optimal_control._problem import Parts
+from ..optimal_control._solve import without_derivatives
 from ..optimal_control._terms import Term
+from ..typing import ConfigurationLike
 from ._derivatives import attached
 from ._rows import Problem, rows_of
 from ._search import search
@@ -101,7 +101,7 @@ def solve(
     if not targets and not loops:
         raise ValueError("There are no targets: give one or more, such as FramePose(frame, target).")
     dynamics = RobotDynamics(model, 1.0)
-    parts = hoisted(OptimalControl(dynamics, 1, end_costs=[*targets, *preferences])).end_costs
+    parts = hoisted(OptimalControl(dynamics, 1, end_costs=[*targets, *preferences]), q.dtype).end_costs
     ends = (model.limits.lower, model.limits.upper) if limits else (-jnp.inf, jnp.inf)
     problem = Problem(
         dynamics,
@@ -120,7 +120,7 @@ def solve(
 @eqx.filter_jit
 def _solve(problem: Problem, q: Array, tolerance: Array, starts: Array, max_iterations: Array) -> Solution:
     arguments = problem, problem.clipped(q), tolerance, starts, max_iterations
-    found = lax.stop_gradient(search(*lax.stop_gradient(arguments)))
+    found = without_derivatives(search(*without_derivatives(arguments)))
     chosen = attached(problem, found.chosen, found.preferred, found.has_reached)
     hard = rows_of(problem, chosen).hard
     error = jnp.max(jnp.abs(hard), initial=0)

@@ -68,21 +68,27 @@ def _check_root(data: bytes) -> None:
 
 
 def _compile(mujoco: ModuleType, text: str | None, path: Path) -> tuple[MjModel, list[tuple[int, str]]]:
+    try:
+        return _parsed(mujoco, text, path).compile(), []
+    except ValueError as error:
+        if not _MISSING_FILE.search(str(error)):
+            raise
+    spec = _parsed(mujoco, text, path)  # anew: one that failed gives its error again where bodies have no geoms
+    left_out = _leave_assets_out(mujoco, spec)
+    return spec.compile(), left_out
+
+
+def _parsed(mujoco: ModuleType, text: str | None, path: Path) -> Any:
+    """A `mujoco.MjSpec`."""
     if text is not None:
         spec = mujoco.MjSpec.from_string(text)
     elif path.suffix == ".xml":
         spec = mujoco.MjSpec.from_file(str(path))
     else:  # MjSpec looks at the suffix
-        return mujoco.MjModel.from_xml_path(str(path)), []
+        spec = mujoco.MjSpec.from_file(f"{path}.xml", include={f"{path.name}.xml": path.read_bytes()})
     # The range of muscles' lengths takes long to find, may fail, and is of no use here.
     spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
-    try:
-        return spec.compile(), []
-    except ValueError as error:
-        if not _MISSING_FILE.search(str(error)):
-            raise
-    left_out = _leave_assets_out(mujoco, spec)
-    return spec.compile(), left_out
+    return spec
 
 
 def _leave_assets_out(mujoco: ModuleType, spec: Any) -> list[tuple[int, str]]:
@@ -103,6 +109,12 @@ def _leave_assets_out(mujoco: ModuleType, spec: Any) -> list[tuple[int, str]]:
                 spec.delete(geom)
     for site in spec.sites:
         site.material = ""
+        if getattr(site, "meshname", ""):  # before MuJoCo 4 there are none
+            site.meshname, site.type = "", mujoco.mjtGeom.mjGEOM_SPHERE
+    for tendon in spec.tendons:
+        tendon.material = ""
+    for flex in spec.flexes:
+        flex.material = ""
     geom_type = mujoco.mjtObj.mjOBJ_GEOM
     sensors = [sensor for sensor in spec.sensors if geom_type in (sensor.objtype, sensor.reftype)]
     meshes = [mesh for mesh in spec.meshes if mesh.name not in needed]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._mjcf_compile import import_mujoco
-from ._mjcf_layout import HINGE, SLIDE, Layout, joint_of
+from ._mjcf_layout import Layout, joint_of
 from ._report import Report
 
 MjModel = Any  # mujoco.MjModel: the package is optional
@@ -67,7 +67,7 @@ def _added_by_actuators(mj: MjModel) -> tuple[np.ndarray, np.ndarray]:
         if number is None:
             continue
         joint = joint_of(mj, number)
-        scale = gear(mj, actuator)[0] ** 2 if joint.kind in (SLIDE, HINGE) else 1.0
+        scale = gear(mj, actuator)[0] ** 2  # for joints of all types
         armature[joint.v] += scale * getattr(mj, "actuator_armature", none)[actuator]
         damping[joint.v] += scale * getattr(mj, "actuator_damping", none)[actuator]
     return armature, damping

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..model import WORLD, AbstractConstraint, Connect, JointCoupling, Model, Weld
+from ..model import WORLD, AbstractConstraint, AbstractFrameConstraint, Connect, JointCoupling, Model, Weld
 from ..spatial import Transform
 from ._mjcf_bodies import rotation
 from ._mjcf_dofs import enum_name, is_disabled
@@ -30,6 +30,8 @@ def read_equalities(mj: MjModel, layout: Layout, model: Model, report: Report) -
             constraint = reader(mj, layout, model, i, name)
             if constraint is None:
                 report.add("equality constraints of joints that share their body with others", name)
+            elif isinstance(constraint, AbstractFrameConstraint) and constraint.body1 == constraint.body2:
+                report.add("equality constraints within one body", name)
             else:
                 constraints.append(constraint)
     return tuple(constraints)

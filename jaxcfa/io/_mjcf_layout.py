@@ -45,7 +45,7 @@ class Layout(NamedTuple):
 
     def extended_v(self, v: np.ndarray) -> np.ndarray:
         """Velocities (..., nv) of MuJoCo, or anything dual to them, with zeros for the freed body in front."""
-        return v if self.freed is None else np.concatenate([np.zeros((*v.shape[:-1], 6)), v], axis=-1)
+        return v if self.freed is None else np.concatenate([np.zeros((*v.shape[:-1], 6), v.dtype), v], axis=-1)
 
 
 def read_layout(mj: MjModel, floating_base: bool) -> Layout:

@@ -29,15 +29,27 @@ def _features(mj: MjModel, layout: Layout) -> Iterator[tuple[str, Iterable[str]]
         "springs that yield": "jnt_springyield",
     }
     damping = getattr(mj, "dof_dampingpoly", np.zeros(mj.nv))
+    actuators = all_names(mj.actuator, len(mj.actuator_trntype), "actuator", set())
+    of_actuators = getattr(mj, "actuator_dampingpoly", np.zeros(len(actuators)))
     yield "gravity compensation", (layout.bodies[i] for i in np.flatnonzero(mj.body_gravcomp))
     yield "mocap bodies, which are fixed to the world instead", (layout.bodies[i] for i in mocap)
     for feature, attribute in joints.items():
         yield feature, (layout.joints[i] for i in _nonzero(getattr(mj, attribute, np.zeros(mj.njnt))))
     yield "damping that is not linear", dict.fromkeys(layout.joints[mj.dof_jntid[i]] for i in _nonzero(damping))
+    yield "damping that is not linear", (actuators[i] for i in _nonzero(of_actuators))
     yield "tendons", all_names(mj.tendon, mj.ntendon, "tendon", set())
     yield "flexes", (f"flex{i}" for i in range(mj.nflex))
     yield "sensors", all_names(mj.sensor, mj.nsensor, "sensor", set())
     yield "plugins", (f"plugin{i}" for i in range(mj.nplugin))
+    keys = all_names(mj.key, mj.nkey, "key", {"qpos0"})
+    yield "controls, activations and mocap poses of keyframes", (keys[i] for i in _nonzero(_inputs_of_keyframes(mj)))
+
+
+def _inputs_of_keyframes(mj: MjModel) -> np.ndarray:
+    """(nkey, k): what keyframes have beside configurations and velocities, without what they have by default."""
+    mocap = np.argsort(mj.body_mocapid)[-mj.nmocap :] if mj.nmocap else np.zeros(0, int)
+    moved = mj.key_mpos - mj.body_pos[mocap].reshape(-1), mj.key_mquat - mj.body_quat[mocap].reshape(-1)
+    return np.concatenate([mj.key_ctrl, mj.key_act, *moved], axis=1)
 
 
 def _nonzero(values: np.ndarray) -> np.ndarray:

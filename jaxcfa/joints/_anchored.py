@@ -4,9 +4,9 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._small import matvec
-from .._types import Key
+from ..numerics import matvec
 from ..spatial import Transform, shift_motion
+from ..typing import Key
 from ._base import AbstractJoint
 
 
@@ -18,7 +18,7 @@ class Anchored(AbstractJoint):
     """
 
     joint: AbstractJoint
-    anchor: Float[Array | np.ndarray, "3"] = eqx.field(converter=np.asarray)
+    anchor: Float[Array | np.ndarray, "3"] = eqx.field(converter=np.array)
 
     @property
     def nq(self) -> int:

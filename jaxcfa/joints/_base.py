@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._types import Key
 from ..spatial import Transform
+from ..typing import Key
 
 
 class AbstractJoint(eqx.Module):
@@ -95,8 +95,9 @@ def unit_axis(axis) -> np.ndarray:
 
 
 def uniform(key: Key, lower: Array, upper: Array, default: float | Array) -> Array:
-    """Uniform between the limits, where infinite ones are replaced by `default` beyond the other or zero."""
-    low_known, high_known = jnp.isfinite(lower), jnp.isfinite(upper)
+    """Uniform between the limits; infinite ones, or nearly so, are replaced by `default` beyond the other or zero."""
+    largest = jnp.finfo(jnp.result_type(lower)).max / 10  # the width must be finite
+    low_known, high_known = jnp.abs(lower) < largest, jnp.abs(upper) < largest
     low = jnp.where(low_known, lower, jnp.where(high_known, jnp.minimum(-default, upper - default), -default))
     high = jnp.where(high_known, upper, jnp.where(low_known, jnp.maximum(default, lower + default), default))
     return low + (high - low) * jax.random.uniform(key, jnp.shape(low), low.dtype)

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._small import matmul, matvec, transpose
-from .._types import Key
+from ..numerics import matmul, matvec, transpose
+from ..typing import Key
 from ._base import AbstractJoint
 
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import matvec, transpose
-from .._types import Key
+from ..numerics import matvec, transpose
 from ..spatial import Transform, motion_cross, rotate, shift_motion
+from ..typing import Key
 from ._base import AbstractJoint
 
 

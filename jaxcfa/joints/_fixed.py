@@ -5,8 +5,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._types import Key
 from ..spatial import Transform
+from ..typing import Key
 from ._base import AbstractJoint
 
 

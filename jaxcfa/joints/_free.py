@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import cross, matvec, transpose
-from .._types import Key
+from ..numerics import cross, matvec, transpose
 from ..spatial import (
     Transform,
     quaternion_conjugate,
@@ -18,6 +17,7 @@ from ..spatial import (
     random_quaternion,
     unit,
 )
+from ..typing import Key
 from ._base import AbstractJoint, uniform
 
 

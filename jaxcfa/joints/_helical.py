@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._types import Key
 from ..spatial import Transform, axis_angle_to_matrix, unit
+from ..typing import Key
 from ._base import AbstractJoint, uniform, unit_axis
 
 
@@ -20,7 +20,7 @@ class Helical(AbstractJoint):
     """
 
     axis: Float[Array | np.ndarray, "3"] = eqx.field(converter=unit_axis)
-    pitch: Float[Array | np.ndarray, ""] = eqx.field(converter=np.asarray)
+    pitch: Float[Array | np.ndarray, ""] = eqx.field(converter=np.array)
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
     has_fixed_axes: ClassVar[bool] = True

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._small import cross, matvec, transpose
-from .._types import Key
+from ..numerics import cross, dot, matvec, transpose
 from ..spatial import Transform, axis_angle_to_matrix, unit
+from ..typing import Key
 from ._base import AbstractJoint, uniform, unit_axis
 
 
@@ -37,7 +37,9 @@ class Planar(AbstractJoint):
         self.axis_x = unit_axis(in_plane)
 
     def _axes(self) -> tuple[Array, Array, Array]:
+        # Perpendicular also where one of them was changed afterwards.
         normal, x = unit(self.normal), unit(self.axis_x)
+        x = unit(x - dot(x, normal) * normal)
         return x, cross(normal, x), normal
 
     def transform(self, q: Float[Array, "3"]) -> Transform:

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._types import Key
 from ..spatial import Transform, axis_angle_to_matrix, unit
+from ..typing import Key
 from ._base import AbstractJoint, uniform, unit_axis
 
 

@@ -5,7 +5,6 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._types import Key
 from ..spatial import (
     Transform,
     quaternion_conjugate,
@@ -16,6 +15,7 @@ from ..spatial import (
     random_quaternion,
     unit,
 )
+from ..typing import Key
 from ._base import AbstractJoint
 
 

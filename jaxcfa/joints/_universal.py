@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._small import cross, matmul, matvec
-from .._types import Key
+from ..numerics import cross, matmul, matvec
 from ..spatial import Transform, axis_angle_to_matrix, unit
+from ..typing import Key
 from ._base import AbstractJoint, uniform, unit_axis
 
 

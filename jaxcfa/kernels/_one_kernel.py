@@ -9,7 +9,7 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, PyTree
 
-from .. import _backend
+from .. import backend
 from ._straight_line import Unsupported, straight_line
 
 # Triton compiles in a time that is the product of the square of the operations with the number of reads and writes.
@@ -47,12 +47,16 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
     plain = jax.vmap(function)
 
     @jax.custom_jvp
-    def of_batch(*arguments):
-        return _run(function, arguments) if _backend.backend() in ("gpu", "cuda", "rocm") else plain(*arguments)
+    def kernel(*arguments):
+        return _run(function, arguments)
 
-    @of_batch.defjvp
+    @kernel.defjvp
     def _of_tangents(primals, tangents):
         return jax.jvp(plain, primals, tangents)
+
+    def of_batch(*arguments):
+        # The rule would refuse derivatives by what the function closes over, which without a kernel there are.
+        return (kernel if backend.backend() in ("gpu", "cuda", "rocm") else plain)(*arguments)
 
     # Writing a kernel takes seconds, which are spent once for each size of the batch.
     compiled = jax.jit(of_batch)

@@ -5,13 +5,13 @@ from functools import partial
 import jax
 from jaxtyping import Array, Float, Int
 
-from .._arguments import as_arrays, as_frames
-from .._small import cross
-from .._types import ConfigurationLike, Frames, VelocityLike
 from ..model import Model, join_bodies
+from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, drifts, motions_at, schedule_for
+from ..numerics import cross
 from ..spatial import pack
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, Frames, VelocityLike
 from ._bodies import accelerations
 from ._frames import Axes, PlacedFrames, check_axes, place_frames
 

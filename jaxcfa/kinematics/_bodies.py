@@ -3,12 +3,12 @@
 import jax
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._types import ConfigurationLike, VelocityLike
 from ..model import Model, join_bodies
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions, carried_motions, joint_motions, motions_at, schedule_for
 from ..spatial import Motion, Transform
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, VelocityLike
 
 
 def forward_kinematics(

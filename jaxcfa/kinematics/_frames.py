@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._small import matmul, matvec, transpose
 from ..model import WORLD, Model
 from ..motion import BodyMotions
+from ..numerics import matmul, matvec, transpose
 from ..spatial import Transform, rotate
 
 Axes = Literal["world", "local"]

@@ -5,14 +5,14 @@ from functools import partial
 import jax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import as_arrays, as_frames
-from .._jacobians import moving_dofs, point_jacobian
-from .._small import transpose
-from .._types import ConfigurationLike, Frames
 from ..model import Model
+from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
+from ..motion._jacobians import moving_dofs, point_jacobian
+from ..numerics import transpose
 from ..spatial import rotate_columns
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, Frames
 from ._frames import Axes, check_axes, place_frames
 
 

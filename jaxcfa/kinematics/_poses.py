@@ -3,12 +3,12 @@
 import jax
 from jaxtyping import Array, Float, Int
 
-from .._arguments import as_arrays, as_frames
-from .._types import ConfigurationLike, Frames
 from ..model import Model
+from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..spatial import Transform
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, Frames
 from ._frames import place_frames
 
 

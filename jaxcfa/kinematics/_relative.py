@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._arguments import as_arrays, as_frames
-from .._jacobians import moving_dofs
-from .._small import matmul, matvec, transpose
-from .._types import ConfigurationLike, Frames, VelocityLike
 from ..model import Model
+from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
+from ..motion._jacobians import moving_dofs
+from ..numerics import matmul, matvec, transpose
 from ..spatial import Transform, rotate, rotate_columns, shift_motion
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, Frames, VelocityLike
 from ._frames import PlacedFrames, place_frames
 
 Numbers = Int[Array, "*m"]

@@ -5,12 +5,12 @@ from functools import partial
 import jax
 from jaxtyping import Array, Float, Int
 
-from .._arguments import as_arrays, as_frames
-from .._types import ConfigurationLike, Frames, VelocityLike
 from ..model import Model
+from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..spatial import shift_motion
 from ..structured import AbstractSchedule
+from ..typing import ConfigurationLike, Frames, VelocityLike
 from ._frames import Axes, check_axes, place_frames
 
 

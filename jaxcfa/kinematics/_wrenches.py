@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from .._arguments import as_arrays, as_frames
-from .._types import BodyForces, BodyForcesLike, ConfigurationLike, Frames, Velocity
 from ..model import Model, split_bodies
+from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, joint_torques, motions_at, schedule_for, total_forces
 from ..spatial import Force, rotate, shift_force
 from ..structured import AbstractSchedule
+from ..typing import BodyForces, BodyForcesLike, ConfigurationLike, Frames, Velocity
 from ._frames import Axes, check_axes, place_frames
 
 

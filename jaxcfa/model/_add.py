@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from .._small import matmul, transpose
-from .._types import NameOrNumber
+from ..numerics import matmul, transpose
+from ..typing import NameOrNumber
 from ._given import Numbers, Placement, as_placement, given_com, given_inertia, given_mass
 from ._model import Model, require_single
 from ._rigid_parts import with_parts

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._types import NameOrNumber
 from ..joints import Free
 from ..spatial import Transform
+from ..typing import NameOrNumber
 from ._attachments import Keyframes
 from ._carried import carried
 from ._combine import combine

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import dot, matmul, matvec, transpose
+from ..numerics import dot, matmul, matvec, transpose
 from ..spatial import Transform, rotation_log
 
 
@@ -201,7 +201,10 @@ class LoopJoint(AbstractPoseConstraint):
         else:
             angles = jnp.zeros(0, rotation.dtype)
         if self.pitch is not None:
-            turned = self.pitch * jnp.arctan2(rotation[1, 0], rotation[0, 0])
+            sine, cosine = rotation[1, 0], rotation[0, 0]
+            # At right angles to the axis there is no angle, nor a derivative.
+            seen = sine**2 + cosine**2 > 0
+            turned = self.pitch * jnp.arctan2(jnp.where(seen, sine, 0), jnp.where(seen, cosine, 1))
             turn = 2 * jnp.pi * self.pitch
             ahead = translation[2] - turned
             translation = translation.at[2].set(ahead - turn * jnp.round(ahead / jnp.where(turn == 0, 1, turn)))

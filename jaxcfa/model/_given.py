@@ -1,5 +1,6 @@
 """What is given for parts of a model, checked: `ValueError` saying what was given and what is wanted."""
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,18 +10,18 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._types import NameOrNumber
 from ..spatial import Transform
+from ..typing import NameOrNumber
 from ._model import Model
 
-Numbers = ArrayLike | Sequence[float]
+Numbers = ArrayLike | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]]
 Placement = Transform | Numbers
 NOT_NEGATIVE = ("armature", "damping", "friction_loss", "velocity_limit", "effort_limit")
 
 
 def as_finite(x, shape: tuple[int, ...], what: str) -> np.ndarray:
-    """An array of this shape without infinities and NaN."""
-    array = np.asarray(x, dtype=float)
+    """An array of this shape without infinities and NaN, which is a copy: the caller may go on to change theirs."""
+    array = np.array(x, dtype=float)
     if array.shape != shape:
         raise ValueError(f"The {what} must have shape {shape}, got {array.shape}.")
     if not np.all(np.isfinite(array)):
@@ -44,7 +45,7 @@ def as_inertia(inertia, what: str) -> np.ndarray:
     elif array.shape == (3,):
         array = np.diag(array)
     array = as_finite(array, (3, 3), f"inertia of {what}")
-    if not np.allclose(array, array.T, rtol=1e-6, atol=1e-12):
+    if np.max(np.abs(array - array.T)) > 1e-5 * np.max(np.abs(array)):  # rounding of single precision
         raise ValueError(f"The inertia of {what} must be symmetric, got {array.tolist()}.")
     return 0.5 * (array + array.T)
 
@@ -77,7 +78,7 @@ def as_coordinates(value, size: int, what: str) -> np.ndarray:
         raise ValueError(f"The {what} must be one number or have shape ({size},), got {array.shape}.")
     if np.any(np.isnan(array)):
         raise ValueError(f"The {what} must not be NaN.")
-    return np.broadcast_to(array, (size,))
+    return np.array(np.broadcast_to(array, (size,)))
 
 
 def given_mass(mass: ArrayLike, dtype, what: str) -> Float[Array, ""]:
@@ -109,9 +110,14 @@ def _given(value: Any, check: Callable[[Any], Any], shapes: tuple[tuple[int, ...
     """What has been checked, as an array; of what is traced only the shape can be."""
     if is_concrete(value):
         return jnp.asarray(check(value), dtype)
-    if jnp.shape(value) not in shapes:
-        raise ValueError(f"The {what} must have shape {' or '.join(map(str, shapes))}, got {jnp.shape(value)}.")
-    return jnp.asarray(value, dtype)
+    expected = f"The {what} must have shape {' or '.join(map(str, shapes))}, got"
+    try:
+        array = jnp.asarray(value, dtype)
+    except (TypeError, ValueError) as error:  # rows of different lengths, for example
+        raise ValueError(f"{expected} {value!r:.200}.") from error
+    if array.shape not in shapes:
+        raise ValueError(f"{expected} {array.shape}.")
+    return array
 
 
 def check_quaternions(model: Model, name: str, q: Array) -> None:
@@ -138,6 +144,26 @@ def as_list(names: NameOrNumber | Sequence[NameOrNumber]) -> list[NameOrNumber]:
     if isinstance(names, Sequence) and not isinstance(names, str):
         return list(names)
     return [names]
+
+
+def positive_integer(name: str, value: Any) -> int:
+    """A number of steps or the like, of any type of integers but booleans."""
+    try:
+        number = 0 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+    return number
+
+
+def check_positive(what: str, value: Array, or_zero: bool = False) -> None:
+    """Raises `ValueError` for what is not one positive finite number, as far as that can be seen."""
+    if value.shape != ():
+        raise ValueError(f"The {what} must be one number, got shape {value.shape}. Batch with jax.vmap.")
+    if is_concrete(value) and not (np.isfinite(value) and (value > 0 or (or_zero and value == 0))):
+        wanted = "finite and not negative" if or_zero else "positive and finite"
+        raise ValueError(f"The {what} must be {wanted}, got {value}.")
 
 
 def is_concrete(*trees) -> bool:

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._small import matmul, transpose
-from .._types import NameOrNumber
+from ..numerics import matmul, transpose
 from ..spatial import Transform
+from ..typing import NameOrNumber
 from ._carried import carried, with_held_joints
 from ._constraints import JointCoupling
 from ._given import Numbers, as_configuration, as_list

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._small import symmetrise
-from .._types import NameOrNumber
 from ..joints import AbstractJoint
+from ..numerics import symmetrise
 from ..spatial import Inertia, Transform
+from ..typing import NameOrNumber
 from ._attachments import Actuators, Keyframes
 from ._constraints import AbstractConstraint
 from ._topology import WORLD, Topology

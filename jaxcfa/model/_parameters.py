@@ -1,6 +1,7 @@
 """Changing the parameters of one joint or body."""
 
 import dataclasses
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from .._types import NameOrNumber
 from ..joints import AbstractJoint
+from ..typing import NameOrNumber
 from ._given import (
     NOT_NEGATIVE,
     Numbers,
@@ -83,6 +84,8 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
             known = (*_OF_V, *_OF_Q, "placement", *own)
             raise ValueError(f"Unknown parameter {key!r} of {name}; {suggestion(key, known)}")
     _check_range(model, number, name)
+    if any(key in own for key in parameters):
+        _check_joint(model.joints[group], place)
     return model
 
 
@@ -110,6 +113,16 @@ def _with_own_value(joint: AbstractJoint, place: int, key: str, value: Numbers, 
     if is_concrete(array) and not np.all(np.isfinite(array)):
         raise ValueError(f"The {what} must be finite, got {np.asarray(array).tolist()}.")
     return eqx.tree_at(operator.attrgetter(key), joint, old.at[place].set(array))
+
+
+def _check_joint(joint: AbstractJoint, place: int) -> None:
+    """Raises what the constructor has to say about one of stacked joints, if it takes the fields and they are known."""
+    if not is_concrete(joint):
+        return
+    one = jax.tree.map(lambda x: np.asarray(x)[place, ...], joint)
+    fields = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+    if set(inspect.signature(type(one).__init__).parameters) == {"self", *fields}:
+        type(one)(**fields)
 
 
 def _check_range(model: Model, number: int, name: str) -> None:

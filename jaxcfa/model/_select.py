@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._precise import product
+from ..numerics import product
 from ._attachments import Actuators, Keyframes
 from ._carried import ends_of, renumbered
 from ._constraints import AbstractConstraint

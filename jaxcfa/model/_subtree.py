@@ -6,7 +6,7 @@ import functools
 import jax
 import numpy as np
 
-from .._types import NameOrNumber
+from ..typing import NameOrNumber
 from ._carried import renumbered
 from ._constraints import JointCoupling
 from ._joint_groups import neutral_configuration

@@ -15,10 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._defaults import choose_schedule
-from .._small import cross, matmul, matvec
-from .._types import ConfigurationLike, VelocityLike
+from ..defaults import choose_schedule
 from ..joints import AbstractJoint
 from ..model import (
     Model,
@@ -31,10 +28,13 @@ from ..model import (
     split_bodies,
     split_dofs,
 )
+from ..model._arguments import as_arrays
+from ..numerics import cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent
 from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, ZeroVector, pack, rotate
 from ..structured import AbstractSchedule, Sequential
 from ..structured._tree_scan import from_parents
 from ..structured._tree_sweep import outward
+from ..typing import ConfigurationLike, VelocityLike
 
 
 class Link(eqx.Module):
@@ -61,8 +61,8 @@ class Link(eqx.Module):
 class BodyMotions(eqx.Module):
     """Poses, velocities and all else that a state (q, v) says about the bodies of a mechanism.
 
-    Made by `body_motions`, and taken as `motions` by every function that would otherwise make it again. Derivatives of
-    dynamics are with respect to the q and v that are handed in beside it; this value only saves work.
+    Made by `body_motions`, and taken as `motions` by every function that would otherwise make it again. Derivatives
+    are with respect to the model, q and v that are handed in beside it; this value only saves work.
 
     **Fields:** `q` (nq,) and `v` (nv,); `schedule` of the recurrences over the bodies; `links`, the bodies by
     components, one entry for each segment of the `topology`, in order of visit.
@@ -141,10 +141,17 @@ def motions_at(
     v: Float[Array, "nv"] | None,
     schedule: AbstractSchedule,
     motions: BodyMotions | None = None,
+    by_rules: bool = False,
 ) -> BodyMotions:
-    """The motions in a state, those that a user hands in or new ones, with this schedule for what follows."""
+    """The motions in a state, those that a user hands in or new ones, with this schedule for what follows.
+
+    `by_rules`: whether what follows is differentiated by rules of its own, which look at q and v of the motions only.
+    """
     if motions is not None:
-        return dataclasses.replace(motions, q=q, v=motions.v if v is None else v, schedule=schedule)
+        given = dataclasses.replace(motions, v=motions.v.astype(q.dtype), links=_of_type(motions.links, q.dtype))
+        v = given.v if v is None else v
+        followed = given.links if by_rules else _following(model, q, v, given)
+        return dataclasses.replace(given, q=q, v=v, schedule=schedule, links=followed)
     moves, v = v is not None, jnp.zeros(model.nv, q.dtype) if v is None else v
     poses = model.placement @ map_joints(model, lambda joint, x: joint.transform(x), ("q", q))
     bias = map_joints(model, lambda joint, x, dx: joint.bias(x, dx), ("q", q), ("v", v))
@@ -165,6 +172,38 @@ def motions_at(
 
 
 _body_motions = jax.jit(motions_at)
+
+
+def _of_type(links: tuple[Link, ...], dtype: jnp.dtype) -> tuple[Link, ...]:
+    return jax.tree.map(lambda x: x.astype(dtype), links)
+
+
+@jax.custom_jvp
+def _following(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions) -> tuple[Link, ...]:
+    """The links of motions that a user hands in, with the derivatives of those made of `model`, `q` and `v`."""
+    return motions.links
+
+
+def _following_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
+    """What the motions carry themselves is not found again: only by what they were made without are they made anew."""
+    *made_of, motions = primals
+    *directions, own = tangents
+    missing = tuple(
+        no_tangent(x) if is_perturbed(carried) else x_dot
+        for x, x_dot, carried in zip(made_of, directions, (own.links, own.q, own.v), strict=True)
+    )
+    links = _following(*primals)
+    if not is_perturbed(missing):
+        return links, own.links
+
+    def again(model: Model, q: Array, v: Array) -> tuple[Link, ...]:
+        return _of_type(motions_at(model, q, v, motions.schedule).links, q.dtype)
+
+    _, links_dot = jvp_of_perturbed(again, tuple(made_of), missing)
+    return links, jax.tree.map(jnp.add, instantiate(own.links), links_dot)
+
+
+_following.defjvp(_following_jvp, symbolic_zeros=True)
 
 
 def _known(joints: list[AbstractJoint], bias: Motion, subspace: Motion) -> tuple[Motion, Motion]:

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import cross
 from ..model import Model, Topology, join_bodies, join_dofs, split_bodies, split_dofs
+from ..numerics import cross
 from ..spatial import Force, Motion, Vector, pack, shift_force, shift_motion
 from ..structured import AbstractSchedule, Sequential
 from ..structured._tree_scan import from_parents, sum_of_children

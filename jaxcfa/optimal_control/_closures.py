@@ -1,116 +1,125 @@
 """Functions of a user that close over traced arrays, made differentiable."""
 
-import types
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax._src import core
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from jaxtyping import Array
 
-from ._dynamics import FunctionDynamics, _Static
-from ._problem import Problem
+from ._dynamics import AbstractDynamics, FunctionDynamics, _Static
+from ._problem import Phase, Problem
 from ._stage import Stage
 from ._terms import AbstractTerm, _Function
 
 
 class _WithArrays(eqx.Module):
-    """A converted function and the arrays that it closed over."""
+    """A function as it was traced, and the arrays that it closed over."""
 
-    function: Callable = eqx.field(static=True)
+    program: Jaxpr = eqx.field(static=True)
+    result: Any = eqx.field(static=True)
     arrays: list[Array]
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.function(*arguments, *self.arrays)
+        given = zip(jax.tree.leaves(arguments), self.program.invars, strict=True)
+        typed = [jnp.asarray(x, variable.aval.dtype) for x, variable in given]  # type: ignore[attr-defined]
+        found = jaxpr_as_fun(ClosedJaxpr(self.program, self.arrays))(*typed)
+        return jax.tree.unflatten(self.result, found)
 
 
 class _TermWithArrays(AbstractTerm):
-    """The same for a term."""
+    """The same for a term, which was traced once for each kind of dynamics that a phase has."""
 
-    function: _WithArrays
+    kinds: tuple[Any, ...] = eqx.field(static=True)
+    functions: tuple[_WithArrays, ...]
 
     def __call__(self, stage: Stage) -> Any:
+        arrays, kind = _arrays_and_kind(stage.dynamics)
         u = [] if stage.is_end else [stage.u]
-        return self.function(stage.x, *u, stage.t)
+        return self.functions[self.kinds.index(kind)](arrays, stage.x, *u, stage.t)
 
 
-def hoisted(problem: Problem) -> Problem:
+def hoisted(problem: Problem, dtype: Any) -> Problem:
     """The problem with the arrays that its functions close over as leaves, so that it can be differentiated by them.
 
     JAX cannot see into the closure of a function that it differentiates by a rule. Only functions that close over
-    something that is being traced are converted.
+    something that is being traced are converted: each is traced once, and what it has taken from outside is looked at.
+
+    **Arguments:** `dtype` of states and controls.
     """
-    dynamics = problem.dynamics
-    x = jnp.zeros(dynamics.state_size, _dtype(problem))
-    u, t = jnp.zeros(dynamics.control_size, x.dtype), jnp.asarray(0)
-
-    def convert(end: bool):
-        def term(part: Any) -> Any:
-            if not (isinstance(part.term, _Function) and _closes_over_tracers(part.term.function)):
-                return part
-            function = part.term.function
-            if end:
-                flat = jax.closure_convert(lambda x, t: function(Stage(dynamics, x, None, t)), x, t)
-            else:
-                flat = jax.closure_convert(lambda x, u, t: function(Stage(dynamics, x, u, t)), x, u, t)
-            return eqx.tree_at(lambda p: p.term, part, _TermWithArrays(_WithArrays(*flat)), is_leaf=_is_term)
-
-        return term
-
+    # JAX has no public way to ask whether anything is being traced.
+    if core.trace_state_clean():
+        return problem
+    x = jnp.zeros(problem.dynamics.state_size, dtype)
+    u, t = jnp.zeros(problem.dynamics.control_size, dtype), jnp.asarray(0)
     phases = tuple(_hoisted_phase(phase, x, u, t) for phase in problem.phases)
-    parts = (
-        tuple(map(convert(end), parts))
-        for parts, end in (
-            (problem.costs, False),
-            (problem.end_costs, True),
-            (problem.constraints, False),
-            (problem.end_constraints, True),
-        )
+    kinds = [phase.dynamics for phase in phases]
+
+    def terms(parts: tuple, dynamics: list[AbstractDynamics], *control: Array) -> tuple:
+        return tuple(_hoisted_part(part, dynamics, x, *control, t) for part in parts)
+
+    found = (
+        phases,
+        terms(problem.costs, kinds, u),
+        terms(problem.end_costs, kinds[-1:]),
+        terms(problem.constraints, kinds, u),
+        terms(problem.end_constraints, kinds[-1:]),
     )
     names = lambda p: (p.phases, p.costs, p.end_costs, p.constraints, p.end_constraints)  # noqa: E731
-    return eqx.tree_at(names, problem, (phases, *parts), is_leaf=lambda x: x is None)
+    return eqx.tree_at(names, problem, found, is_leaf=lambda x: x is None)
 
 
-def _hoisted_phase(phase: Any, x: Array, u: Array, t: Array) -> Any:
+def _hoisted_phase(phase: Phase, x: Array, u: Array, t: Array) -> Phase:
     dynamics = phase.dynamics
     if not (isinstance(dynamics, FunctionDynamics) and isinstance(dynamics.function, _Static)):
         return phase
-    function = dynamics.function.function
-    if not _closes_over_tracers(function):
+    converted = _converted(dynamics.function.function, x, u, t)
+    if converted is None:
         return phase
-    converted = _WithArrays(*jax.closure_convert(function, x, u, t))
     return eqx.tree_at(lambda p: p.dynamics.function, phase, converted, is_leaf=lambda x: isinstance(x, _Static))
 
 
-def _is_term(x: Any) -> bool:
-    return isinstance(x, _Function)
+def _hoisted_part(part: Any, all_dynamics: list[AbstractDynamics], x: Array, *rest: Array) -> Any:
+    """A cost or constraint; `rest` are a control, unless it is of the end, and the number of a stage."""
+    if not isinstance(part.term, _Function):
+        return part
+    function, kinds, converted = part.term.function, [], []
+    for dynamics in all_dynamics:
+        arrays, kind = _arrays_and_kind(dynamics)
+        if kind in kinds:
+            continue
+        static = eqx.filter(dynamics, _is_array, inverse=True)
+
+        def of_stage(arrays: Any, x: Array, *rest: Array, static: Any = static) -> Any:
+            return function(Stage(eqx.combine(arrays, static), x, rest[0] if len(rest) > 1 else None, rest[-1]))
+
+        found = _converted(of_stage, arrays, x, *rest)
+        if found is None:
+            return part
+        kinds.append(kind)
+        converted.append(found)
+    term = _TermWithArrays(tuple(kinds), tuple(converted))
+    return eqx.tree_at(lambda p: p.term, part, term, is_leaf=lambda x: isinstance(x, _Function))
 
 
-def _dtype(problem: Problem) -> Any:
-    return jnp.result_type(float, *(x for x in jax.tree.leaves(problem) if eqx.is_inexact_array(x)))
+def _arrays_and_kind(dynamics: AbstractDynamics) -> tuple[Any, Any]:
+    """The arrays of dynamics, and all that decides a program of them."""
+    arrays, static = eqx.partition(dynamics, _is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    return arrays, (structure, tuple(x.shape for x in leaves), tuple(jax.tree.leaves(static)))
 
 
-def _closes_over_tracers(function: Any, depth: int = 4) -> bool:
-    """Whether something traced is in a function's closure, defaults or arguments, or in those of functions there."""
-    if isinstance(function, partial):
-        inside: list[Any] = [function.func, function.args, function.keywords]
-    elif isinstance(function, types.MethodType):
-        inside = [function.__self__, function.__func__]
-    elif isinstance(function, types.FunctionType):
-        cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-        inside = [*cells, function.__defaults__, function.__kwdefaults__]
-    else:
-        return False
-    leaves = jax.tree.leaves(inside)
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-        return True
-    return depth > 0 and any(_closes_over_tracers(leaf, depth - 1) for leaf in leaves if callable(leaf))
+def _is_array(x: Any) -> bool:
+    return isinstance(x, jax.Array | np.ndarray | np.generic)
 
 
-def _is_filled(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
+def _converted(function: Callable, *arguments: Any) -> _WithArrays | None:
+    """The function with all arrays that it closes over; `None` if none of them is traced."""
+    program, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    if not any(isinstance(x, core.Tracer) for x in program.consts):
+        return None
+    return _WithArrays(program.jaxpr, jax.tree.structure(result), [jnp.asarray(x) for x in program.consts])

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import matvec, outer
+from ..numerics import matvec, outer
 from ._interior_point import Point, slopes_of_lagrangian
 from ._local import LocalModel
 from ._problem import Problem

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .._small import transpose
+from ..numerics import transpose
 from ..structured import Extremal, LinearTerms, Riccati, RiccatiFactors
 from ..structured._products import matvec
 from ._local import LocalModel, Multipliers, Rows, evaluate, linear_quadratic_of, model_of

@@ -6,15 +6,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._perturbed import instantiate, is_perturbed, jvp_of_perturbed
-from .._small import matmul, skew
-from .._types import NameOrNumber
 from ..configuration import displacement
 from ..kinematics import frame_pose, jacobian
 from ..model import Model
 from ..motion import BodyMotions
+from ..numerics import instantiate, is_perturbed, jvp_of_perturbed, matmul, skew
 from ..spatial import Transform
 from ..structured._products import matvec
+from ..typing import NameOrNumber
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -12,9 +12,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._precise import product
+from ..numerics import product
+from ._dynamics import AbstractDynamics
 from ._interior_point import Point, condensed_hessian, rows_along
-from ._local import Multipliers, Rows, StageModel, evaluate, linear_quadratic_of, model_of
+from ._local import (
+    Multipliers,
+    Rows,
+    StageModel,
+    evaluate,
+    linear_quadratic_of,
+    model_of,
+    over_stages,
+    start_gap,
+    with_curvature,
+)
 from ._problem import Problem
 
 
@@ -77,7 +88,8 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
 
     _, rate = jax.jvp(conditions, (arrays,), (tangents,))
     problem, x0 = eqx.combine(arrays, static)
-    local = model_of(problem, x0, point.states, point.controls, point.multipliers)
+    motion = point.states, point.controls
+    local = with_curvature(problem, model_of(problem, x0, *motion), *motion, point.multipliers)
     proximity = jnp.asarray(jnp.finfo(x0.dtype).eps ** 0.5, x0.dtype)
     weights = Rows(*(z / s for z, s in zip(point.multipliers.inequalities, point.slack, strict=True)))
 
@@ -104,9 +116,15 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
 def _conditions(problem: Problem, x0: Float[Array, "nx"], point: Point) -> _Conditions:
     lam, y, z = point.multipliers
 
+    def reached(dynamics: AbstractDynamics, x: Array, u: Array, t: Array, following: Array) -> Array:
+        return dynamics.minus(dynamics.step(x, u, t), following)
+
     def lagrangian(dx: Array, du: Array):
-        states = jax.vmap(problem.dynamics.plus)(point.states, dx)
-        values = evaluate(problem, x0, states, point.controls + du)
+        states, controls = jax.vmap(problem.dynamics.plus)(point.states, dx), point.controls + du
+        # As in the models of the stages: in tangent vectors at the states that are not displaced.
+        gaps = over_stages(problem, reached, states[:-1], controls, point.states[1:]) - dx[1:]
+        before = start_gap(problem, x0, states.at[0].set(point.states[0]))
+        values = evaluate(problem, x0, states, controls, gaps)._replace(start=before - dx[0])
         pairs = [
             (lam[1:], values.gaps),
             *zip(y, values.equalities, strict=True),

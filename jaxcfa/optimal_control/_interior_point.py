@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._precise import product
-from .._small import transpose
+from ..numerics import product, transpose
 from ..structured import AbstractStageSolver, Extremal, LinearQuadratic, LinearTerms, RiccatiFactors
 from ..structured._linear_quadratic import Start
 from ._local import LocalModel, Multipliers, Rows, StageModel, Values, linear_quadratic_of
@@ -141,12 +140,11 @@ def optimality(local: LocalModel, point: Point, barrier: Float[Array, ""], start
         states = states.at[0].add(lam[0])
     if start == "periodic":
         end = end + lam[0]
-    primal = _map(jnp.add, values.inequalities, point.slack)
     products = _map(lambda s, z: s * z - barrier, point.slack, z)
     dual = largest(lam, *y, *z)
     return Optimality(
         largest(states, controls, end) / jnp.maximum(1, dual / 100),
-        largest(values.gaps, values.start, *values.equalities, *primal),
+        violation(values, point.slack),
         largest(*products) / jnp.maximum(1, dual / 100),
     )
 
@@ -168,6 +166,11 @@ def fraction_to_boundary(x: Rows, dx: Rows, fraction: Float[Array, ""]) -> Float
         return jnp.min(jnp.where(dx < 0, -fraction * x / jnp.where(dx < 0, dx, 1), 1), initial=1.0)
 
     return jnp.minimum(longest(x.stages, dx.stages), longest(x.end, dx.end))
+
+
+def violation(values: Values, slack: Rows) -> Float[Array, ""]:
+    """The largest violation of gaps and constraints."""
+    return largest(values.gaps, values.start, *values.equalities, *_map(jnp.add, values.inequalities, slack))
 
 
 def infeasibility(values: Values, slack: Rows) -> Float[Array, ""]:

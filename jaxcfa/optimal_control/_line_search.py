@@ -8,15 +8,17 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._small import matvec
+from ..numerics import matvec
 from ._interior_point import (
     Point,
     Step,
     barrier_function,
     fraction_to_boundary,
     infeasibility,
+    largest,
     remaining,
     slope,
+    violation,
 )
 from ._local import LocalModel, Multipliers, Rows, Values, evaluate
 from ._problem import Problem
@@ -64,14 +66,28 @@ class Seen(NamedTuple):
         return self.cost + barrier * self.logarithms + penalty * self.violated
 
 
+class Worth(NamedTuple):
+    """What a point is worth: its `cost`, and the largest `gap` and `violation` (gaps too)."""
+
+    cost: Float[Array, ""]
+    gap: Float[Array, ""]
+    violation: Float[Array, ""]
+
+    @staticmethod
+    def of(values: Values, slack: Rows) -> "Worth":
+        """From the values at the point."""
+        return Worth(values.cost, largest(values.gaps), violation(values, slack))
+
+
 class Found(NamedTuple):
     """**Fields:** the `length` taken, zero if none was good enough; the `longest` that the slack allows; the `penalty`
-    of violations in the merit function; the `point` reached."""
+    of violations in the merit function; the `point` reached, and what it is `worth`."""
 
     length: Float[Array, ""]
     longest: Float[Array, ""]
     penalty: Float[Array, ""]
     point: Point
+    worth: Worth
 
 
 def search(
@@ -115,9 +131,10 @@ def search(
     def tried(way: Callable, length: Float[Array, ""]):
         states, controls, gaps = way(problem, local, point, step, length)
         slack = Rows(*(s + length * ds for s, ds in zip(point.slack, step.slack, strict=True)))
-        return merit(evaluate(problem, x0, states, controls, gaps), slack), states, controls, slack
+        values = evaluate(problem, x0, states, controls, gaps)
+        return merit(values, slack), states, controls, slack, Worth.of(values, slack)
 
-    def best(length: Float[Array, ""]) -> tuple[Bool[Array, ""], Array, Array, Rows]:
+    def best(length: Float[Array, ""]) -> tuple[Bool[Array, ""], Array, Array, Rows, Worth]:
         first, *others = (tried(way, length) for way in _WAYS[steps])
         for other in others:
             better = ~(first[0] <= other[0])
@@ -135,12 +152,13 @@ def search(
         first = jnp.argmax(accepted)
         return k + 1, jnp.any(accepted), lengths[first], jax.tree.map(lambda x: x[first], tuple(found))
 
-    nothing = jnp.asarray(0, jnp.int32), jnp.asarray(False), longest, (point.states, point.controls, point.slack)
-    _, accepted, length, (states, controls, slack) = lax.while_loop(
+    stay = point.states, point.controls, point.slack, Worth.of(local.values, point.slack)
+    nothing = jnp.asarray(0, jnp.int32), jnp.asarray(False), longest, stay
+    _, accepted, length, (states, controls, slack, worth) = lax.while_loop(
         lambda carry: ~carry[1] & (carry[0] < -(-_LENGTHS // together)), attempt, nothing
     )
     multipliers = _multipliers(point, step, slack, barrier, length, fraction)
-    return Found(jnp.where(accepted, length, 0), longest, penalty, Point(states, controls, multipliers, slack))
+    return Found(jnp.where(accepted, length, 0), longest, penalty, Point(states, controls, multipliers, slack), worth)
 
 
 def _straight(problem: Problem, local: LocalModel, point: Point, step: Step, length: Array) -> tuple:

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._precise import product
-from .._small import transpose
+from ..numerics import product, transpose
 from ..structured import LinearQuadratic, LinearTerms
 from ..structured._linear_quadratic import Start
 from ._dynamics import AbstractDynamics
@@ -96,47 +95,25 @@ def model_of(
     x0: Float[Array, "nx"],
     states: Float[Array, "T+1 nx"],
     controls: Float[Array, "T m"],
-    multipliers: Multipliers | None = None,
 ) -> LocalModel:
     """The quadratic model of a problem about a motion.
 
-    Its Hessians are those of the costs, of `Cost` by Gauss and Newton, of `SmoothCost` projected; with `multipliers`
-    they are those of the Lagrangian, exactly, and may be indefinite.
+    Its Hessians are those of the costs, of `Cost` by Gauss and Newton, of `SmoothCost` projected.
     """
-    parts, last = stage_parts(problem), end_parts(problem)
+    parts = stage_parts(problem)
 
-    def at_stage(dynamics: AbstractDynamics, x, u, t, following, own):
+    def at_stage(dynamics: AbstractDynamics, x, u, t, following):
         here, sizes = Stage(dynamics, x, u, t), (*dynamics.tangent_blocks, dynamics.control_size)
-        splits = np.cumsum(sizes)[:-1].tolist()
         after, a, b = dynamics.linearized_step_at(here)
-        gap = dynamics.minus(after, following)
+        model, values = _model(parts, here, sizes)
+        return (dynamics.minus(after, following), values), a, b, model
 
-        def lagrangian(dz: Array) -> Array:
-            costate, *rows = own
-            stage = here.displaced(*jnp.split(dz, splits))
-            reached = dynamics.minus(dynamics.step(stage.x, stage.u, t), following)
-            return _lagrangian(parts, stage, *rows) + _inner(costate, reached)
-
-        model, values = _model(parts, here, sizes, None if own is None else lagrangian)
-        return (gap, values), a, b, model
-
-    own = end_rows = None
-    if multipliers is not None:
-        _, equality, inequality = multipliers
-        own, end_rows = (multipliers.costates[1:], equality.stages, inequality.stages), (equality.end, inequality.end)
     (gaps, (costs, equalities, inequalities)), a, b, stages = over_stages(
-        problem, at_stage, states[:-1], controls, states[1:], own
+        problem, at_stage, states[:-1], controls, states[1:]
     )
-
     at_end = Stage(problem.dynamics, states[-1], None, jnp.asarray(problem.steps))
-    end_splits = np.cumsum(problem.dynamics.tangent_blocks)[:-1].tolist()
-
-    def lagrangian_of_end(dx: Array) -> Array:
-        assert end_rows is not None
-        return _lagrangian(last, at_end.displaced(*jnp.split(dx, end_splits)), *end_rows)
-
     end, (end_cost, end_equalities, end_inequalities) = _model(
-        last, at_end, problem.dynamics.tangent_blocks, None if end_rows is None else lagrangian_of_end
+        end_parts(problem), at_end, problem.dynamics.tangent_blocks
     )
     values = Values(
         jnp.sum(costs) + end_cost,
@@ -146,6 +123,36 @@ def model_of(
         Rows(inequalities, end_inequalities),
     )
     return LocalModel(values, a, b, stages, end)
+
+
+def with_curvature(
+    problem: Problem,
+    local: LocalModel,
+    states: Float[Array, "T+1 nx"],
+    controls: Float[Array, "T m"],
+    multipliers: Multipliers,
+) -> LocalModel:
+    """The model with the Hessians of the Lagrangian, which may be indefinite."""
+    parts, last, (costates, equalities, inequalities) = stage_parts(problem), end_parts(problem), multipliers
+
+    def at_stage(dynamics: AbstractDynamics, x, u, t, following, costate, *rows):
+        here, sizes = Stage(dynamics, x, u, t), (*dynamics.tangent_blocks, dynamics.control_size)
+
+        def lagrangian(stage: Stage) -> Array:
+            reached = dynamics.minus(dynamics.step(stage.x, stage.u, t), following)
+            return _lagrangian(parts, stage, *rows) + _inner(costate, reached)
+
+        return _hessian(lagrangian, here, sizes)
+
+    rows = costates[1:], equalities.stages, inequalities.stages
+    stages = over_stages(problem, at_stage, states[:-1], controls, states[1:], *rows)
+    at_end = Stage(problem.dynamics, states[-1], None, jnp.asarray(problem.steps))
+
+    def lagrangian_of_end(stage: Stage) -> Array:
+        return _lagrangian(last, stage, equalities.end, inequalities.end)
+
+    end = _hessian(lagrangian_of_end, at_end, problem.dynamics.tangent_blocks)
+    return local._replace(stages=local.stages._replace(hessian=stages), end=local.end._replace(hessian=end))
 
 
 def unknown_model(values: Values, n: int, m: int) -> LocalModel:
@@ -221,12 +228,14 @@ def _lagrangian(parts: Parts, stage: Stage, equalities: Array, inequalities: Arr
     return parts.cost(stage) + rows
 
 
-def _model(
-    parts: Parts,
-    here: Stage,
-    sizes: tuple[int, ...],
-    lagrangian: Callable[[Array], Array] | None,
-) -> tuple[StageModel, tuple[Array, Array, Array]]:
+def _hessian(function: Callable[[Stage], Array], here: Stage, sizes: tuple[int, ...]) -> Float[Array, "z z"]:
+    """By displacements of a stage."""
+    splits = np.cumsum(sizes)[:-1].tolist()
+    zero = jnp.zeros(sum(sizes), here.x.dtype)
+    return jax.hessian(lambda dz: function(here.displaced(*jnp.split(dz, splits))))(zero)
+
+
+def _model(parts: Parts, here: Stage, sizes: tuple[int, ...]) -> tuple[StageModel, tuple[Array, Array, Array]]:
     """The model of one stage, and its values.
 
     Rows are differentiated by one part of z after the other: what does not depend on a part is a zero known while
@@ -245,18 +254,10 @@ def _model(
     weighted = weights[:, None] * residual_jacobian
     gradient = product(residuals, weighted)
     hessian = product(transpose(residual_jacobian), weighted)
-    flat = jnp.concatenate(zeros)
-    splits = np.cumsum(sizes)[:-1].tolist()
     if parts.has_smooth_costs:
-
-        def smooth(dz: Array) -> Array:
-            return parts.smooth(here.displaced(*jnp.split(dz, splits)))
-
-        gradient = gradient + jax.grad(smooth)(flat)
-        if lagrangian is None:
-            hessian = hessian + projected(jax.hessian(smooth)(flat))
-    if lagrangian is not None:
-        hessian = jax.hessian(lagrangian)(flat)
+        slopes = jax.grad(lambda dz: parts.smooth(here.displaced(*dz)))(zeros)
+        gradient = gradient + jnp.concatenate(slopes)
+        hessian = hessian + projected(_hessian(parts.smooth, here, sizes))
     return StageModel(gradient, hessian, equalities, inequalities), values
 
 

@@ -1,12 +1,11 @@
 """Feedback that keeps a system at an equilibrium."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import is_concrete
-from .._small import transpose
+from ..model._arguments import is_concrete
+from ..numerics import transpose
 from ..structured import steady_riccati
 from ..structured._products import matmul
 from ._local import model_of
@@ -44,7 +43,7 @@ def lqr(problem: Problem, x, u) -> Regulator:
         raise ValueError(f"u must have shape (m,) = ({problem.dynamics.control_size},), got {u.shape}.")
     found, drift = _regulator(problem, x, u)
     if is_concrete(found):
-        if not drift <= 1e3 * float(jnp.finfo(x.dtype).eps) ** 0.5:
+        if not drift <= max(1e3 * float(jnp.finfo(x.dtype).eps), 1e-5) * (1 + float(jnp.max(jnp.abs(x)))):
             raise ValueError(f"x and u must be an equilibrium, but in one step the system moves by {float(drift):.1e}.")
         if not found.residual <= float(jnp.finfo(x.dtype).eps) ** 0.4:
             raise ValueError(
@@ -54,7 +53,7 @@ def lqr(problem: Problem, x, u) -> Regulator:
     return found
 
 
-@jax.jit
+@eqx.filter_jit
 def _regulator(problem: Problem, x: Float[Array, "nx"], u: Float[Array, "m"]) -> tuple[Regulator, Float[Array, ""]]:
     """And by how much the system moves in one step."""
     first = problem.phases[0]

@@ -38,7 +38,7 @@ def mpc_step(
 
     **Returns:** a `Solution` that starts in x, with the `history` of the last one.
 
-    **Raises:** `ValueError` as `solve` does for wrong types and shapes.
+    **Raises:** `ValueError` as `solve` does for wrong types and shapes, and for problems whose start is not given.
     """
     if not isinstance(iterations, int) or iterations < 1 or not isinstance(shift, int) or shift < 0:
         raise ValueError(
@@ -47,9 +47,11 @@ def mpc_step(
     solver = MultipleShooting() if solver is None else solver
     if not isinstance(solver, MultipleShooting | FDDP | Shooting):
         raise ValueError(f"solver must be MultipleShooting(), FDDP() or Shooting(), got {solver!r}.")
+    if problem.start != "given":
+        raise ValueError(f"mpc_step needs a problem that starts in x, got one with start={problem.start!r}.")
     x = as_state(problem, x)
     guess = as_guess(problem, x, solution.shifted(shift) if shift else solution)
     start = guess.states.at[0].set(x), jnp.maximum(solution.barrier, barrier)
     guess = eqx.tree_at(lambda g: (g.states, g.barrier), guess, start)
-    found = run(hoisted(problem), x, guess, dataclasses.replace(solver, max_iterations=iterations), False)
+    found = run(hoisted(problem, x.dtype), x, guess, dataclasses.replace(solver, max_iterations=iterations), False)
     return dataclasses.replace(found, history=solution.history)

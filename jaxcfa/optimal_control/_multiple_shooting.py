@@ -1,7 +1,7 @@
 """Multiple shooting: states and controls are unknowns alike, and dynamics are constraints between them."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ..structured import AbstractStageSolver, Riccati
 from ._curvature import Curvature
 from ._interior_point import Optimality, Point, Step, infeasibility, newton_step, optimality, slope
-from ._line_search import Found, Seen, Steps, search
-from ._local import Hessian, LocalModel, Multipliers, Rows, evaluate, model_of, unknown_model
+from ._line_search import Found, Seen, Steps, Worth, search
+from ._local import Hessian, LocalModel, Multipliers, Rows, Values, evaluate, model_of, unknown_model, with_curvature
 from ._problem import Problem
 from ._progress import report
 from ._recovery import WIDER, disturbed, is_at_rest, widened
@@ -106,9 +106,8 @@ class _State(NamedTuple):
     regularisation: Float[Array, ""]
     penalty: Float[Array, ""]
     seen: Seen
-    cost: Float[Array, ""]
-    gap: Float[Array, ""]
-    optimality: Optimality
+    worth: Worth
+    stationarity: Float[Array, ""]
     iteration: Int[Array, ""]
     status: Int[Array, ""]
     done: Bool[Array, ""]
@@ -122,7 +121,7 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
     values = evaluate(problem, x0, guess.states, guess.controls, unknown)
     barrier = jnp.asarray(solver.barrier if guess.barrier is None else guess.barrier, dtype)
     barrier = jnp.maximum(barrier, settings.smallest_barrier)
-    if guess.multipliers is None or guess.slack is None:
+    if guess.multipliers is None or guess.slack is None or not _fits(guess.multipliers, guess.slack, values):
         slack = Rows(*(jnp.maximum(-g, jnp.sqrt(barrier)) for g in values.inequalities))
         multipliers = Multipliers(
             jnp.zeros((problem.steps + 1, problem.dynamics.tangent_size), dtype),
@@ -153,9 +152,8 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
         regularisation=jnp.asarray(solver.regularisation, dtype),
         penalty=jnp.asarray(1.0, dtype),
         seen=Seen.nothing(dtype),
-        cost=values.cost,
-        gap=nothing,
-        optimality=Optimality(nothing, nothing, nothing),
+        worth=Worth(values.cost, nothing, nothing),
+        stationarity=nothing,
         iteration=jnp.asarray(0, jnp.int32),
         status=jnp.where(finite, SolveStatus.ITERATIONS, SolveStatus.NOT_FINITE).astype(jnp.int32),
         done=~finite,
@@ -163,8 +161,15 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
     )
 
 
+def _fits(multipliers: Multipliers, slack: Rows, values: Values) -> bool:
+    """Whether multipliers and slack are those of a problem with as many constraints."""
+    given = multipliers.equalities, multipliers.inequalities, slack
+    rows = values.equalities, values.inequalities, values.inequalities
+    return [x.shape for x in jax.tree.leaves(given)] == [x.shape for x in jax.tree.leaves(rows)]
+
+
 def _is_finite(guess: Guess) -> Bool[Array, ""]:
-    return jnp.all(jnp.isfinite(guess.states)) & jnp.all(jnp.isfinite(guess.controls))
+    return _all_finite((guess.states, guess.controls))
 
 
 def _iterate(
@@ -203,12 +208,16 @@ def _iterate(
     feasible = final.violation <= 100 * settings.tolerance
     stuck = ~taken & ~crowded & (regularisation > settings.largest_regularisation)
     stuck = (stuck | (~crowded & is_at_rest(step, point, final.violation) & ~feasible)) & ~solved
+    # The first step shows whether dynamics and derivatives are finite, too.
+    broken = (state.iteration == 0) & ~_all_finite(safe)
     last = state.iteration + 1 >= solver.max_iterations
-    again = stuck & ~feasible & ~last & (state.disturbances < _DISTURBANCES)
+    again = stuck & ~feasible & ~last & ~broken & (state.disturbances < _DISTURBANCES)
     elsewhere = disturbed(problem, point, jnp.asarray(solver.barrier, x0.dtype), state.disturbances)
     moved = jax.tree.map(lambda x, y: jnp.where(again, y, x), moved, elsewhere)
     seen = jax.tree.map(lambda x: jnp.where(again, 0, x), seen)
     status = jnp.where(stuck, jnp.where(feasible, SolveStatus.STALLED, SolveStatus.INFEASIBLE), SolveStatus.ITERATIONS)
+    status = jnp.where(broken, SolveStatus.NOT_FINITE, status)
+    here = Worth.of(local.values, point.slack)
     history = state.history.with_entry(
         state.iteration,
         cost=local.values.cost,
@@ -228,12 +237,11 @@ def _iterate(
         regularisation=jnp.where(again, solver.regularisation, regularisation),
         penalty=jnp.where(again, 1.0, found.penalty),
         seen=seen,
-        cost=local.values.cost,
-        gap=jnp.max(jnp.abs(local.values.gaps)),
-        optimality=final,
+        worth=jax.tree.map(lambda x, y: jnp.where(taken, y, x), here, found.worth),
+        stationarity=final.stationarity,
         iteration=state.iteration + jnp.where(solved, 0, 1).astype(jnp.int32),
         status=jnp.where(solved, SolveStatus.SOLVED, status).astype(jnp.int32),
-        done=solved | (stuck & ~again) | last,
+        done=solved | (stuck & ~again) | last | broken,
         history=history,
     )
 
@@ -271,7 +279,7 @@ def _preferred(
         curvature = jax.tree.map(lambda x, y: jnp.where(state.iteration > 0, x, y), seen, curvature)
         return (point, safe, curvature), curvature.added(safe)
     if hessian == "exact":
-        return None, model_of(problem, x0, point.states, point.controls, point.multipliers)
+        return None, with_curvature(problem, safe, point.states, point.controls, point.multipliers)
     return None, safe
 
 
@@ -301,6 +309,10 @@ def _first_finite(
     return step, local, k <= times + 1
 
 
+def _all_finite(tree: Any) -> Bool[Array, ""]:
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]))
+
+
 def _within(found: Optimality, tolerance: float, stationarity: float) -> Bool[Array, ""]:
     feasible = (found.violation <= tolerance) & (found.complementarity <= tolerance)
     return feasible & (found.stationarity <= stationarity)
@@ -324,10 +336,10 @@ def _solution(problem: Problem, end: _State) -> Solution:
         gains=end.gains,
         multipliers=point.multipliers,
         slack=point.slack,
-        cost=end.cost,
-        gap=end.gap,
-        violation=end.optimality.violation,
-        stationarity=end.optimality.stationarity,
+        cost=end.worth.cost,
+        gap=end.worth.gap,
+        violation=end.worth.violation,
+        stationarity=end.stationarity,
         barrier=end.barrier,
         iterations=end.iteration,
         status=end.status,

@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import is_concrete
+from ..model._arguments import is_concrete
 from ._dynamics import AbstractDynamics
 from ._stage import Stage
 from ._terms import Term, as_term
@@ -54,9 +54,9 @@ class _AbstractPart(eqx.Module):
 
 
 def _as_floats(x: ArrayLike) -> Array:
-    """As an array of floats: those of integers have no derivatives."""
+    """As an array of floats, since integers have no derivatives: of such, of the type of what they are used with."""
     array = jnp.asarray(x)
-    return array if jnp.issubdtype(array.dtype, jnp.inexact) else array.astype(float)
+    return array if jnp.issubdtype(array.dtype, jnp.inexact) else array * 1.0
 
 
 class Cost(_AbstractPart):
@@ -87,7 +87,9 @@ class Cost(_AbstractPart):
             )
         weight = jnp.broadcast_to(weight, residual.shape)
         active = self.is_active(stage)
-        return residual, weight if active is None else jnp.where(active, weight, 0)
+        if active is None:
+            return residual, weight
+        return jnp.where(active, residual, 0), jnp.where(active, weight, 0)
 
 
 class SmoothCost(_AbstractPart):
@@ -155,7 +157,7 @@ class Bounds(_AbstractPart):
         self.upper = None if upper is None else _as_floats(upper)
         self.during = as_intervals(during)
         # Looked at here, because later they may be traced: rows that are never observed are left out.
-        self.finite = _finite(self.lower), _finite(self.upper)
+        self.finite = _finite(lower), _finite(upper)
 
     def __check_init__(self):
         _check_part(self)
@@ -314,11 +316,12 @@ def _residual(part: Any, stage: Stage) -> Float[Array, "k"]:
     return residual.astype(stage.x.dtype)
 
 
-def _finite(bound: Float[Array, "*k"] | None) -> tuple[int, ...] | None:
-    """The rows of a bound that are finite; `None` for all of them, or if that is not known."""
-    if bound is None or bound.ndim != 1 or not is_concrete(bound):
+def _finite(bound: ArrayLike | None) -> tuple[int, ...] | None:
+    """The rows of a bound, as it is given, that are finite; `None` for all of them, or if that is not known."""
+    if bound is None or not is_concrete(bound):
         return None
-    return tuple(np.flatnonzero(np.isfinite(np.asarray(bound))).tolist())
+    array = np.asarray(bound)
+    return tuple(np.flatnonzero(np.isfinite(array)).tolist()) if array.ndim == 1 else None
 
 
 def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:

@@ -26,9 +26,11 @@ def widened(point: Point, barrier: Float[Array, ""]) -> Point:
 
 def is_at_rest(step: Step, point: Point, violation: Float[Array, ""]) -> Bool[Array, ""]:
     """Whether nothing moves: where constraints are violated, no small step makes them less so."""
-    scale = 1 + largest(point.controls, *point.slack)
-    least = jnp.where(violation > _VIOLATED, _SLOW, 10 * jnp.finfo(scale.dtype).eps)
-    return largest(step.states, step.controls, *step.slack) <= least * scale
+    least = jnp.where(violation > _VIOLATED, _SLOW, 10 * jnp.finfo(violation.dtype).eps)
+    # Slack of bounds that are far away is large, and says nothing about what is small.
+    slack = (ds / (1 + s) for ds, s in zip(step.slack, point.slack, strict=True))
+    scale = 1 + largest(point.controls)
+    return largest(step.states / scale, step.controls / scale, *slack) <= least
 
 
 def disturbed(problem: Problem, point: Point, barrier: Float[Array, ""], times: Int[Array, ""]) -> Point:

@@ -10,21 +10,21 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._small import cross, matvec, transpose
-from .._types import BodyForces, BodyForcesLike, NameOrNumber
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
 from ..joints import Free
 from ..model import WORLD, AbstractConstraint, Model
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions
+from ..numerics import cross, matvec, transpose
 from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
 from ..simulation._checks import check_integrator, checked_dt
 from ..simulation._equation_of_motion import equation_of_motion
 from ..simulation._linearize import linearized_step
 from ..simulation._step import advance
+from ..typing import BodyForces, BodyForcesLike, NameOrNumber
 from ._dynamics import AbstractDynamics, Time
 from ._frame_poses import placed_frame
 

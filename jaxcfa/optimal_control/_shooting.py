@@ -62,17 +62,23 @@ class Shooting(AbstractSolver):
                 report(state.iteration, self.max_iterations, value, jnp.zeros_like(value), slope)
             status = jnp.where(solved, SolveStatus.SOLVED, SolveStatus.ITERATIONS)
             going = finite & ~solved
+            # Later it is the step that was too long: the controls before it are what was reached.
+            first = state.iteration == 0
+            failed = jnp.where(first, SolveStatus.NOT_FINITE, SolveStatus.STALLED)
+            end = jnp.where(finite | first, state.controls, state.before)
             return _State(
-                jnp.where(going, optax.apply_updates(state.controls, updates), state.controls),
+                jnp.where(going, optax.apply_updates(state.controls, updates), end),
+                state.controls,
                 optimiser_state,
-                slope,
+                jnp.where(finite | first, slope, state.slope),
                 state.iteration + jnp.where(solved, 0, 1).astype(jnp.int32),
-                jnp.where(finite, status, SolveStatus.NOT_FINITE).astype(jnp.int32),
+                jnp.where(finite, status, failed).astype(jnp.int32),
                 ~going | last,
                 history,
             )
 
         start = _State(
+            guess.controls,
             guess.controls,
             optimiser.init(guess.controls),
             jnp.asarray(jnp.inf, x0.dtype),
@@ -85,7 +91,10 @@ class Shooting(AbstractSolver):
 
 
 class _State(NamedTuple):
+    """**Fields:** the controls, and those `before` the last step."""
+
     controls: Float[Array, "T m"]
+    before: Float[Array, "T m"]
     optimiser: optax.OptState
     slope: Float[Array, ""]
     iteration: Int[Array, ""]

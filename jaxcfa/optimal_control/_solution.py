@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._small import matvec
+from ..numerics import matvec
 from ._local import Multipliers, Rows
 from ._problem import Problem
 from ._robot_dynamics import AbstractRobotDynamics
@@ -107,10 +107,16 @@ class Solution(eqx.Module):
         return dataclasses.replace(self, states=states, controls=controls)
 
     def shifted(self, steps: int = 1) -> "Solution":
-        """A guess for the same problem that many steps later: what is gone leaves, the end is repeated."""
+        """A guess for the same problem that many steps later: what is gone leaves, the end is repeated.
+
+        **Raises:** `ValueError` for a number that is negative.
+        """
+        if steps < 0:
+            raise ValueError(f"steps must not be negative, got {steps}.")
 
         def later(x: Array) -> Array:
-            return jnp.concatenate([x[steps:], jnp.broadcast_to(x[-1:], (steps, *x.shape[1:]))])
+            gone = min(steps, len(x))
+            return jnp.concatenate([x[gone:], jnp.broadcast_to(x[-1:], (gone, *x.shape[1:]))])
 
         def rows(x: Rows) -> Rows:
             return Rows(later(x.stages), x.end)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._arguments import check_quaternions, is_concrete
+from ..model._arguments import check_quaternions, is_concrete
 from ._closures import hoisted
 from ._implicit import attached, moved
 from ._interior_point import Point
@@ -17,6 +17,7 @@ from ._multiple_shooting import MultipleShooting
 from ._not_finite import first_that_is_not_finite
 from ._problem import Problem
 from ._robot_dynamics import AbstractRobotDynamics
+from ._shooting import Shooting
 from ._solution import Solution, SolveStatus
 from ._solver import AbstractSolver, Guess
 
@@ -40,8 +41,9 @@ def solve(
 
     **Arguments:** `x0`: the first state (nx,), of a robot also the pair (q, v); without effect on problems whose start
     is not given, but for the guess. `guess`: a pair of states (T + 1, nx) and controls (T, m), or another `Solution`,
-    perhaps `shifted()`; by default x0 at all stages, with zero controls. `solver`: `MultipleShooting()`, `FDDP()`,
-    `Shooting()`, or your own. `progress`: whether every iteration is shown in the terminal.
+    perhaps `shifted()`, of which only states and controls count if it is of a problem with other constraints; by
+    default x0 at all stages, with zero controls. `solver`: `MultipleShooting()`, `FDDP()`, `Shooting()`, or your own.
+    `progress`: whether every iteration is shown in the terminal.
 
     **Returns:** a `Solution`. Look at its `status`, a `SolveStatus`; where that can be seen, a warning says what went
     wrong.
@@ -55,23 +57,29 @@ def solve(
         raise ValueError(f"solver must be one such as MultipleShooting(), got {solver!r}.")
     x0 = as_state(problem, x0)
     start = as_guess(problem, x0, guess)
-    problem = hoisted(problem)
+    problem = hoisted(problem, x0.dtype)
     found = run(problem, x0, start, solver, progress)
     if progress and is_concrete(found.status):
         jax.block_until_ready(found.status)
     if is_concrete(problem, found):
-        _explain(problem, x0, start, found)
+        _explain(problem, x0, start, found, isinstance(solver, Shooting))
     return found
 
 
 @eqx.filter_jit
 def run(problem: Problem, x0: Array, guess: Guess, solver: AbstractSolver, progress: bool) -> Solution:
     """The solution with its derivatives, without checks and explanations."""
-    found = jax.lax.stop_gradient(solver.run(*jax.lax.stop_gradient((problem, x0, guess)), progress))
+    fixed, start, begin = without_derivatives((problem, x0, guess))
+    found = without_derivatives(solver.run(fixed, start, begin, progress))
     point = Point(found.states, found.controls, found.multipliers, found.slack)
     change = attached(problem, x0, point)
     point = moved(problem, point, change)
     return dataclasses.replace(found, **point._asdict(), cost=found.cost + change.cost)
+
+
+def without_derivatives(tree: Any) -> Any:
+    """The same values; what is no array of numbers, as the functions of learned dynamics, stays as it is."""
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)
 
 
 def as_state(problem: Problem, x0: Any) -> Float[Array, "nx"]:
@@ -116,13 +124,14 @@ def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
     return jax.tree.map(lambda x: x.astype(x0.dtype), found)
 
 
-def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution) -> None:
-    """Says what went wrong, where it can be seen."""
+def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, simulated: bool) -> None:
+    """Says what went wrong, where it can be seen; `simulated`: whether the states of the guess do not count."""
     status = SolveStatus(int(found.status))
     if status == SolveStatus.SOLVED:
         return
     if status == SolveStatus.NOT_FINITE:
-        raise ValueError(first_that_is_not_finite(problem, x0, guess))
+        states = found.states if simulated else guess.states
+        raise ValueError(first_that_is_not_finite(problem, x0, states, guess.controls))
     advice = {
         SolveStatus.STALLED: "no step makes the cost smaller. Often this is as good as precision allows; if not, scale "
         "costs and states to similar sizes, or use float64",

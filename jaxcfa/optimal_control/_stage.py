@@ -5,9 +5,9 @@ from functools import cached_property
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._types import Configuration, Velocity
 from ..model import Model
 from ..motion import BodyMotions, body_motions
+from ..typing import Configuration, Velocity
 from ._dynamics import AbstractDynamics
 from ._robot_dynamics import AbstractRobotDynamics
 

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._small import matvec
-from .._types import NameOrNumber
 from ..configuration import difference
 from ..dynamics import center_of_mass
 from ..kinematics import frame_velocity
+from ..numerics import matvec
 from ..spatial import Transform, rotation_log, transform_log
+from ..typing import NameOrNumber
 from ._frame_poses import placed_frame
 from ._robot_dynamics import RobotInverseDynamics
 from ._stage import Stage

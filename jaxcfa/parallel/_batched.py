@@ -11,7 +11,7 @@ from jax import lax
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, PyTree
 
-from .._defaults import batch_piece
+from ..defaults import batch_piece
 from ..structured._distributed import check_mesh
 
 

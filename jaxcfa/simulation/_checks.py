@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import is_concrete
+from ..model._arguments import is_concrete
 from ._integrators import AbstractIntegrator
 
 

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from .._precise import product
-from .._types import Velocity
 from ..configuration import integrate
 from ..dynamics._forward_derivatives import accelerations_and_derivatives
 from ..motion import BodyMotions
+from ..numerics import product
+from ..typing import Velocity
 from ._equation_of_motion import EquationOfMotion
 
 

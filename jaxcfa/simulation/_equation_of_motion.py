@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._arguments import is_concrete
-from .._types import Configuration, Velocity
 from ..actuation import actuator_forces
 from ..closed_chains import (
     AbstractConstraintSolver,
@@ -23,6 +21,8 @@ from ..closed_chains._forward import status_in_motion
 from ..closed_chains._stabilization import check_stabilization
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
 from ..model import AbstractConstraint, Model
+from ..model._arguments import is_concrete
+from ..typing import Configuration, Velocity
 from ._stops import StopForces, Stops, stop_forces
 
 _FREQUENCY = 20.0  # rad/s: loops that drift open close again within a few tenths of a second

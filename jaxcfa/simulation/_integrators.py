@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._perturbed import jvp_of_perturbed
-from .._types import Configuration, Velocity
 from ..configuration import displacement, integrate
 from ..model import Model
+from ..model._arguments import positive_integer
+from ..numerics import jvp_of_perturbed
+from ..typing import Configuration, Velocity
 from ._derivatives import jacobian
 from ._equation_of_motion import EquationOfMotion
 
@@ -127,11 +128,7 @@ class ImplicitMidpoint(AbstractIntegrator):
     **Fields:** `iterations`: how many Newton steps.
     """
 
-    iterations: int = eqx.field(static=True, default=3)
-
-    def __check_init__(self):
-        if not isinstance(self.iterations, int) or self.iterations < 1:
-            raise ValueError(f"iterations must be a positive integer, got {self.iterations!r}.")
+    iterations: int = eqx.field(converter=lambda x: positive_integer("iterations", x), static=True, default=3)
 
     def step(
         self,

@@ -8,15 +8,15 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._precise import product
-from .._types import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
+from ..model._arguments import as_arrays
 from ..motion import BodyMotions
+from ..numerics import product
+from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
 from ._checks import check_integrator, checked_dt
 from ._derivatives import acceleration_by_state, columns, jacobian
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
@@ -98,7 +98,8 @@ def linearized_step(
 
     `inputs` are torques (nv,), or controls (nu,) if the equation says so; `motions` of the state, if they are known.
     """
-    if equation.constraints or not isinstance(integrator, _CLOSED_FORM):
+    # Not for subclasses, whose steps may be others.
+    if equation.constraints or type(integrator) not in _CLOSED_FORM:
         return _by_differentiation(integrator, equation, q, v, inputs, f_ext, dt)
     tau = equation.torques(q, v, inputs)
     q_next, v_next, a, b = _in_closed_form(integrator, equation, q, v, tau, f_ext, dt, motions)

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import equinox as eqx
 import jax
@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from .._arguments import as_arrays, is_concrete
-from .._types import ConfigurationLike, VelocityLike
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization, ConstraintStatus
 from ..closed_chains._delassus import LEAST_NORM
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
+from ..model._arguments import as_arrays, is_concrete, positive_integer
+from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
 from ._checks import check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
@@ -55,7 +55,7 @@ def rollout(
     f_ext: ArrayLike | None = None,
     method: AbstractForwardDynamics | None = None,
     *,
-    steps: int | None = None,
+    steps: SupportsIndex | None = None,
     passive_forces: bool = True,
     friction_velocity: float = 1e-3,
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
@@ -63,7 +63,7 @@ def rollout(
     solver: AbstractConstraintSolver = LEAST_NORM,
     actuated: bool = False,
     limits: bool | Stops = False,
-    checkpoint: int | None = None,
+    checkpoint: SupportsIndex | None = None,
 ) -> Trajectory:
     """The trajectory from a state under given torques or controls of actuators, or under those of a policy.
 
@@ -92,7 +92,7 @@ def rollout(
     count, letters = (len(model.actuators.names), "nu") if actuated else (model.nv, "nv")
     inputs = None if callable(controls) else _per_step(model, "controls", controls, (count,), letters)
     steps = _number_of_steps(inputs, steps)
-    length = math.isqrt(steps - 1) + 1 if checkpoint is None else _positive_integer("checkpoint", checkpoint)
+    length = math.isqrt(steps - 1) + 1 if checkpoint is None else positive_integer("checkpoint", checkpoint)
     q0, v0 = as_arrays(model, q0=q0, v0=v0)
     wrenches = _wrenches(model, f_ext, steps)
     dtype = jnp.result_type(q0, wrenches, q0 if inputs is None else inputs)
@@ -174,20 +174,14 @@ def _warn(status: ConstraintStatus) -> None:
     warnings.warn(f"The constraints could not be held at some time of the trajectory: {found}.", stacklevel=3)
 
 
-def _number_of_steps(inputs: Array | None, steps: int | None) -> int:
+def _number_of_steps(inputs: Array | None, steps: SupportsIndex | None) -> int:
     if inputs is None:
         if steps is None:
             raise ValueError("A policy needs the number of steps: rollout(..., steps=1000).")
-        return _positive_integer("steps", steps)
+        return positive_integer("steps", steps)
     if steps is not None and steps != inputs.shape[0]:
         raise ValueError(f"controls has {inputs.shape[0]} rows, one for each step, but steps is {steps}. Omit steps.")
-    return _positive_integer("steps", inputs.shape[0])
-
-
-def _positive_integer(name: str, value: Any) -> int:
-    if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
-    return value
+    return positive_integer("steps", inputs.shape[0])
 
 
 def _wrenches(model: Model, f_ext: Any, steps: int) -> Float[Array, "*steps nb 6"]:

@@ -7,12 +7,12 @@ import equinox as eqx
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._arguments import as_arrays
-from .._types import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
+from ..model._arguments import as_arrays
+from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
 from ._checks import check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
 from ._integrators import AbstractIntegrator, SemiImplicitEuler

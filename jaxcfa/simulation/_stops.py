@@ -4,11 +4,12 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._types import Velocity
 from ..configuration import neutral
 from ..dynamics import mass_matrix
 from ..joints import AbstractJoint
 from ..model import Model, map_joints
+from ..model._arguments import check_positive
+from ..typing import Velocity
 
 
 class Stops(eqx.Module):
@@ -27,6 +28,11 @@ class Stops(eqx.Module):
     frequency: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=50.0)
     damping: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1.0)
     width: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1e-3)
+
+    def __check_init__(self):
+        check_positive("frequency of stops", self.frequency)
+        check_positive("damping of stops", self.damping, or_zero=True)
+        check_positive("width of stops", self.width)
 
 
 class StopForces(eqx.Module):

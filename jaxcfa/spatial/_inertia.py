@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import cross, dot, matmul, matvec, outer, skew, transpose
+from ..numerics import cross, dot, matmul, matvec, outer, skew, transpose
 from ._vectors import pack
 
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import cross, dot
+from ..numerics import cross, dot
 from ._rotation import rotation_exp, rotation_log
 
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import sum_of
+from ..numerics import sum_of
 from ._algebra import (
     AnyVector,
     Matrix,

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import cross, dot, outer, skew
-from .._types import Key
+from ..numerics import cross, dot, outer, skew
+from ..typing import Key
 
 Quaternion = Float[Array, "*batch 4"]
 RotationMatrix = Float[Array, "*batch 3 3"]

@@ -7,7 +7,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._small import matmul, matvec, transpose
+from ..numerics import matmul, matvec, transpose
 from ._logarithm import along_screw, screw_of
 from ._rotation import (
     axis_angle_to_matrix,

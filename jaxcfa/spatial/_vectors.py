@@ -7,7 +7,7 @@ parent and a child is a pure change of reference point by `r`, the vector from t
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import cross, matmul, matvec, skew
+from ..numerics import cross, matmul, matvec, skew
 
 SpatialVector = Float[Array, "*#batch 6"]
 Point = Float[Array, "*#batch 3"]

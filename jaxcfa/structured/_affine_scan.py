@@ -6,8 +6,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._linear_solution import linear_solution
-from .._small import transpose
+from ..numerics import linear_solution, transpose
 from ._arguments import as_blocks, as_columns
 from ._products import following, matmul, previous
 from ._scan import SEQUENTIAL, AbstractSchedule, compose_affine

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._small import symmetrise, transpose
+from ..numerics import symmetrise, transpose
 from ._affine_scan import run, transpose_recurrence
 from ._products import matmul
 from ._scan import SEQUENTIAL

@@ -8,8 +8,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._linear_solution import linear_solution
-from .._small import transpose
+from ..numerics import linear_solution, transpose
 from ._arguments import as_blocks, as_columns
 from ._block_ldl import BLOCK_LDL
 from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, tridiagonal_product
@@ -26,8 +25,8 @@ class BlockTridiagonal(eqx.Module):
     lower: Float[Array, "m k k"]
 
     def __init__(self, diagonal: Annotated[ArrayLike, "n k k"], lower: Annotated[ArrayLike, "n-1 k k"]):
-        self.diagonal = as_blocks("diagonal", diagonal)
-        self.lower = as_blocks("lower", lower)
+        blocks = as_blocks("diagonal", diagonal), as_blocks("lower", lower)
+        self.diagonal, self.lower = (x.astype(jnp.result_type(*blocks)) for x in blocks)
         n, k, _ = self.diagonal.shape
         expected = (max(n - 1, 0), k, k)
         if self.lower.shape != expected:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._small import transpose
+from ..numerics import transpose
 from ._chain_partition import ChainPartition
 from ._edge_system import AbstractEdgeFactor, AbstractEdgeSolver, EdgeSystem, cholesky_solve, congruence
 from ._odd_even_elimination import OddEvenElimination

@@ -8,7 +8,7 @@ from jax.scipy.linalg import cho_factor, cho_solve
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._precise import product
+from ..numerics import product
 from ._arguments import as_floating
 
 

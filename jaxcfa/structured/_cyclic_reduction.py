@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import symmetrise, transpose
+from ..numerics import symmetrise, transpose
 from ._odd_even_elimination import OddEvenElimination
 from ._products import following, matmul, previous
 from ._small_spd import LDL, STRICT, PivotRule, ldl_solve

@@ -13,7 +13,7 @@ from jax import lax
 from jax.sharding import AxisType, Mesh, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
-from .._small import transpose
+from ..numerics import transpose
 from ._block_ldl import BLOCK_LDL
 from ._products import matmul
 from ._scan import DOUBLING, SEQUENTIAL, AbstractParallelSchedule, AbstractSchedule, Combine, Element, common_length

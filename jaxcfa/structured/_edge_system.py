@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._precise import product
-from .._small import transpose
+from ..numerics import product, transpose
 from ._products import matmul
 from ._small_spd import STRICT, PivotRule
 from ._tree_scan import from_parents, sum_of_children

@@ -9,7 +9,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool
 
-from .._backend import backend
+from ..backend import backend
 
 State = TypeVar("State")
 

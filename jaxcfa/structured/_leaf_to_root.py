@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import matmul, symmetrise, transpose
+from ..numerics import matmul, symmetrise, transpose
 from ._edge_system import AbstractEdgeFactor, AbstractEdgeSolver, EdgeSystem
 from ._small_spd import LDL, STRICT, PivotRule, ldl_factor, ldl_solve
 from ._tree_schedule import TreeSchedule

@@ -13,8 +13,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._linear_solution import linear_solution
-from .._small import symmetrise, transpose
+from ..numerics import linear_solution, symmetrise, transpose
 from ._arguments import as_floating
 from ._products import followed, matvec, preceded
 from ._riccati import RICCATI

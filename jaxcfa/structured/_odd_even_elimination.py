@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import symmetrise, transpose
+from ..numerics import symmetrise, transpose
 from ._products import matmul
 from ._rounds import collected_rounds
 from ._scan import doubling_rounds

@@ -5,8 +5,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from .. import _small
-from .._precise import product
+from ..numerics import _small, product
 
 # Programs of products grow with the inner size only, so that more is unrolled than of factorisations.
 _LARGEST_UNROLLED = 16

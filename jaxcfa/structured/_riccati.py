@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._small import symmetrise, transpose
+from ..numerics import symmetrise, transpose
 from ._affine_scan import run
 from ._products import followed, matmul, matvec, preceded
 from ._scan import SEQUENTIAL, AbstractSchedule, Sequential

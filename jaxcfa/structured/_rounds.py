@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from .. import _backend
+from .. import backend
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -20,7 +20,7 @@ def rounds(count: int, one_round: Callable[[int | Array, State], State], state: 
     One loop body on CPUs, whatever the count. Written out on accelerators, where loops cost some kernels more in every
     round: then j is an integer, and what is at a distance that depends on it is at a known place.
     """
-    if not _backend.loop_form().rounds_written_out:
+    if not backend.loop_form().rounds_written_out:
         return lax.fori_loop(0, count, one_round, state)
     for j in range(count):
         state = one_round(j, state)
@@ -31,7 +31,7 @@ def collected_rounds(
     count: int, one_round: Callable[..., tuple[State, Result]], state: State, *data: PyTree[Array]
 ) -> tuple[State, Result]:
     """`rounds` with data and a result for each, both stacked: `state, result[j] = one_round(state, *data[j], 2^j)`."""
-    if not count or not _backend.loop_form().rounds_written_out:
+    if not count or not backend.loop_form().rounds_written_out:
         return lax.scan(lambda state, x: one_round(state, *x), state, (*data, 2 ** jnp.arange(count)))
     results = []
     for j in range(count):

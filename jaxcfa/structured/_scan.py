@@ -11,7 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from .._small import transpose
+from ..numerics import transpose
 from ._products import following, matmul
 from ._rounds import rounds
 from ._tree_scan import doubling_inward, doubling_outward, doubling_sum, select

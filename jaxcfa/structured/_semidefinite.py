@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from .._small import outer
+from ..numerics import outer
 from ._rounds import rounds
 
 

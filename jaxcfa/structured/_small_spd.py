@@ -15,7 +15,7 @@ from jax import lax
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from .._small import sum_of, transpose
+from ..numerics import sum_of, transpose
 from ._products import matmul
 
 # Unrolled programs grow with the square of the size, and libraries become the faster ones.

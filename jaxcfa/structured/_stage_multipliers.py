@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._small import transpose
+from ..numerics import transpose
 from ._block_ldl import BLOCK_LDL
 from ._products import matmul, matvec
 from ._small_spd import LDL, ldl_factor, ldl_solve

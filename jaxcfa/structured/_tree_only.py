@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from .._small import transpose
+from ..numerics import transpose
 from ._products import matmul
 from ._scan import DOUBLING, SEQUENTIAL, AbstractSchedule, Combine, Element, add
 from ._tree_scan import levels_inward, levels_outward

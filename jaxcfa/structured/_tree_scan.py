@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
-from .._small import transpose
+from ..numerics import transpose
 from ._products import filled, following, matmul, previous
 from ._tree_schedule import TreeSchedule
 

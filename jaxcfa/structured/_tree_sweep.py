@@ -4,7 +4,7 @@ The traced program is one loop body, whatever the tree, with a few operations fo
 come in *segments*, runs of consecutive visits whose data have equal shapes; each segment is one `lax.scan`. Its carry
 is the value of the visit before; registers are read and written inside `lax.cond`, whose predicate no `vmap` batches,
 so that branches cost something only where there are any. That is for CPUs; for accelerators sweeps over few nodes are
-written out, and longer loops do several visits at a time, without branches (`_backend.py`).
+written out, and longer loops do several visits at a time, without branches (`backend.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
-from .. import _backend
+from .. import backend
 from . import _written_sweep
 from ._tree_schedule import TreeSchedule
 
@@ -62,7 +62,7 @@ def outward(
     segments: Sequence[Data],
 ) -> list[Output]:
     """`sweep_outward` of segments in order of visit, in which its outputs come, too."""
-    form = _backend.loop_form()
+    form = backend.loop_form()
     if 0 < len(schedule.parents) <= form.written_out:
         return _written_sweep.outward(schedule, step, base, segments, form)
 
@@ -93,7 +93,7 @@ def inward(
     segments: Sequence[Data],
 ) -> list[Output]:
     """`sweep_inward` of segments in order of visit, in which its outputs come, too."""
-    form = _backend.loop_form()
+    form = backend.loop_form()
     if 0 < len(schedule.parents) <= form.written_out:
         return _written_sweep.inward(schedule, step, zero, segments, form)
 
@@ -143,7 +143,7 @@ def _where(condition, then: Callable, otherwise: Callable, *operands):
     """One of two functions, that which is known to be called while tracing being left out."""
     if not isinstance(condition, jax.core.Tracer):
         return (then if condition else otherwise)(*operands)
-    if _backend.loop_form().branches:
+    if backend.loop_form().branches:
         return lax.cond(condition, then, otherwise, *operands)
     return _choose(condition, then(*operands), otherwise(*operands))
 
@@ -177,7 +177,7 @@ def _scan(visit, state, xs, reverse: bool):
     if _length(xs) == 1:
         state, output = visit(state, jax.tree.map(lambda x: x[0], xs))
         return state, jax.tree.map(lambda x: x[None], output)
-    form = _backend.loop_form()
+    form = backend.loop_form()
     if form.unroll == 1:
         return lax.scan(visit, state, xs, reverse=reverse)
 

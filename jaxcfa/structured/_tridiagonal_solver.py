@@ -5,7 +5,7 @@ import abc
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from .._small import transpose
+from ..numerics import transpose
 from ._products import following, matmul, previous
 from ._small_spd import STRICT, PivotRule
 

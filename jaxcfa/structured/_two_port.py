@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from .._small import symmetrise, transpose
+from ..numerics import symmetrise, transpose
 from ._products import matmul
 from ._small_spd import LARGEST_UNROLLED, ldl_factor, ldl_solve, spd_solve
 

@@ -1,4 +1,4 @@
-"""Sweeps over a tree that is known while tracing, without a loop: for accelerators (see `_backend.py`).
+"""Sweeps over a tree that is known while tracing, without a loop: for accelerators (see `backend.py`).
 
 Every node finds its parent's value by its number, so there are no registers and no branches.
 """
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import PyTree
 
-from .._backend import LoopForm
+from ..backend import LoopForm
 from ._tree_schedule import TreeSchedule
 
 Value = TypeVar("Value")

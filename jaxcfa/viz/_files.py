@@ -14,8 +14,8 @@ def find_file(address: str, robot_file: Path | None, package_dirs: Directories =
     """The file that an address in a robot description means; `None` if there is none here. Nothing is fetched.
 
     - `package://NAME/PATH` and `model://NAME/PATH`: in the package NAME, which is looked for in `package_dirs`, above
-      the robot's file (by the names of folders, and those in their `package.xml`), and in `ROS_PACKAGE_PATH`. If it is
-      nowhere, PATH is looked for in the folders above the robot's file.
+      the robot's file (by the names of folders, and those in their `package.xml`), in `ROS_PACKAGE_PATH`, and in what
+      ROS 2 has installed (`AMENT_PREFIX_PATH`). If it is nowhere, PATH is looked for in the folders above the file.
     - `file://PATH`, absolute paths, and paths relative to the robot's file.
     """
     address = address.strip().replace("\\", "/")
@@ -32,13 +32,17 @@ def find_file(address: str, robot_file: Path | None, package_dirs: Directories =
 
 def _in_package(package: str, path: str, robot_file: Path | None, package_dirs: Directories) -> Iterator[Path]:
     above = list(robot_file.resolve().parents) if robot_file else []
-    listed = [Path(entry) for entry in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if entry]
+    listed = [*_listed("ROS_PACKAGE_PATH"), *(prefix / "share" for prefix in _listed("AMENT_PREFIX_PATH"))]
     for folder in (*map(Path, package_dirs), *above, *listed):
         if folder.name == package or _package_name(folder) == package:
             yield folder / path
         yield folder / package / path
     for folder in above:
         yield folder / path
+
+
+def _listed(variable: str) -> list[Path]:
+    return [Path(entry) for entry in os.environ.get(variable, "").split(os.pathsep) if entry]
 
 
 def _package_name(folder: Path) -> str | None:

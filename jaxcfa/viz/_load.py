@@ -19,7 +19,8 @@ def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Direct
 
     A file without any gets `default_visuals(model)`. Meshes are read by trimesh (STL, DAE, OBJ, GLB, ...), never from a
     network; one that is missing or cannot be read is replaced by a box with the body's inertia, and one warning names
-    all of these. `package://` is looked for in `package_dirs`, the folders above the file, and `ROS_PACKAGE_PATH`.
+    all of these. `package://` is looked for in `package_dirs`, the folders above the file, `ROS_PACKAGE_PATH` and
+    `AMENT_PREFIX_PATH`.
 
     **Arguments:**
 

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..configuration import neutral
 from ..model import Model
 from ._camera import Camera, camera
 from ._default_visuals import default_visuals
 from ._extra import extra
-from ._poses import Poses, as_configurations, body_poses, carried_visuals, corners, extent
+from ._poses import Poses, as_configurations, body_poses, carried_visuals, corners, extent, initial, of_robot
 from ._shapes import Color, Plane, Visual
 from ._surfaces import Surface, surface
 
@@ -109,9 +108,12 @@ class Scene:
         self._carried = carried_visuals(model, chosen)
         self._colors = [visual_color(x, body) for x, body in zip(chosen, self._carried.bodies, strict=True)]
         self._corners = np.stack([corners(x.shape) for x in chosen])
-        start = extent(self._corners, self.poses(as_configurations(model, np.asarray(neutral(model)))))
-        self.size = float(np.linalg.norm(np.ptp(start, axis=0))) or 1.0
+        start = self.poses(as_configurations(model, initial(model)))
+        self._own = of_robot(self._corners, self._carried.bodies, start)
+        self.size = float(np.linalg.norm(np.ptp(self._extent(start), axis=0))) or 1.0
         self._surfaces = [surface(x.shape, self.size / _DETAIL) for x in chosen]
+        # Floors of the file: the picture has a ground of its own.
+        self._drawn = [k for k, x in enumerate(chosen) if self._own[k] or not isinstance(x.shape, Plane)]
 
     def poses(self, q: np.ndarray) -> Poses:
         """Poses of the shapes at configurations (n, nq)."""
@@ -119,7 +121,7 @@ class Scene:
 
     def view(self, poses: Poses, azimuth: float, elevation: float) -> View:
         """A view of all configurations."""
-        points = extent(self._corners, poses)
+        points = self._extent(poses)
         lowest = float(points[:, 2].min())
         # Legs that reach a little below zero do not move the ground.
         height = 0.0 if lowest > -0.02 * self.size else lowest
@@ -130,6 +132,11 @@ class Scene:
         middle, half = (seen.max(axis=0) + seen.min(axis=0)) / 2, 0.5 * np.ptp(seen, axis=0).max()
         return View(found, height, middle, 1.12 * max(float(half), 0.1 * self.size))
 
+    def _extent(self, poses: Poses) -> np.ndarray:
+        """Points between which the robot is."""
+        own = self._own
+        return extent(self._corners[own], Poses(poses.rotation[:, own], poses.translation[:, own]))
+
     def draw(self, axes: Any, poses: Poses, view: View, ground: bool) -> None:
         """Everything at poses (n, k), of which all but the last are paler."""
         collections = extra("matplotlib.collections")
@@ -138,11 +145,11 @@ class Scene:
         painted = [
             _painted(self._surfaces[k], poses.rotation[i, k], poses.translation[i, k], self._colors[k], view.camera, x)
             for i, x in enumerate(np.linspace(0.3, 1.0, len(poses.rotation)) if len(poses.rotation) > 1 else [1.0])
-            for k in range(len(self._surfaces))
+            for k in self._drawn
         ]
         polygons, colors, nearness = (np.concatenate(x) for x in zip(*painted, strict=True))
         # What does not move is in the same place in all poses; the last is on top.
-        later = np.repeat(np.arange(len(painted)) // len(self._surfaces), [len(x[2]) for x in painted])
+        later = np.repeat(np.arange(len(painted)) // len(self._drawn), [len(x[2]) for x in painted])
         order = np.argsort(nearness + 0.03 * self.size * later)
         # Thin edges of the same colour close the seams between neighbours.
         style = {"linewidths": 0.3, "zorder": 2}
@@ -167,12 +174,12 @@ class Scene:
         axes.add_collection(
             collections.LineCollection(view.camera.project(points)[0], colors=colors, linewidths=0.8, zorder=0)
         )
-        hulls = [
-            view.camera.project(outline)[0]
+        outlines = [
+            _shadow(self._surfaces[k].vertices @ poses.rotation[i, k].T + poses.translation[i, k], view)
             for i in range(len(poses.rotation))
-            for k, box in enumerate(self._surfaces)
-            if (outline := _shadow(box.vertices @ poses.rotation[i, k].T + poses.translation[i, k], view)) is not None
+            for k in np.flatnonzero(self._own)
         ]
+        hulls = [view.camera.project(outline)[0] for outline in outlines if outline is not None]
         axes.add_collection(collections.PolyCollection(hulls, facecolors="0.90", edgecolors="none", zorder=1))
 
 

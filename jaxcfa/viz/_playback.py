@@ -24,6 +24,7 @@ class Playback:
         self._t, self._show = t - t[0], show
         self._time = 0.0
         self._playing, self._closed = threading.Event(), threading.Event()
+        self._showing = threading.RLock()
         self._folder = gui.add_folder("Motion", order=-1)
         end = max(float(self._t[-1]), 1e-3)
         with self._folder:
@@ -50,9 +51,10 @@ class Playback:
         self._playing.set()
 
     def pause(self) -> None:
-        """Stop where it is."""
+        """Stop where it is, once the picture that is being made is shown."""
         self._playing.clear()
-        self._button.label = "Play"
+        with self._showing:
+            self._button.label = "Play"
 
     def join(self) -> None:
         """Wait for the end of a motion that is not repeated."""
@@ -79,7 +81,9 @@ class Playback:
                 before = time.perf_counter()
                 continue
             now = time.perf_counter()
-            self._advance(float(self._speed.value) * (now - before))
+            with self._showing:
+                if self.is_playing:
+                    self._advance(float(self._speed.value) * (now - before))
             before = now
             self._closed.wait(max(0.0, 1 / _PICTURES_PER_SECOND - (time.perf_counter() - now)))
 

@@ -7,12 +7,16 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import check_quaternions
-from .._types import NameOrNumber
+from ..configuration import neutral
 from ..kinematics import forward_kinematics
 from ..model import Model
+from ..model._arguments import check_quaternions
 from ..spatial import Transform
+from ..typing import NameOrNumber
 from ._shapes import AbstractShape, Visual
+
+INITIAL = "qpos0"  # the keyframe that every model from MJCF has
+_LARGER = 3.0  # than the robot: how large what stands in the world is if it is no part of the robot
 
 
 class Poses(NamedTuple):
@@ -97,12 +101,18 @@ def as_configurations(model: Model, q, name: str = "q") -> np.ndarray:
         raise ValueError(
             f"{name} must have shape (nq,) = ({model.nq},) or (n, nq), with n at least one, got {array.shape}."
         )
-    array = array.reshape(-1, model.nq)
+    array = np.atleast_2d(array)
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be finite.")
     for configuration in array:
-        check_quaternions(model, name, configuration)  # type: ignore[arg-type]
+        check_quaternions(model, name, configuration)
     return array
+
+
+def initial(model: Model) -> np.ndarray:
+    """(nq,): how the robot stands in its file: the initial configuration of MJCF, or else the neutral one."""
+    keyframes = model.keyframes.names
+    return np.asarray(model.keyframe(INITIAL) if INITIAL in keyframes else neutral(model))
 
 
 def corners(shape: AbstractShape) -> np.ndarray:
@@ -116,3 +126,16 @@ def extent(corners: np.ndarray, poses: Poses) -> np.ndarray:
     """(m, 3): points in the world between which all shapes are. `corners` (k, 8, 3)."""
     moved = np.einsum("nkij,kpj->nkpi", poses.rotation, corners) + poses.translation[:, :, None]
     return moved.reshape(-1, 3)
+
+
+def of_robot(corners: np.ndarray, bodies: np.ndarray, poses: Poses) -> np.ndarray:
+    """(k,): whether shapes belong to the robot: those that move, and those in the world that are not much larger.
+
+    A floor of forty metres says nothing about how large a picture should be. `corners` (k, 8, 3), `bodies` (k,).
+    """
+    moving = bodies >= 0
+    if not moving.any():
+        return ~moving
+    points = extent(corners[moving], Poses(poses.rotation[:1, moving], poses.translation[:1, moving]))
+    size = np.linalg.norm(np.ptp(points, axis=0))
+    return moving | (np.linalg.norm(np.ptp(corners, axis=1), axis=1) <= _LARGER * size)

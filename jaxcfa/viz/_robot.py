@@ -5,13 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from .._types import NameOrNumber
-from ..configuration import neutral
 from ..model import Model
+from ..typing import NameOrNumber
 from ._default_visuals import default_visuals
 from ._overlays import AbstractOverlay, Axes, CenterOfMass, Trail, Wrenches, quaternions
 from ._picture import visual_color
-from ._poses import Poses, as_configurations, body_poses, carried_frames, carried_visuals, corners, extent
+from ._poses import (
+    Poses,
+    as_configurations,
+    body_poses,
+    carried_frames,
+    carried_visuals,
+    corners,
+    extent,
+    initial,
+    of_robot,
+)
 from ._shapes import AbstractShape, Plane, Visual
 
 _GHOST = 0.25  # opacity
@@ -43,7 +52,7 @@ class Robot:
         self._overlays: dict[object, AbstractOverlay] = {}
         self._visible = True
         server.scene.add_frame(self._path, show_axes=False, position=np.asarray(base, dtype=float))
-        self.show(np.asarray(neutral(model)))
+        self.show(initial(model))
         self._size = 0.08 * float(np.linalg.norm(np.ptp(self.extent(), axis=0)) or 1.0)
 
     @property
@@ -125,7 +134,10 @@ class Robot:
     def extent(self) -> np.ndarray:
         """(m, 3): points between which the robot is [m], from its base."""
         bodies = body_poses(self.model, self.q)
-        return np.concatenate([extent(self._corners, self._carried.at(bodies)), bodies.translation.reshape(-1, 3)])
+        shapes = self._carried.at(bodies)
+        own = of_robot(self._corners, self._carried.bodies, shapes)
+        points = extent(self._corners[own], Poses(shapes.rotation[:, own], shapes.translation[:, own]))
+        return np.concatenate([points, bodies.translation.reshape(-1, 3)])
 
     def _replace(self, key: object, overlay: AbstractOverlay | None) -> None:
         old = self._overlays.pop(key, None)

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..configuration import neutral
 from ..model import Model
 from ._extra import extra
-from ._poses import body_poses
+from ._poses import body_poses, initial
 
 _MOST = 60
 _STEP = 1e-3
@@ -35,7 +34,7 @@ def controls(model: Model) -> Iterator[Control]:
     by roll, pitch and yaw.
     """
     lower, upper = (np.asarray(x, dtype=float) for x in (model.limits.lower, model.limits.upper))
-    q = np.asarray(neutral(model))
+    q = initial(model)
     quaternions = _quaternions(model)
     for i, name in enumerate(model.joint_names):
         own = model.q_slice(i)
@@ -66,13 +65,14 @@ def _shown(control: Control, q: np.ndarray) -> float:
 
 
 class Sliders:
-    """Sliders for the coordinates of a model, of the first sixty at most, and a button that sets the neutral ones.
+    """Sliders for the coordinates of a model, of the first sixty at most, and a button that sets those of the file.
 
     **Arguments:** `gui`: viser's; `moved`: called with the configuration (nq,) after a slider or the button was moved.
     """
 
     def __init__(self, gui: Any, model: Model, moved: Callable[[np.ndarray], None]):
-        self._q, self._moved = np.array(neutral(model)), moved
+        self._q, self._moved = np.array(initial(model)), moved
+        self._behind: np.ndarray | None = None
         self._silent = False
         found = [control for control, _ in zip(controls(model), range(_MOST + 1), strict=False)]
         with gui.add_folder("Joints"):
@@ -84,7 +84,7 @@ class Sliders:
 
     def set(self, q: np.ndarray) -> None:
         """Show a configuration (nq,), clipped to the ranges of the sliders, without moving anything."""
-        self._q = np.array(q)
+        self._q, self._behind = np.array(q), None
         self._silent = True
         try:
             for control, slider in self._sliders:
@@ -92,14 +92,24 @@ class Sliders:
         finally:
             self._silent = False
 
+    def follow(self, q: np.ndarray) -> None:
+        """The robot has moved to a configuration (nq,), which is shown when a slider is touched next."""
+        self._behind = q
+
     def _add(self, gui: Any, control: Control) -> Any:
         slider = gui.add_slider(control.label, control.lower, control.upper, _STEP, _shown(control, self._q))
-        slider.on_update(lambda _: self._slide(control))
+        slider.on_update(lambda _: self._slide(control, slider))
         return slider
 
-    def _slide(self, control: Control) -> None:
+    def _slide(self, control: Control, moved: Any) -> None:
         if self._silent:
             return
+        if self._behind is not None:
+            value = moved.value
+            self.set(self._behind)
+            self._silent = True
+            moved.value = value
+            self._silent = False
         values = {(each.start, each.angle): slider.value for each, slider in self._sliders}
         if control.angle is None:
             self._q[control.start] = values[control.start, None]
@@ -109,7 +119,7 @@ class Sliders:
         self._moved(self._q)
 
     def _reset(self, model: Model) -> None:
-        start = np.asarray(neutral(model))
+        start = initial(model)
         self.set(start)
         self._moved(start)
 

@@ -10,7 +10,10 @@ from ._files import Directories, find_file
 from ._mesh_files import read_mesh
 from ._shapes import AbstractShape, Box, Capsule, Color, Cylinder, Sphere, Visual, inertia_box, pose
 
-MISSING_MESH = "mesh that is missing or cannot be read; a box with the link's inertia stands for it"
+MISSING_MESH = (
+    "mesh that is missing or cannot be read; a box with the link's inertia stands for it (package_dirs, or "
+    "--package-dir of the command, says where packages are)"
+)
 
 
 def urdf_visuals(root: Element, file: Path | None, package_dirs: Directories, report: Report) -> list[Visual]:
@@ -18,7 +21,8 @@ def urdf_visuals(root: Element, file: Path | None, package_dirs: Directories, re
 
     **Arguments:** `root`: the element `<robot>`; `file`: where it was read from.
     """
-    materials = {element.get("name"): _rgba(element) for element in root.iterfind("material")}
+    # Some files define materials inside of a link, and use them by name elsewhere.
+    materials = {x.get("name"): color for x in root.iter("material") if (color := _rgba(x, report)) is not None}
     for kind in ("visual", "collision"):
         found = [
             visual
@@ -34,7 +38,7 @@ def urdf_visuals(root: Element, file: Path | None, package_dirs: Directories, re
 def _visuals(
     link: Element,
     element: Element,
-    materials: dict[str, Color | None],
+    materials: dict[str | None, Color],
     file: Path | None,
     package_dirs: Directories,
     report: Report,
@@ -102,16 +106,21 @@ def _origin(element: Element) -> np.ndarray:
     return pose(yaw @ pitch @ roll, _numbers(origin, "xyz", (0, 0, 0)))
 
 
-def _color(element: Element, materials: dict[str, Color | None]) -> Color | None:
+def _color(element: Element, materials: dict[str | None, Color]) -> Color | None:
     material = element.find("material")
     return None if material is None else _rgba(material) or materials.get(material.get("name"))
 
 
-def _rgba(material: Element) -> Color | None:
+def _rgba(material: Element, report: Report | None = None) -> Color | None:
     color = material.find("color")
     if color is None or not color.get("rgba"):
         return None
-    red, green, blue, alpha = np.clip(_numbers(color, "rgba", (0.5, 0.5, 0.5, 1)), 0, 1).tolist()
+    try:
+        red, green, blue, alpha = np.clip(_numbers(color, "rgba", (0.5, 0.5, 0.5, 1)), 0, 1).tolist()
+    except ValueError as error:
+        if report is not None:
+            report.add("colour that cannot be read; it is left out", f"{error} of material {material.get('name')!r}")
+        return None
     return red, green, blue, alpha
 
 

@@ -3,14 +3,15 @@
 import contextlib
 import io
 import os
+import socket
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._types import NameOrNumber
 from ..model import Model
+from ..typing import NameOrNumber
 from ._extra import extra
 from ._files import Directories
 from ._load import load_visuals
@@ -37,8 +38,8 @@ class Viewer:
     - `host`: the address to listen at. "0.0.0.0" lets the whole network see and move what is shown.
     - `package_dirs`: folders of packages, as of `load_visuals`.
 
-    **Raises:** `ValueError` for visuals on what the model has not; what `load_visuals` raises; `ImportError` without
-    viser.
+    **Raises:** `ValueError` for visuals on what the model has not, and a host that is not this machine; what
+    `load_visuals` raises; `ImportError` without viser.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Viewer:
         package_dirs: Directories = (),
     ):
         viser = extra("viser")
+        _check_address(host)
         if isinstance(visuals, (str, os.PathLike)):
             visuals = load_visuals(visuals, model, package_dirs=package_dirs)
         with contextlib.redirect_stdout(io.StringIO()):  # viser says that it starts and stops
@@ -99,10 +101,12 @@ class Viewer:
                 if instant == 0:
                     self.robot.clear_trails()
                 self.robot.show(q[instant])
+                self._sliders.follow(q[instant][0])
 
         self.stop()
         with self._lock:
             self.robot.show(q[0])
+            self._sliders.follow(q[0][0])
             self._playback = Playback(self._server.gui, t, show, loop)
 
     def stop(self) -> None:
@@ -171,7 +175,9 @@ class Viewer:
         return f'<iframe src="{self.url}" width="100%" height="500" frameborder="0"></iframe>'
 
     def _slid(self, q: np.ndarray) -> None:
-        self.stop()
+        # Without the lock, as in `stop`; the motion can be played on.
+        if self._playback is not None:
+            self._playback.pause()
         with self._lock:
             self.robot.show(np.concatenate([q[None], self.robot.q[1:]]))
 
@@ -215,3 +221,15 @@ class Viewer:
 
         for switch in (shapes, axes, center):
             switch.on_update(switched)
+
+
+def _check_address(host: str) -> None:
+    """`ValueError` for a host that nothing can listen at, which viser would wait for without end."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as trial:
+            trial.bind(address)
+    except (OSError, UnicodeError) as error:
+        raise ValueError(
+            f"host must be an address of this machine, such as 127.0.0.1, got {host!r}: {error}."
+        ) from None

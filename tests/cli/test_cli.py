@@ -146,7 +146,7 @@ def test_info_for_other_programs(cart, doubtful):
 
 def test_demo(cart, tmp_path):
     plot = tmp_path / "somewhere" / "plot.png"
-    output = run("demo", "--robot", cart, "--batch", 8, "--duration", 0.05, "--output", plot)
+    output = run("demo", cart, "--batch", 8, "--duration", 0.05, "--out", plot)
     error = float(output.split("largest relative error")[1].split()[0])
     assert error < 1e-12
     assert "compile or load (s)" in output
@@ -166,6 +166,60 @@ def test_simulate(cart, tmp_path):
     model = jaxcfa.load_model(cart)
     expected = jaxcfa.rollout(model, q[0], v[0], np.zeros((50, 2)), 0.002, limits=True)
     np.testing.assert_allclose(q, expected.q, rtol=1e-6, atol=1e-6)
+
+
+FOUR_BAR = """<mujoco><worldbody>
+  <body name="crank"><joint name="j1" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 .2" size=".01" mass="0.2"/>
+    <body name="rod" pos="0 0 .2"><joint name="j2" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 .4 0 .1" size=".01" mass="0.3"/></body></body>
+  <body name="rocker" pos=".4 0 0"><joint name="j3" axis="0 1 0"/>
+    <geom type="capsule" fromto="0 0 0 0 0 .3" size=".01" mass="0.2"/></body>
+  </worldbody><equality><connect body1="rod" body2="rocker" anchor=".4 0 .1"/></equality>
+  <keyframe><key name="aside" qpos="0.3 -0.2 0.2"/></keyframe></mujoco>"""
+
+
+def test_simulate_holds_what_the_file_closes(tmp_path):
+    """From where the file begins, and from a keyframe in which the loop is not quite closed."""
+    path, out = tmp_path / "four_bar.xml", tmp_path / "motion.npz"
+    path.write_text(FOUR_BAR)
+    run("simulate", path, "--seconds", 0.2, "--dt", 0.005, "--start", "aside", "--out", out)
+    model, q = jaxcfa.load_model(path), jaxcfa.load_trajectory(out).q
+    poses = jax.vmap(lambda q: jaxcfa.forward_kinematics(model, q))(q)
+    ends = [jaxcfa.spatial.Transform(poses.rotation[:, i], poses.translation[:, i]) for i in (1, 2)]
+    apart = ends[0].apply(jnp.array([0.4, 0, 0.1])) - ends[1].apply(jnp.array([0.0, 0, 0.3]))
+    assert np.max(np.abs(apart)) < 1e-3
+    assert np.max(np.abs(q[-1] - q[0])) > 0.01
+    assert np.max(np.abs(q[0] - np.array([0.3, -0.2, 0.2]))) < 0.2
+    run("simulate", path, "--seconds", 0.02, "--dt", 0.01, "--no-constraints", "--out", out)
+    np.testing.assert_allclose(jaxcfa.load_trajectory(out).q[0], 0)
+
+
+def test_commands_begin_where_the_file_says(tmp_path):
+    """Not in the configuration that MuJoCo makes up, and not at the end of a range without saying so."""
+    path = tmp_path / "reacher.xml"
+    path.write_text(
+        REACHER.replace("</worldbody>", "</worldbody><keyframe><key name='home' qpos='.2 .3 0'/></keyframe>")
+    )
+    arguments = "--frame", "hand", "--target", -0.5, 0, 0.7
+    assert "Start: the keyframe 'home'" in " ".join(run("ik", path, *arguments).split())
+    path.write_text(REACHER.replace('range="0 150"', 'range="20 150"'))
+    assert "Start: the middle of the joints' ranges" in " ".join(run("ik", path, *arguments).split())
+    assert "moved into the joints' ranges" in " ".join(run("ik", path, *arguments, "--start", "qpos0").split())
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds", "message"),
+    [
+        ("folder.gif", "1", "is a folder"),
+        ("long.gif", "500", "a GIF takes 200 s at most"),
+        ("m.NPZ", "1", "must end with"),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_refused_first(cart, tmp_path, name, seconds, message):
+    (tmp_path / "folder.gif").mkdir()
+    result = CliRunner().invoke(app, ["simulate", str(cart), "--seconds", seconds, "--out", str(tmp_path / name)])
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
 
 
 def test_ik(reacher):
@@ -230,7 +284,11 @@ def test_view(cart, monkeypatch):
     monkeypatch.setattr(Viewer, "wait", lambda viewer: shown.append(viewer.robot.model.body_names))
     monkeypatch.setattr(Viewer, "open", lambda viewer: shown.append("opened"))
     assert "http://127.0.0.1:" in run("view", cart, "--no-browser")
-    assert shown == [("cart", "pole")]
+    assert "http://localhost:" in run("view", cart, "--no-browser", "--host", "0.0.0.0", "--start", "qpos0")
+    assert shown == [("cart", "pole")] * 2
+    result = CliRunner().invoke(app, ["view", str(cart), "--no-browser", "--host", "no.such.name.invalid"])
+    assert result.exit_code == 1
+    assert "must be an address of this machine" in " ".join(result.output.split())
 
 
 def test_missing_extra_is_named(cart, monkeypatch):

@@ -1,5 +1,6 @@
 """Dynamics of mechanisms with loops, against dense linear algebra with Jacobians by differentiation."""
 
+import dataclasses
 import functools
 
 import equinox as eqx
@@ -189,6 +190,19 @@ def test_direct_solver_and_schedules():
         assert_close(found.joint_forces, expected.joint_forces[there.v], 1e-9)
 
 
+def test_a_coupling_whose_dependent_joint_is_locked_holds_the_other():
+    model = jaxcfa.chain(2, dtype="float64")
+    first, second = model.joint_names
+    model = dataclasses.replace(model, constraints=(couple(model, second, first, (0.1, 2.0)),))
+    held = jaxcfa.lock_joints(model, second, [0.0, 0.5])
+    (coupling,) = held.constraints
+    assert (coupling.joint, coupling.reference) == (-1, 0)
+    found = constrained_forward_dynamics(held, held.constraints, [0.2], [0.0], [3.0])
+    assert found.status == ConstraintStatus.OK
+    assert_close((found.qdd, found.residual), (np.zeros(1), 0.0), 1e-12)
+    assert_close(found.joint_forces, jaxcfa.bias_forces(held, [0.2], [0.0]) - 3.0)
+
+
 def test_without_constraints_it_is_forward_dynamics():
     model = jaxcfa.chain(3, dtype="float64")
     state = np.array([0.1, 0.2, 0.3]), np.ones(3), np.array([1.0, -1.0, 0.5])
@@ -361,6 +375,49 @@ def test_derivatives():
     assert_close(forward[0], direction @ by_differences, 1e-7)
     assert_close(reverse[0], by_differences @ weights, 1e-7)
     assert_close(reverse[0] @ direction, forward[0] @ weights, 1e-10)
+
+
+def slider(dtype="float64"):
+    """On the x axis, with a post of height 0.6."""
+    builder = ModelBuilder()
+    builder.add_body("slider", None, Prismatic((1, 0, 0)), mass=2.0)
+    builder.add_frame("post", None, (0.0, 0.0, 0.6))
+    return builder.build(dtype=dtype)
+
+
+def test_second_derivatives_of_projected_configurations():
+    """A rod of length l holds a slider at `x = sqrt(l^2 - h^2)`."""
+    model = slider()
+    rod = distance(model, "post", "slider", 1.0)
+
+    @jax.jit
+    def slopes(length):
+        def place(length):
+            return project_configuration(model, eqx.tree_at(lambda c: c.length, rod, length), jnp.array([0.7])).q[0]
+
+        slope = jax.grad(place)
+        return jnp.stack([place(length), slope(length), jax.jacfwd(slope)(length), jax.grad(slope)(length)])
+
+    second = -(0.6**2) / 0.8**3
+    assert_close(slopes(jnp.array(1.0)), np.array([0.8, 1 / 0.8, second, second]), 1e-11)
+
+
+def test_derivatives_of_internal_impulses():
+    """A slider hits a rod of slope a and a wall at once: impulses `-p (a, 1) / (1 + a^2)` have the least norm."""
+    model = slider()
+    hit = distance(model, "post", "slider", 1.0), couple(model, 0, None, 0.8)
+
+    def impulses(x):
+        return impulse(model, hit, x[None], np.ones(1)).multipliers
+
+    def expected(x):
+        a = x  # over the length of one metre
+        return -2.0 * jnp.stack([a, 1.0]) / (1 + a**2)
+
+    x = jnp.array(0.8)
+    assert_close(impulses(x), expected(x), 1e-12)
+    assert_close(jax.jit(jax.jacfwd(impulses))(x), jax.jacfwd(expected)(x), 1e-12)
+    assert_close(jax.jit(jax.jacrev(impulses))(x), jax.jacfwd(expected)(x), 1e-12)
 
 
 @pytest.mark.slow
@@ -597,7 +654,7 @@ class TestErrors:
         wrong = {
             "relates number 0 to itself": Connect(0, 0, point, point),
             "functions are for one mechanism": Connect(-1, 0, jnp.zeros((2, 3)), jnp.zeros((2, 3))),
-            "only reference can be -1": JointCoupling(-1, 0, jnp.zeros(2), jnp.zeros(()), jnp.zeros(())),
+            "relates number -1 to itself": JointCoupling(-1, -1, jnp.zeros(2), jnp.zeros(()), jnp.zeros(())),
         }
         for message, mistaken in wrong.items():
             with pytest.raises(ValueError, match=message):
@@ -620,3 +677,34 @@ class TestErrors:
         with pytest.raises(ValueError, match=r"cannot be closed .*Connect 'reach' is still off by 2 "):
             project_configuration(model, reach, np.array([0.5]))
         assert not jax.jit(lambda q: project_configuration(model, reach, q))(np.array([0.5])).closed
+
+    def test_stabilization(self):
+        for message, wrong in {
+            "frequency of .* must be positive and finite, got 0": (0.0,),
+            "frequency of .* must be positive and finite, got nan": (jnp.nan,),
+            "damping of .* must be finite and not negative, got -1": (20.0, -1.0),
+            r"frequency of .* must be one number, got shape \(2,\)": (np.ones(2),),
+        }.items():
+            with pytest.raises(ValueError, match=message):
+                Baumgarte(*wrong)
+        assert Baumgarte(20.0, 0.0).damping == 0
+
+    def test_only_singular_mass_matrices_are_called_so(self):
+        """Not what comes with NaN, and not velocities so large that accelerations overflow."""
+        model = slider()
+        rod = distance(model, "post", "slider", 1.0)
+        at, still = np.array([0.8]), np.zeros(1)
+        assert np.isnan(constrained_forward_dynamics(_with_nan(model), rod, at, still, still).qdd[0])
+        broken = eqx.tree_at(lambda c: c.length, rod, jnp.array(jnp.nan))
+        assert np.isnan(constrained_forward_dynamics(model, broken, at, still, still, stabilization=Baumgarte(1.0)).qdd)
+        with pytest.raises(ValueError, match="accelerations are too large for float64"):
+            constrained_forward_dynamics(model, rod, at, np.array([1e200]), still)
+        builder = ModelBuilder()
+        builder.add_body("point", None, Revolute((0, 0, 1)), mass=1.0, com=(0.0, 0.0, 0.3))
+        singular = builder.build(dtype="float64")
+        with pytest.raises(ValueError, match="invertible mass matrix"):
+            constrained_forward_dynamics(singular, couple(singular, 0, None, 0.0), still, still, still)
+
+
+def _with_nan(model):
+    return eqx.tree_at(lambda m: m.placement.translation, model, jnp.full((1, 3), jnp.nan))

@@ -224,6 +224,7 @@ def test_errors_name_the_argument_and_the_remedy():
             model, q, v, tau, 0.1, constraints=constraints, solver=Proximal
         ),
         "iterations must be a positive integer, got 0": lambda: Projection(0),
+        "iterations must be a positive integer, got 1.5": lambda: Projection(1.5),
     }.items():
         with pytest.raises(ValueError, match=message):
             call()

@@ -56,3 +56,11 @@ def test_closed_forms():
     expected = run(tuple(AsItStands(0, 1, c) for c in kinds), numbers)
     for ours, theirs in zip(found, expected, strict=True):
         assert_close(ours, theirs, 1e-11)
+
+
+def test_screws_at_right_angles_have_finite_slopes():
+    """There is no angle about the axis then."""
+    still = Transform(jnp.eye(3), jnp.zeros(3))
+    screw = LoopJoint(0, 1, still, still, (False, False, True, False, False, False), jnp.asarray(0.2))
+    tilted = jnp.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
+    assert np.all(np.isfinite(jax.jacrev(screw.relation)(tilted, jnp.zeros(3))))

@@ -12,6 +12,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import FactoredFD
+from jaxcfa.joints import Revolute
 from jaxcfa.structured import Doubling, Sequential
 from mechanisms import mechanism, random_state, random_states, trees
 from program_size import equations, loop_trips
@@ -142,6 +143,33 @@ def test_inertia_where_the_arm_is_straight():
     assert np.all(np.isfinite(inertia))
     assert_close(omega @ inertia @ omega, omega, 1e-10)
     assert np.linalg.matrix_rank(omega, tol=1e-9) == np.linalg.matrix_rank(inertia, tol=1e-9) < 6
+
+
+def test_inertia_where_rounding_is_no_direction():
+    """About an axis that is only nearly one of the world's, and at a point far along it."""
+    builder = jaxcfa.ModelBuilder()
+    turned = jaxcfa.Transform(jaxcfa.spatial.rpy_to_matrix(jnp.array([np.pi / 2, 0.0, 0.0])), jnp.zeros(3))
+    builder.add_body("wheel", None, Revolute((0, 0, 1)), turned, inertia=0.1)
+    builder.add_frame("far", "wheel", (0.0, 0.0, 10.0))
+    model = builder.build(dtype="float64")
+    found = jaxcfa.operational_space_inertia(model, np.zeros(1), ["wheel", "far"])
+    assert_close(found.inertia[:6, :6], np.diag([0.0, 0.025, 0.0, 0.0, 0.0, 0.0]), 1e-12)
+    alone = jaxcfa.operational_space_inertia(model, np.array([0.4]), "far")
+    assert_close(alone.inertia, np.diag([0.0, 0.1, 0.0, 0.0, 0.0, 0.0]), 1e-12)
+
+    # What is zero here has a slope all the same.
+    def felt(tilt):
+        tilted = eqx.tree_at(lambda m: m.joints[0].axis, model, jnp.stack([jnp.zeros(1), tilt[None], jnp.ones(1)], 1))
+        return jaxcfa.operational_space_inertia(tilted, np.zeros(1), "wheel").inverse_inertia[1, 2]
+
+    assert_close(jax.grad(felt)(0.0), np.array(-10.0), 1e-12)
+
+
+def test_inertia_where_nothing_moves():
+    model = jaxcfa.lock_joints(jaxcfa.chain(2), ["joint0", "joint1"])
+    found = jaxcfa.operational_space_inertia(model, np.zeros(0), -1)
+    assert found.jacobian.shape == (6, 0)
+    assert np.all(found.inertia == 0)
 
 
 def test_inertia_at_frames_differentiates():

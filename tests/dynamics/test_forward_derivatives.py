@@ -192,3 +192,12 @@ def test_derivatives_are_differences():
         near, far = values[3] - values[1], values[4] - values[0]
         assert_close(forward[2], (8 * near - far) / (12 * h), 1e-7)
         assert_close(reverse[2], forward[2] @ weights, 1e-9)
+
+
+def test_matrices_where_precisions_are_mixed():
+    """Everything is done in the widest type, also by scans, whose carries have one type."""
+    model = jaxcfa.chain(2).astype("float32")
+    q, v, tau = np.array([0.3, -0.8], np.float32), np.ones(2, np.float32), np.array([0.1, 0.2])
+    found = jaxcfa.forward_dynamics_derivatives(model, q, v, tau, method=ABA(schedule="scan"))
+    assert found.dq.dtype == np.float64
+    assert_close(found, jaxcfa.forward_dynamics_derivatives(model.astype("float64"), q, v, tau), 1e-5)

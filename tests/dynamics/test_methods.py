@@ -12,7 +12,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import ABA, CFA, JSI
-from jaxcfa._defaults import choose_schedule
+from jaxcfa.defaults import choose_schedule
 from jaxcfa.joints import Revolute, Spherical
 from jaxcfa.structured import (
     AncestorMask,

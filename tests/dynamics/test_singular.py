@@ -11,7 +11,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import ABA, AbstractForwardDynamics, forward_dynamics
-from jaxcfa.dynamics._method import solve_forward_dynamics
+from jaxcfa.dynamics._run import solve_forward_dynamics
 from jaxcfa.joints import Revolute
 
 Q, V, TAU = jnp.array([0.3, -0.7]), jnp.array([0.5, 0.2]), jnp.array([1.0, 2.0])
@@ -86,6 +86,16 @@ def test_nan_is_not_explained_away(argument):
     assert np.any(np.isnan(forward_dynamics(arm(inertia=0.1), *arguments)))
     bad = eqx.tree_at(lambda m: m.mass, arm(inertia=0.1), jnp.array([jnp.nan, 1.0]))
     assert np.any(np.isnan(forward_dynamics(bad, Q, V, TAU)))
+
+
+def test_only_singular_mass_matrices_are_called_so():
+    """Not NaN anywhere in the mechanism, whose limits may well be infinite, nor velocities whose squares overflow."""
+    model = arm(inertia=0.1)
+    for part in (lambda m: m.placement.translation, lambda m: m.joints[0].axis, lambda m: m.gravity):
+        bad = eqx.tree_at(part, model, replace_fn=lambda x: x * jnp.nan)
+        assert np.any(np.isnan(forward_dynamics(bad, Q, V, TAU)))
+    with pytest.raises(ValueError, match="accelerations are too large for float64"):
+        forward_dynamics(model, Q, V * 1e200, TAU)
 
 
 @pytest.mark.parametrize("method", [ABA, "aba", jaxcfa.aba])

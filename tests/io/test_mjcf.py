@@ -1,9 +1,11 @@
 """What `load_mjcf` takes over, names, reports and rejects. (Motion is compared in `test_mjcf_dynamics.py`.)"""
 
 import contextlib
+import re
 import sys
 import warnings
 
+import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
@@ -15,7 +17,7 @@ from helpers import assert_close
 from jaxcfa.io import ModelWarning, load_mjcf
 from jaxcfa.joints import Anchored, Composite, Free, Prismatic, Revolute, Spherical
 from jaxcfa.model import Connect, JointCoupling, Weld
-from mujoco_models import REPRESENTATIVE, compiled, path_of, shipped_models
+from mujoco_models import REPRESENTATIVE, compiled, mass_matrix, path_of, random_state, shipped_models
 
 INERTIAL = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
 
@@ -138,12 +140,63 @@ def test_gravity_and_dtype_can_be_given():
     assert_close(load_mjcf(text, gravity=(0, 0, 1)).gravity, np.array([0, 0, 1.0]))
 
 
+def test_single_precision_with_a_floating_base():
+    text = mjcf(
+        body("a", "", body("b", "<joint name='j'/>")),
+        "<actuator><motor joint='j'/></actuator><keyframe><key/></keyframe>",
+    )
+    model = load_mjcf(text, floating_base=True, dtype="float32")
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(model)} == {"float32"}
+
+
 def test_keyframes():
     keys = '<keyframe><key name="bent" qpos="0.5" qvel="2"/><key/><key name="qpos0" qpos="1"/></keyframe>'
     model = load_mjcf(mjcf(body("a", '<joint ref="90"/>'), keys))
     assert model.keyframes.names == ("qpos0", "bent", "key1", "qpos0_")
     assert_close(model.keyframes.q[:, 0], np.array([np.pi / 2, 0.5, np.pi / 2, 1]))
     assert_close(model.keyframes.v[:, 0], np.array([0, 2, 0, 0.0]))
+
+
+def test_what_else_keyframes_have_is_reported():
+    bodies = body("a", "<joint name='j'/>") + '<body name="m" mocap="true" pos="1 2 3" quat="1 2 3 4"/>'
+    keys = """
+      <key name="plain" qpos="0.5"/> <key name="pushed" ctrl="1 0"/> <key name="active" act="2"/>
+      <key name="led" mpos="1 2 4"/> <key name="turned" mquat="1 0 0 0"/>"""
+    rest = """<actuator><motor joint="j"/><general name="slow" joint="j" dyntype="filter"/></actuator>
+      <keyframe>{}</keyframe>"""
+    notes = notes_of(mjcf(bodies, rest.format(keys)))
+    what = "controls, activations and mocap poses of keyframes"
+    assert notes[what] == ("pushed", "active", "led", "turned")
+    assert what not in notes_of(mjcf(bodies, rest.format("")))
+
+
+def test_armature_and_damping_of_actuators():
+    """They count with the square of the first gear, for joints of all types."""
+    actuators = """<actuator>
+      <motor joint="hinge" gear="3" armature="0.5" damping="0.7"/>
+      <motor joint="slide" gear="-2" armature="0.3" damping="0.2"/>
+      <motor joint="ball" gear="2 3 4" armature="0.6" damping="0.4"/>
+      <motor joint="ball" gear="0 1 0" armature="0.6" damping="0.4"/>
+      <motor joint="free" gear="0.5 1 1 2 2 2" armature="0.1" damping="0.8"/>
+    </actuator>"""
+    both = '<joint name="hinge"/><joint name="slide" type="slide" armature="0.2" damping="0.1"/>'
+    bodies = body("a", both, body("b", '<joint name="ball" type="ball"/>')) + body("c", '<freejoint name="free"/>')
+    text = mjcf(bodies, actuators)
+    model, mj, bare = load_mjcf(text), compiled(text), compiled(re.sub('armature="[^"]*"', "", text))
+    data = random_state(mj)
+    assert_close(model.damping * data.qvel, -data.qfrc_damper)
+    added = mass_matrix(mj, data) - mass_matrix(bare, random_state(bare))
+    assert_close(np.diag(np.asarray(model.armature)), added)
+
+
+def test_damping_of_actuators_that_is_not_linear():
+    notes = notes_of(
+        mjcf(
+            body("a", '<joint name="j"/>'),
+            '<actuator><motor name="plain" joint="j"/><motor name="oil" joint="j" damping="1 2"/></actuator>',
+        )
+    )
+    assert notes == {"damping that is not linear": ("oil",)}
 
 
 def test_effort_limits():
@@ -186,6 +239,23 @@ def test_equality_constraints():
     assert_close(coupled.coefficients, np.array([0.1, 2, 0.3, 0, 0]))
     assert (held.joint, held.reference) == (model.joint_index("cj"), -1)
     assert (by_name["to_world"].body1, by_name["to_world"].body2) == (model.body_index("c"), -1)
+
+
+def test_equality_constraints_within_one_body_are_left_out():
+    """Bodies without joints are parts of the one that carries them."""
+    bodies = body("a", "<joint/>", body("b", "", '<site name="s"/>') + '<site name="t"/>') + body("post", "")
+    text = mjcf(
+        bodies,
+        """<equality>
+          <connect name="points" body1="a" body2="b" anchor="0 0 0"/>
+          <weld name="sites" site1="s" site2="t"/>
+          <weld name="ground" body1="post"/>
+          <weld name="kept" body1="a" body2="post"/>
+        </equality>""",
+    )
+    assert notes_of(text) == {"equality constraints within one body": ("points", "sites", "ground")}
+    with pytest.warns(ModelWarning):
+        assert [constraint.name for constraint in load_mjcf(text).constraints] == ["kept"]
 
 
 def test_equality_constraints_are_violated_as_in_mujoco():
@@ -315,6 +385,35 @@ def test_missing_meshes_matter_only_for_masses(tmp_path):
         assert_close(load_mjcf(source).mass, np.ones(1))
     with pytest.raises(ValueError, match=r"Put the file 'missing\.stl' in its place, or give .* an <inertial>"):
         load_mjcf(MESHES.format(""))
+
+
+DECORATED = f"""
+<mujoco>
+  <asset>
+    <mesh name="visual" file="missing.stl"/>
+    <texture name="t" type="2d" file="missing.png"/>
+    <material name="m" texture="t"/>
+  </asset>
+  <worldbody>
+    <site name="origin" pos="0 0 1"/>
+    <body name="a">
+      <joint/> {INERTIAL}
+      <site name="s" type="mesh" mesh="visual" material="m" pos="0 1 0"/>
+      <flexcomp name="cloth" type="grid" count="2 2 1" spacing="1 1 1" dim="2" mass="1" rigid="true" material="m"/>
+    </body>
+  </worldbody>
+  <tendon> <spatial name="cable" material="m"> <site site="origin"/> <site site="s"/> </spatial> </tendon>
+</mujoco>"""
+
+
+@pytest.mark.parametrize("suffix", ["xml", "mjcf"])
+def test_missing_files_of_tendons_sites_and_flexes(suffix, tmp_path):
+    path = tmp_path / f"robot.{suffix}"
+    path.write_text(DECORATED)
+    assert set(notes_of(path)) == {"tendons", "flexes"}
+    with pytest.warns(ModelWarning):
+        model = load_mjcf(path)
+    assert_close(model.locate("s")[1].translation, np.array([0.0, 1.0, 0.0]))
 
 
 def test_includes_and_any_suffix(tmp_path):

@@ -102,6 +102,15 @@ def test_random_configurations_keep_to_the_limits(key):
     assert jnp.all(jnp.ptp(q, axis=0) > 0.5)
 
 
+def test_enormous_limits_are_none(dtype, key):
+    """Their difference would overflow."""
+    largest = 0.9 * jnp.finfo(dtype).max
+    q = Planar().random(key, jnp.array([-largest, -largest, 2.0], dtype), jnp.array([largest, 1.0, largest], dtype))
+    assert jnp.all(jnp.abs(q) < 7)
+    assert q[1] <= 1
+    assert q[2] >= 2
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -15,7 +15,7 @@ from jaxcfa.kernels import _one_kernel, one_kernel
 def on_gpu(monkeypatch):
     """As if there were a GPU."""
     run = _one_kernel._run
-    monkeypatch.setattr(_one_kernel._backend, "backend", lambda: "gpu")
+    monkeypatch.setattr(_one_kernel.backend, "backend", lambda: "gpu")
     monkeypatch.setattr(_one_kernel, "_run", lambda function, arguments: run(function, arguments, interpret=True))
 
 
@@ -114,6 +114,16 @@ def test_without_a_gpu():
     (x,) = rows((4, 3))
     np.testing.assert_array_equal(one_kernel(jnp.sort)(x), np.sort(x))
     np.testing.assert_array_equal(jax.grad(lambda x: one_kernel(jnp.sum)(x).sum())(x), np.ones((4, 3)))
+
+
+def test_derivatives_by_what_the_function_closes_over():
+    """Without a kernel, of which that would be a constant."""
+    (x,) = rows((4, 3))
+
+    def total(scale):
+        return jnp.sum(one_kernel(lambda x: jnp.sin(scale * x))(x))
+
+    assert_close(jax.grad(total)(2.0), np.sum(x * np.cos(2 * x)), 1e-12)
 
 
 def test_errors(on_gpu, monkeypatch):

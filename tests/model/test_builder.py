@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import ModelBuilder, Transform
-from jaxcfa.joints import Free, Planar, Prismatic, Revolute, Spherical, Universal
+from jaxcfa.joints import Anchored, Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 
 Z = (0.0, 0.0, 1.0)
 POSE = np.eye(4)
@@ -143,6 +143,40 @@ def test_a_builder_can_go_on_after_build():
     first = builder.build()
     builder.add_body("b", "a", Revolute(Z))
     assert (first.nb, builder.build().nb) == (1, 2)
+
+
+def test_what_is_given_may_change_afterwards():
+    """One buffer for all bodies."""
+    builder, pose, numbers = ModelBuilder(), np.eye(4), np.zeros(3)
+    pitch = np.array(0.0)
+    for i in range(2):
+        pose[:3, :3], pose[:3, 3] = np.eye(3) if i else POSE[:3, :3], i
+        numbers[:], pitch[...] = i, i
+        same = {"com": numbers, "damping": numbers, "upper": numbers}
+        builder.add_body(f"ball{i}", None, Anchored(Planar(), numbers), pose, **same)
+        builder.add_body(f"screw{i}", None, Helical(Z, pitch), numbers)
+        builder.add_frame(f"frame{i}", None, pose)
+    model = builder.build()
+    assert_close(model.placement.rotation[0], POSE[:3, :3], 1e-14)
+    assert_close(model.frame_placement.rotation[0], POSE[:3, :3], 1e-14)
+    balls, screws = model.joint("ball0_joint"), model.joint("screw0_joint")
+    found = balls.joint.anchor, balls.damping, balls.upper, model.com[0], balls.placement.translation
+    assert not any(np.any(x) for x in (*found, model.frame_placement.translation[0]))
+    assert not any(np.any(x) for x in (screws.joint.pitch, screws.placement.translation))
+
+
+def test_inertias_are_symmetric_up_to_rounding_of_the_largest():
+    turn = POSE[:3, :3].astype(np.float32)
+    moments = np.diag([1.0, 1.0, 2e-3]).astype(np.float32)
+    rounded = turn @ moments @ turn.T + np.array([[0, 1e-6, 0], [0, 0, 0], [0, 0, 0]])
+    builder = ModelBuilder()
+    for name, matrix in (("turned", rounded), ("diagonal", np.eye(3) + 1e-6 * np.triu(np.ones((3, 3)), 1))):
+        builder.add_body(name, joint=Revolute(Z), inertia=matrix)
+    inertia = builder.build().inertia
+    assert np.array_equal(inertia, np.swapaxes(inertia, 1, 2))
+    assert_close(inertia[0], rounded, 1e-6)
+    with pytest.raises(ValueError, match="must be symmetric"):
+        builder.add_body("askew", joint=Revolute(Z), inertia=np.eye(3) + 1e-4 * np.triu(np.ones((3, 3)), 1))
 
 
 MIRROR = np.diag([1.0, 1.0, -1.0, 1.0])

@@ -23,7 +23,7 @@ from jaxcfa import (
     with_body,
     with_joint,
 )
-from jaxcfa.joints import Composite, Fixed, Free, Prismatic, Revolute
+from jaxcfa.joints import Composite, Fixed, Free, Planar, Prismatic, Revolute, Universal
 from jaxcfa.model import AbstractConstraint, AbstractFrameConstraint, Actuators, JointCoupling, Keyframes
 from mechanisms import random_state
 from pinocchio_reference import Robots
@@ -394,6 +394,54 @@ def test_views_and_changes():
 
     other, lower = traced(jnp.array(0.7))
     assert (other.mass[2], other.armature[8], lower.tolist()) == (0.7, 0.7, [0.7])
+
+
+def test_sequences_with_traced_numbers():
+    model = mixed()
+    moments = [[2.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 1.0]]
+
+    @jax.jit
+    def changed(x):
+        heavy = with_body(model, "hand", com=(0.0, x, 0.2), inertia=[*moments[:2], [0.0, 0.0, x]])
+        loaded = jaxcfa.add_payload(model, "tip", 1.0, [x, 0.0, 0.0], (x, 1.0, 1.0))
+        stiff = with_joint(model, "slide+turn", stiffness=(x, 2.0), lower=[-x, 0.0])
+        return heavy.com[2], heavy.inertia[2], loaded.com[4], stiff.joint("slide+turn").stiffness
+
+    com, inertia, payload, stiffness = changed(0.7)
+    assert_close((com, inertia), (np.array([0.0, 0.7, 0.2]), np.diag([2.0, 3.0, 0.7])), 1e-14)
+    assert_close((payload, stiffness), (np.array([0.7, 0.0, 0.0]), np.array([0.7, 2.0])), 1e-14)
+    ragged = {
+        r"must have shape \(3,\), got \(2,\)": lambda x: with_body(model, "hand", com=(0.0, x)),
+        r"inertia of body 'hand' must have shape .*, got \[\[": lambda x: with_body(
+            model, "hand", inertia=[[x, 0.0], [0.0, 1.0, 0.0]]
+        ),
+    }
+    for message, attempt in ragged.items():
+        with pytest.raises(ValueError, match=message):
+            jax.eval_shape(attempt, 0.7)
+
+
+def test_changed_joints_are_ones_that_their_constructors_make():
+    builder = ModelBuilder()
+    builder.add_body("puck", joint=Planar((0, 0, 1), (1, 0, 0)), **BODY)
+    builder.add_body("cross", "puck", Universal((1, 0, 0), (0, 1, 0)), **BODY)
+    model = builder.build()
+    with pytest.raises(ValueError, match="axis_x of a planar joint must not be along its normal"):
+        with_joint(model, "puck_joint", normal=(2, 0, 0))
+    with pytest.raises(ValueError, match="axes of a universal joint must not be parallel"):
+        with_joint(model, "cross_joint", axis2=(1, 0, 0))
+    both = with_joint(model, "puck_joint", normal=(1, 0, 0), axis_x=(0, 1, 0))
+    assert both.joint("puck_joint").joint.axis_x.tolist() == [0, 1, 0]
+
+    def columns(normal):  # of the puck: its translations, and the axis about which it turns
+        joint = with_joint(model, "puck_joint", normal=normal).joint("puck_joint").joint
+        subspace = joint.motion_subspace(jnp.array([0.1, 0.2, 0.3]))
+        return jnp.concatenate([subspace[3:, :2], subspace[:3, 2:]], axis=1)
+
+    normal = jnp.array([0.5, 0.1, 1.0])
+    for axes in (columns(normal), jax.jit(columns)(normal)):
+        assert_close(axes.T @ axes, np.eye(3), 1e-14)
+        assert_close(axes[:, 2], normal / np.linalg.norm(normal), 1e-14)
 
 
 def test_names():

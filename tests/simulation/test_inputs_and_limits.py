@@ -96,3 +96,16 @@ def test_stops_act_on_request_only_and_as_strongly_as_asked():
         inspect.unwrap(simulation.step)(model, q, v, v, dt, limits="stops")
     with pytest.raises(ValueError, match=r"control must have shape \(nu,\) = \(1,\), got \(2,\)"):
         step(model, q, v, jnp.zeros(2), dt, actuated=True)
+
+
+def test_senseless_stops_are_refused():
+    for message, wrong in {
+        "width of stops must be positive and finite, got 0": {"width": 0.0},
+        "frequency of stops must be positive and finite, got inf": {"frequency": jnp.inf},
+        "damping of stops must be finite and not negative, got -0.1": {"damping": -0.1},
+        r"width of stops must be one number, got shape \(2,\)": {"width": np.ones(2)},
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            inspect.unwrap(Stops)(**wrong)
+    assert Stops(damping=0).damping == 0
+    assert jax.vmap(Stops)(jnp.array([10.0, 20.0])).frequency.shape == (2,)

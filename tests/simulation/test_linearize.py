@@ -102,6 +102,17 @@ def test_explicit_steps_of_euler():
     check(jaxcfa.chain(2, length=0.5, damping=0.1), q, v, tau, ExplicitEuler())
 
 
+def test_subclasses_are_differentiated_as_they_are():
+    """A step of one's own is not the one that it is derived from."""
+
+    class Backwards(ExplicitEuler):
+        def step(self, equation, q, v, tau, f_ext, dt):
+            return super().step(equation, q, v, tau, f_ext, -dt)
+
+    q, v, tau = jnp.array([[0.3, -1.2], [2.0, -3.0], [0.5, 0.1]])
+    check(jaxcfa.chain(2, length=0.5, damping=0.1), q, v, tau, Backwards())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("integrator", [RungeKutta4(), ImplicitMidpoint()], ids=["RK4", "midpoint"])
 def test_other_steps(integrator):

@@ -14,6 +14,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import simulation
+from jaxcfa.closed_chains import Projection
 from jaxcfa.joints import Free, Revolute, Spherical
 from jaxcfa.simulation import (
     ExplicitEuler,
@@ -323,6 +324,16 @@ def test_second_derivatives_by_torques_alone():
     jax.eval_shape(jax.hessian(lambda tau: jnp.sum(rollout(model, x, x, tau[None], 1e-3).v)), x)
 
 
+def test_numbers_of_steps_of_any_type():
+    model, x = pendulum(), jnp.zeros(2)
+    assert ImplicitMidpoint(np.int64(4)) == ImplicitMidpoint(4)
+    assert Projection(np.int64(3)) == Projection(3)
+    found = jax.eval_shape(
+        lambda: rollout(model, x, x, lambda t, q, v: x, 0.1, steps=np.int32(3), checkpoint=np.uint8(2))
+    )
+    assert found.q.shape == (4, 2)
+
+
 def test_errors_name_the_argument_and_the_remedy():
     model = pendulum()
     q, v, tau = jnp.zeros(2), jnp.zeros(2), jnp.zeros((5, 2))
@@ -350,6 +361,8 @@ def test_errors_name_the_argument_and_the_remedy():
         "controls has 5 rows, one for each step, but steps is 4": lambda: rollout(model, q, v, tau, 0.1, steps=4),
         "steps must be a positive integer, got 0": lambda: rollout(model, q, v, tau[:0], 0.1),
         "checkpoint must be a positive integer": lambda: rollout(model, q, v, tau, 0.1, checkpoint=0),
+        "checkpoint must be a positive integer, got 2.0": lambda: rollout(model, q, v, tau, 0.1, checkpoint=2.0),
+        "iterations must be a positive integer, got True": lambda: ImplicitMidpoint(True),
         "f_ext has wrenches for 4 steps, but there are 5": lambda: rollout(
             model, q, v, tau, 0.1, f_ext=np.zeros((4, 2, 6))
         ),

@@ -9,7 +9,7 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa import _backend
+from jaxcfa import backend
 from jaxcfa.structured._tree_schedule import TreeSchedule, heavy_last_order
 from jaxcfa.structured._tree_sweep import sweep_inward, sweep_outward
 from jaxcfa.structured._tree_tables import children_lists, subtree_sizes
@@ -242,9 +242,9 @@ def test_program_grows_with_the_registers_only(shape):
 
 
 FORMS = {
-    "inlined": _backend.LoopForm(written_out=64, unroll=1, fence=3, fence_together=True, inline=True),
-    "called": _backend.LoopForm(written_out=64, unroll=1, fence=1),
-    "blocks": _backend.LoopForm(written_out=0, unroll=4, fence=1),
+    "inlined": backend.LoopForm(written_out=64, unroll=1, fence=3, fence_together=True, inline=True),
+    "called": backend.LoopForm(written_out=64, unroll=1, fence=1),
+    "blocks": backend.LoopForm(written_out=0, unroll=4, fence=1),
 }
 
 
@@ -259,7 +259,7 @@ def pulled_back(form: str | None):
 
     arguments = {"x": jnp.asarray(np.random.default_rng(0).normal(size=(2, 3)))}, [x.data() for x in examples]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(_backend._FORMS, "gpu", FORMS.get(form))
+        patch.setitem(backend._FORMS, "gpu", FORMS.get(form))
         with jaxcfa.compiling_for("gpu" if form else "cpu"):
             of_batch = jax.vmap(jax.value_and_grad(run, (0, 1), has_aux=True), ({"x": 0}, None))
             return jax.jit(of_batch)(*arguments)

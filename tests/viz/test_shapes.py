@@ -109,10 +109,16 @@ def write_mesh(path: Path) -> None:
     path.write_text("\n".join(lines))
 
 
-@pytest.mark.parametrize("place", ["folder", "package.xml", "package_dirs", "ROS_PACKAGE_PATH", "file", "relative"])
+@pytest.mark.parametrize(
+    "place", ["folder", "package.xml", "package_dirs", "ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "file", "relative"]
+)
 def test_meshes_are_found(place, tmp_path, monkeypatch):
     elsewhere = tmp_path / "elsewhere" / "robot_description"
-    mesh = (elsewhere if place in ("package_dirs", "ROS_PACKAGE_PATH") else tmp_path / "robot_description") / "mesh.obj"
+    if place == "AMENT_PREFIX_PATH":
+        elsewhere = tmp_path / "ros" / "share" / "robot_description"
+        monkeypatch.setenv("AMENT_PREFIX_PATH", f"/nowhere:{tmp_path / 'ros'}")
+    is_elsewhere = place in ("package_dirs", "ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH")
+    mesh = (elsewhere if is_elsewhere else tmp_path / "robot_description") / "mesh.obj"
     address, options = "package://robot_description/mesh.obj", {}
     if place == "package.xml":
         mesh = tmp_path / "clone" / "mesh.obj"
@@ -148,6 +154,20 @@ def test_missing_meshes_are_boxes_and_named_in_one_warning(address, tmp_path):
     assert visual.carrier == "palm"
     # m (b^2 + c^2) / 12 and so on, with m = 12: sides 3, 2, 1.
     assert sorted(visual.shape.size) == pytest.approx([1, 2, 3])
+
+
+def test_colours_that_make_no_sense_are_named_and_others_found_anywhere():
+    palm = '<visual><geometry><sphere radius="1"/></geometry><material name="{}">{}</material></visual>'
+    color = '<color rgba="0.1 0.2 0.3 1"/>'
+    text = urdf('<sphere radius="1"/>').replace("</visual>", "</visual>" + palm.format("blue", color), 1)
+    text = text.replace(
+        "</visual>", "</visual>" + palm.format("blue", "") + palm.format("bad", '<color rgba="1 1 1"/>'), 1
+    )
+    model = jaxcfa.load_model(text)
+    with pytest.warns(ModelWarning, match="colour that cannot be read.*'bad'"):
+        found = load_visuals(text, model)
+    assert [x.color for x in found].count((0.1, 0.2, 0.3, 1.0)) == 2
+    assert [x.color for x in found].count(None) == 1
 
 
 def test_shapes_that_make_no_sense_are_named():

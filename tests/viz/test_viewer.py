@@ -14,7 +14,7 @@ import pytest
 
 import jaxcfa
 from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
-from jaxcfa.viz import Box, Sphere, Viewer, Visual
+from jaxcfa.viz import Box, Plane, Sphere, Viewer, Visual
 from jaxcfa.viz._playback import as_motion
 from jaxcfa.viz._sliders import controls, value_of
 
@@ -137,9 +137,32 @@ def test_motions_are_played_to_their_end(viewer, model):
         assert time.monotonic() < deadline
         time.sleep(0.005)
     slider(viewer, "slide_joint").value = 0.5
-    assert viewer._playback is None  # whoever moves a slider takes over
+    assert not viewer._playback.is_playing  # whoever moves a slider takes over, from where the motion is
     (first,), (second,) = viewer.robot.q[:, model.q_slice("slide_joint")]
     assert first == 0.5 != second
+    expected = qs[viewer._playback._instant()].copy()
+    expected[model.q_slice("slide_joint")] = 0.5
+    np.testing.assert_allclose(viewer.robot.q[0], expected, atol=2e-3)
+    viewer._playback.play()  # and the motion can go on
+    while viewer.robot.q[0, model.q_slice("slide_joint")] == 0.5:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_robots_without_moving_bodies_are_shown():
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("table")
+    with Viewer(builder.build(), [Visual(Box((1, 1, 0.1)), None)], port=8700) as viewer:
+        assert viewer.robot.q.shape == (1, 0)
+
+
+def test_floors_do_not_say_how_large_a_robot_is(model):
+    small, large = ([Visual(Sphere(0.1), "arm"), *floor] for floor in ([], [Visual(Plane((40.0, 40.0)), None)]))
+    sizes = []
+    for visuals in (small, large):
+        with Viewer(model, visuals, port=8710) as viewer:
+            sizes.append(viewer.robot._size)
+    assert sizes[0] == sizes[1]
 
 
 def test_motions_from_trajectories(model):

@@ -12,10 +12,10 @@ need as many bodies side by side as possible, and their time for one state is th
 of which logarithmic schedules have fewer from some tens of bodies on. Large batches fill them anyway; then choose
 `ABA()`. The rule does not see the batch, because functions are for one state.
 
-How loops over bodies are written for each backend is in `_backend.py`.
+How loops over bodies are written for each backend is in `backend.py`.
 """
 
-from ._backend import backend
+from .backend import backend
 from .model import Model
 from .structured import AbstractSchedule, Doubling, Sequential
 

@@ -7,9 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from ._types import Frames
-from .model import Model
-from .model._given import as_list as as_list, check_quaternions as check_quaternions, is_concrete as is_concrete
+from ..typing import Frames
+from ._given import (
+    as_list as as_list,
+    check_positive as check_positive,
+    check_quaternions as check_quaternions,
+    is_concrete as is_concrete,
+    positive_integer as positive_integer,
+)
+from ._model import Model
 
 _CONFIGURATIONS = ("q", "q0", "q1")
 _WRENCHES = ("f_ext", "wrenches")

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .model import Model
-from .spatial import shift_motion
+from ..model import Model
+from ..spatial import shift_motion
 
 
 def point_jacobian(

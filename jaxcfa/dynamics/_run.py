@@ -1,0 +1,136 @@
+"""Running an algorithm for forward dynamics: with arguments checked, and an explanation where there is no result."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..model import Model
+from ..model._arguments import as_arrays, is_concrete
+from ..motion import BodyMotions, motions_at, schedule_for
+from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
+from ._articulated_body import ABA
+from ._method import (
+    AbstractForwardDynamics,
+    AbstractMassSolver,
+    Loads,
+    accelerations_and_solver,
+    accelerations_and_wrenches,
+)
+
+
+def solve_forward_dynamics(
+    method: AbstractForwardDynamics,
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    tau: VelocityLike,
+    f_ext: BodyForcesLike | None,
+    motions: BodyMotions | None = None,
+) -> Velocity:
+    """`method.solve` with checked arguments, and an explanation where the mass matrix is singular."""
+    return _explained(_solve, method, model, q, v, tau, f_ext, motions)
+
+
+def solve_and_factor(
+    method: AbstractForwardDynamics,
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    tau: VelocityLike,
+    f_ext: BodyForcesLike | None,
+    motions: BodyMotions | None = None,
+) -> tuple[Velocity, AbstractMassSolver]:
+    """The same of `method.solve_and_factor`. The solver has no derivatives."""
+    return _explained(_solve_and_factor, method, model, q, v, tau, f_ext, motions)
+
+
+def solve_joint_reactions(
+    method: AbstractForwardDynamics,
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    tau: VelocityLike,
+    f_ext: BodyForcesLike | None,
+    motions: BodyMotions | None = None,
+) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    """The same of `method.solve_with_wrenches`."""
+    return _explained(_solve_with_wrenches, method, model, q, v, tau, f_ext, motions)
+
+
+def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
+    """`function(method, model, ...)` with checked arguments, and with an explanation where it has no finite result."""
+    if not isinstance(method, AbstractForwardDynamics):
+        raise ValueError(f"method must be an algorithm for forward dynamics, such as ABA(), got {method!r}.")
+    arguments = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
+    schedule_for(model, None, motions)
+    if is_concrete(model) and not is_concrete(arguments):
+        # Results cannot be looked at while tracing, but the model usually can.
+        method.refuse(model)
+    result = function(method, model, *arguments, motions)
+    # Not at the solver or the wrenches, which would be copied from the device for nothing.
+    qdd = result[0] if isinstance(result, tuple) else result
+    if is_concrete(qdd) and not are_finite(qdd):
+        _explain(method, model, arguments)
+    return result
+
+
+@jax.jit
+def _solve(method, model, q, v, tau, f_ext, motions) -> Velocity:
+    motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
+    return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))[0]
+
+
+@jax.jit
+def _solve_and_factor(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, AbstractMassSolver]:
+    motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
+    return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))
+
+
+@jax.jit
+def _solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
+    return accelerations_and_wrenches(method, model, motions, Loads(tau, f_ext))
+
+
+def are_finite(*trees) -> bool:
+    """Whether no number in the trees is infinite or NaN."""
+    return all(np.all(np.isfinite(x)) for x in jax.tree.leaves(trees))
+
+
+def mechanism_of(model: Model) -> tuple:
+    """All that accelerations depend on. (Limits of a model may be infinite.)"""
+    bodies = model.placement, model.mass, model.com, model.inertia
+    return model.joints, *bodies, model.armature, model.gravity
+
+
+def refuse_without_accelerations(model: Model, q: Float[Array, "nq"]) -> None:
+    """Raises `ValueError` about why there are no finite accelerations.
+
+    The mass matrix is singular if there are none at rest without loads either.
+    """
+    still = jnp.zeros(model.nv, q.dtype)
+    if are_finite(_solve(ABA(), model, q, still, still, jnp.zeros((model.nb, 6), q.dtype), None)):
+        raise ValueError(
+            f"The accelerations are too large for {q.dtype}: velocities, torques or wrenches are enormous. See what "
+            "made them so; a simulation that diverges needs a shorter step."
+        )
+    raise ValueError(
+        "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "
+        "no inertia. Give the bodies it carries inertia about its axis, or the joint armature."
+    )
+
+
+def _explain(method: AbstractForwardDynamics, model: Model, arguments: list[Array]) -> None:
+    """Raises if a result that is not finite comes from finite arguments."""
+    if not are_finite(arguments, mechanism_of(model)):
+        return
+    method.refuse(model)
+    if method != ABA() and are_finite(_solve(ABA(), model, *arguments, None)):
+        name = eqx.tree_pformat(method, width=200)
+        raise ValueError(
+            f"{name} lost all digits at this configuration: some joint moves almost no inertia of its own body, or the "
+            f"mechanism is too long for {arguments[0].dtype}, as long planar chains are. Use ABA(), or float64."
+        )
+    refuse_without_accelerations(model, arguments[0])

@@ -1,0 +1,21 @@
+"""Arithmetic that all else is written in: products of small and of large matrices, and what derivative rules share."""
+
+from ._linear_solution import linear_solution as linear_solution
+from ._perturbed import (
+    instantiate as instantiate,
+    is_perturbed as is_perturbed,
+    jvp_of_perturbed as jvp_of_perturbed,
+    no_tangent as no_tangent,
+)
+from ._precise import product as product
+from ._small import (
+    cross as cross,
+    dot as dot,
+    matmul as matmul,
+    matvec as matvec,
+    outer as outer,
+    skew as skew,
+    sum_of as sum_of,
+    symmetrise as symmetrise,
+    transpose as transpose,
+)

@@ -1,0 +1,221 @@
+"""Problems as users write them: closures of all kinds, learned models, bounds far away, guesses of other problems."""
+
+import dataclasses
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import jaxcfa
+from jaxcfa import inverse_kinematics, optimal_control as oc
+from jaxcfa.joints import Revolute
+from jaxcfa.spatial import quaternion_exp, quaternion_multiply, quaternion_to_matrix, rotation_log
+
+STEPS = 5
+START = jnp.array([0.5, 0.0])
+
+
+def mass_on_a_line(x, u, t):
+    return pushed(1.0, x, u)
+
+
+def pushed(mass, x, u):
+    return x + 0.1 * jnp.stack([x[1], u[0] / mass])
+
+
+def line_problem(function=mass_on_a_line, *, constraints=(), end=()):
+    """A mass that is to come to the origin in half a second."""
+    return oc.Problem(
+        oc.FunctionDynamics(function, 2, 1),
+        STEPS,
+        [oc.Cost(oc.Control(), 0.01)],
+        [oc.Cost(lambda s: s.x, 10.0)],
+        constraints=constraints,
+        end_constraints=end,
+    )
+
+
+def test_bounds_that_are_far_away_stop_nothing():
+    at_end = [oc.Equality(lambda s: s.x - jnp.array([1.0, 0.0]))]
+    found = oc.solve(line_problem(constraints=[oc.Bounds(oc.Control(), -1e6, 1e6)], end=at_end), START)
+    assert found.status == oc.SolveStatus.SOLVED
+    np.testing.assert_allclose(found.states[-1], [1, 0], atol=1e-7)
+
+
+class Plant:
+    """What JAX cannot look into."""
+
+    def __init__(self, mass):
+        self.mass = mass
+
+    def step(self, x, u, t):
+        return pushed(self.mass, x, u)
+
+
+CLOSURES = {
+    "function of an object": lambda mass: (lambda plant: lambda x, u, t: plant.step(x, u, t))(Plant(mass)),
+    "compiled function": lambda mass: jax.jit(lambda x, u, t: pushed(mass, x, u)),
+}
+
+
+@pytest.mark.parametrize("kind", CLOSURES)
+def test_derivatives_by_what_functions_close_over(kind):
+    """Without `jit` around it, so that differentiation itself is all that is traced."""
+
+    def cost(mass):
+        return oc.solve(line_problem(CLOSURES[kind](mass)), START).cost
+
+    expected = (cost(1.0 + 1e-4) - cost(1.0 - 1e-4)) / 2e-4
+    assert abs(expected) > 1e-3
+    np.testing.assert_allclose(jax.jacfwd(cost)(1.0), expected, rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(cost)(1.0), expected, rtol=1e-6)
+
+
+def test_terms_that_close_over_what_is_traced_see_the_dynamics_of_their_phase():
+    def plan(wanted):
+        gains = jnp.array(1.0), jnp.array(3.0)
+        phases = [oc.Phase(oc.FunctionDynamics(lambda x, u, t, k=k: x + k * u, 1, 1), 2) for k in gains]
+        next_state = oc.Cost(lambda s: s.dynamics.step(s.x, s.u, s.t) - wanted)
+        return oc.solve(oc.Problem(phases, costs=[next_state, oc.Cost(oc.Control(), 0.1)]), jnp.zeros(1)).controls
+
+    np.testing.assert_allclose(jax.jit(plan)(1.0), plan(1.0), atol=1e-9)
+
+
+class Turning(oc.AbstractDynamics):
+    """Orientations that are turned by rotation vectors u, and by `drift` in every step."""
+
+    drift: jax.Array
+    state_size = 4
+    tangent_blocks = (3,)
+    control_size = 3
+
+    def step(self, x, u, t):
+        return self.plus(x, u + self.drift * jnp.array([1.0, 0.3, 0.0]))
+
+    def plus(self, x, dx):
+        return quaternion_multiply(x, quaternion_exp(dx))
+
+    def minus(self, x, origin):
+        return rotation_log(quaternion_to_matrix(origin).T @ quaternion_to_matrix(x))
+
+
+@pytest.mark.slow
+def test_derivatives_by_what_moves_orientations():
+    goal = quaternion_to_matrix(quaternion_exp(jnp.array([0.9, -1.2, 0.7])))
+    weights = jnp.array([1.0, 2.0, 4.0])
+    solver = oc.MultipleShooting(stationarity=1e-12, hessian="gauss_newton")
+
+    def turned(stage):
+        return weights * rotation_log(goal.T @ quaternion_to_matrix(stage.x))
+
+    @jax.jit
+    def states(drift):
+        problem = oc.Problem(Turning(drift), 2, [oc.Cost(oc.Control())], [oc.Cost(turned)])
+        return oc.solve(problem, jnp.array([1.0, 0, 0, 0]), solver=solver).states
+
+    expected = (states(0.3 + 1e-4) - states(0.3 - 1e-4)) / 2e-4
+    assert np.max(np.abs(expected)) > 1e-2
+    np.testing.assert_allclose(jax.jacfwd(states)(0.3), expected, atol=1e-7)
+
+
+def test_what_is_not_finite_at_the_guess_is_named():
+    with pytest.raises(ValueError, match="The dynamics is not finite at the guess, at stage 0"):
+        oc.solve(line_problem(lambda x, u, t: x + 0.1 * jnp.log(x - 1) * u), START)
+    rooted = oc.Problem(line_problem().dynamics, STEPS, [oc.Cost(lambda s: jnp.linalg.norm(s.u))])
+    with pytest.raises(ValueError, match=r"derivative of the Cost of .* not finite at the guess, at stage 0. A norm"):
+        oc.solve(rooted, START)
+
+
+class Learned(eqx.Module):
+    net: eqx.nn.MLP
+
+    def __call__(self, x, u, t):
+        return x + 0.1 * self.net(jnp.concatenate([x, u]))
+
+
+class Part(oc.AbstractTerm):
+    first: int
+    name: str = "part"
+
+    def __call__(self, stage):
+        return stage.x[self.first : self.first + 1]
+
+
+def test_learned_dynamics_and_terms_with_settings():
+    net = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0), activation=jnp.tanh, dtype=START.dtype)
+    problem = oc.Problem(
+        oc.FunctionDynamics(Learned(net), 2, 1), STEPS, [oc.Cost(oc.Control(), 0.1)], [oc.Cost(Part(1), 10.0)]
+    )
+    assert oc.solve(problem, START).status == oc.SolveStatus.SOLVED
+
+
+def test_guesses_of_problems_with_other_constraints():
+    plan = oc.solve(line_problem(), START)
+    bounded = line_problem(constraints=[oc.Bounds(oc.Control(), -20.0, 20.0)])
+    np.testing.assert_allclose(
+        oc.solve(bounded, START, guess=plan).controls, oc.solve(bounded, START).controls, atol=1e-5
+    )
+    assert plan.shifted(STEPS + 3).controls.shape == plan.controls.shape
+    # Rows without bounds are left out in compiled functions, too.
+    ends = np.array([-1.0, -np.inf]), np.array([1.0, np.inf])
+    rows = jax.eval_shape(lambda: oc.Bounds(lambda s: s.x, *ends).rows(Stand(START)))
+    assert rows.shape == (2,)
+
+
+@dataclasses.dataclass
+class Stand:
+    x: jax.Array
+
+
+def test_costs_are_those_of_what_is_returned():
+    problem = line_problem()
+    for iterations in (1, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            solver = oc.MultipleShooting(max_iterations=iterations, hessian="gauss_newton")
+            found = oc.solve(problem, START, (jnp.ones((STEPS + 1, 2)), jnp.ones((STEPS, 1))), solver=solver)
+        cost = 0.005 * jnp.sum(found.controls**2) + 5 * jnp.sum(found.states[-1] ** 2)
+        np.testing.assert_allclose(found.cost, cost, rtol=1e-12)
+
+
+def test_regulators_refuse_what_is_no_equilibrium_in_single_precision():
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("arm", None, Revolute((0, 1, 0)), mass=1.0, com=(0.3, 0, 0), inertia=0.1)
+    problem = oc.Problem(
+        oc.RobotDynamics(builder.build(dtype="float32"), 0.01), 1, [oc.Cost(lambda s: s.x), oc.Cost(oc.Control())]
+    )
+    with pytest.raises(ValueError, match="must be an equilibrium"):
+        oc.lqr(problem, np.zeros(2, np.float32), np.zeros(1, np.float32))
+
+
+def test_optimisers_that_diverge_keep_what_was_finite():
+    unstable = line_problem(lambda x, u, t: x + 0.1 * jnp.stack([x[1], jnp.exp(u[0])]))
+    with pytest.warns(UserWarning, match="STALLED"):
+        found = oc.solve(unstable, START, solver=oc.Shooting(optax.sgd(1e3), max_iterations=50))
+    assert np.all(np.isfinite(found.states))
+
+
+def test_single_precision_stays_single():
+    x0 = START.astype(jnp.float32)
+
+    def cost(mass):
+        problem = oc.Problem(
+            oc.FunctionDynamics(lambda x, u, t: pushed(mass, x, u), 2, 1), STEPS, [oc.Cost(oc.Control(), 1)]
+        )
+        return oc.solve(problem, x0).cost
+
+    assert jax.jit(cost)(jnp.float32(1)).dtype == jnp.float32
+
+
+def test_batches_of_targets_that_functions_close_over_without_compiling():
+    model = jaxcfa.chain(2, axes=[(0, 1, 0)] * 2).astype("float64")
+    wanted = jnp.array([[0.3, -0.4], [0.1, 0.7]])
+
+    def reach(q):
+        return inverse_kinematics.solve(model, lambda s: s.q - q, jnp.zeros(2)).q
+
+    np.testing.assert_allclose(jax.vmap(reach)(wanted), wanted, atol=1e-8)
