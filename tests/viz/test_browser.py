@@ -21,6 +21,7 @@ from playwright.sync_api import sync_playwright
 
 import jaxcfa
 from jaxcfa.viz import Viewer
+from jaxcfa.viz._poses import initial
 from jaxcfa.viz._sliders import value_of
 from robots import urdf_path
 
@@ -137,7 +138,7 @@ def test_robot_is_seen_and_moves(name, browser):
 
         page.get_by_role("button", name="Reset").click()
         settled(page, lambda now: difference(now, moved) > 0.002)
-        np.testing.assert_array_equal(viewer.robot.q[0], jaxcfa.neutral(model))
+        np.testing.assert_array_equal(viewer.robot.q[0], initial(model))  # as the robot stands in its file
         assert page.title()
     finally:
         page.close()
