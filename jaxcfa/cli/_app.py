@@ -126,7 +126,7 @@ def demo(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help="URDF or MJCF file; an arm that comes with the package by default.",
             show_default=False,
         ),
