@@ -134,8 +134,7 @@ class Scene:
 
     def _extent(self, poses: Poses) -> np.ndarray:
         """Points between which the robot is."""
-        own = self._own
-        return extent(self._corners[own], Poses(poses.rotation[:, own], poses.translation[:, own]))
+        return extent(self._corners[self._own], poses.only(self._own))
 
     def draw(self, axes: Any, poses: Poses, view: View, ground: bool) -> None:
         """Everything at poses (n, k), of which all but the last are paler."""

@@ -28,6 +28,10 @@ class Poses(NamedTuple):
     rotation: np.ndarray
     translation: np.ndarray
 
+    def only(self, which: np.ndarray) -> "Poses":
+        """Those of some of the things (k,)."""
+        return Poses(self.rotation[:, which], self.translation[:, which])
+
 
 class Carried(NamedTuple):
     """Things on the bodies of a robot.
@@ -136,6 +140,6 @@ def of_robot(corners: np.ndarray, bodies: np.ndarray, poses: Poses) -> np.ndarra
     moving = bodies >= 0
     if not moving.any():
         return ~moving
-    points = extent(corners[moving], Poses(poses.rotation[:1, moving], poses.translation[:1, moving]))
+    points = extent(corners[moving], Poses(poses.rotation[:1], poses.translation[:1]).only(moving))
     size = np.linalg.norm(np.ptp(points, axis=0))
     return moving | (np.linalg.norm(np.ptp(corners, axis=1), axis=1) <= _LARGER * size)

@@ -136,8 +136,7 @@ class Robot:
         bodies = body_poses(self.model, self.q)
         shapes = self._carried.at(bodies)
         own = of_robot(self._corners, self._carried.bodies, shapes)
-        points = extent(self._corners[own], Poses(shapes.rotation[:, own], shapes.translation[:, own]))
-        return np.concatenate([points, bodies.translation.reshape(-1, 3)])
+        return np.concatenate([extent(self._corners[own], shapes.only(own)), bodies.translation.reshape(-1, 3)])
 
     def _replace(self, key: object, overlay: AbstractOverlay | None) -> None:
         old = self._overlays.pop(key, None)
