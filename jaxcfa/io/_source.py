@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 PathOrText = str | bytes | os.PathLike
 Element = Any  # lxml.etree._Element: the package is optional
 _DECLARATION = re.compile(r"^\s*<\?xml\b[^>]*\?>")
+_VERSION = re.compile(rb"""^(\s*)<\?xml\s+version\s*=\s*("[^"]*"|'[^']*')""")
 
 
 class Source(NamedTuple):
@@ -80,6 +81,7 @@ def _not_empty(source: Source) -> Source:
 
 def parse_xml(data: bytes) -> Element:
     """The root element, without comments. No entities, no network."""
+    data = _with_usual_version(data)
     etree = optional_module("lxml.etree")
     options = {"resolve_entities": False, "no_network": True, "remove_comments": True, "remove_pis": True}
     try:
@@ -92,6 +94,14 @@ def parse_xml(data: bytes) -> Element:
     if document_type is not None and next(document_type.iterentities(), None) is not None:
         raise ValueError("declares XML entities, which are not read; write out what they stand for.")
     return root
+
+
+def _with_usual_version(data: bytes) -> bytes:
+    """As version 1.0, declared in front of everything: published files have "0.0", and empty lines before it.
+
+    The lines stay, within the declaration, so that numbers of lines in messages are those of the file.
+    """
+    return _VERSION.sub(rb'<?xml\1 version="1.0"', data, count=1)
 
 
 def _without_namespaces(etree: ModuleType, data: bytes, options: dict) -> Element | None:
@@ -113,7 +123,8 @@ def _not_well_formed(error: Exception) -> ValueError:
 def root_tag(data: bytes) -> str:
     """Name of the root element, without reading further."""
     etree = optional_module("lxml.etree")
-    events = etree.iterparse(io.BytesIO(data), ("start",), resolve_entities=False, no_network=True, recover=True)
+    stream = io.BytesIO(_with_usual_version(data))
+    events = etree.iterparse(stream, ("start",), resolve_entities=False, no_network=True, recover=True)
     try:
         _, root = next(events)
     except (etree.XMLSyntaxError, LookupError, ValueError, StopIteration) as error:

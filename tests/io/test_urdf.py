@@ -258,6 +258,8 @@ def test_missing_package(monkeypatch, load, package):
         '<?xml version="1.0" encoding="utf-16"?>' + ARM,  # text is decoded already
         ('<?xml version="1.0" encoding="utf-16"?>' + ARM).encode("utf-16"),
         ('<?xml version="1.0" encoding="iso-8859-1"?><!-- \xe9 -->' + ARM).encode("latin-1"),
+        b'<?xml version="0.0" ?>' + ARM.encode(),
+        b'\n  <?xml version="1.0" encoding="utf-8"?>' + ARM.encode(),
         "<!-- about --><?target data?>" + ARM,
         "<!DOCTYPE robot>" + ARM,
         ARM.replace("<robot ", '<robot xmlns="http://www.ros.org" '),
