@@ -25,8 +25,8 @@ def load_mjcf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
     one composite joint, called after all of them with "+" between. Bodies without joints are merged into their parent
     and stay available as frames, as do all sites (called "site:NAME" where a body has that name). `model.keyframe`
     has the stored configurations, and the initial one as "qpos0"; `model.constraints` the active `connect`, `weld`
-    and `joint` equalities; `model.actuators` those on joints whose force is affine in the control, the position and
-    the velocity (motors, position and velocity servos, general).
+    and `joint` equalities (`weld` with the `torquescale` zero as `Connect`); `model.actuators` those on joints whose
+    force is affine in the control, the position and the velocity (motors, position and velocity servos, general).
 
     Geoms serve the compiler to find masses; contacts are not modelled. What else is not modelled gives one
     `ModelWarning` that names it: tendons, actuators of other kinds, activations, fluids, gravity compensation, motion

@@ -51,15 +51,16 @@ def _connect(mj: MjModel, layout: Layout, model: Model, i: int, name: str) -> Co
     return Connect(body1, body2, pose1.apply(points[0]), pose2.apply(points[1]), name)
 
 
-def _weld(mj: MjModel, layout: Layout, model: Model, i: int, name: str) -> Weld:
-    (body1, pose1), (body2, pose2) = _places(mj, layout, model, i)
-    if _acts_at_sites(mj, i):
-        return Weld(body1, body2, pose1, pose2, name)
+def _weld(mj: MjModel, layout: Layout, model: Model, i: int, name: str) -> Weld | Connect:
+    (body1, frame1), (body2, frame2) = _places(mj, layout, model, i)
     data = mj.eq_data[i]  # anchor in body 2, then the same point in body 1 and the orientation of body 2 in it
-    dtype = model.dtype
-    frame1 = Transform(jnp.asarray(rotation(data[6:10]), dtype), jnp.asarray(data[3:6], dtype))
-    frame2 = Transform(jnp.eye(3, dtype=dtype), jnp.asarray(data[:3], dtype))
-    return Weld(body1, body2, pose1 @ frame1, pose2 @ frame2, name)
+    if not _acts_at_sites(mj, i):
+        dtype = model.dtype
+        frame1 = frame1 @ Transform(jnp.asarray(rotation(data[6:10]), dtype), jnp.asarray(data[3:6], dtype))
+        frame2 = frame2 @ Transform(jnp.eye(3, dtype=dtype), jnp.asarray(data[:3], dtype))
+    if data[10] == 0:  # the scale of torques: the frames may turn
+        return Connect(body1, body2, frame1.translation, frame2.translation, name)
+    return Weld(body1, body2, frame1, frame2, name)
 
 
 def _acts_at_sites(mj: MjModel, i: int) -> bool:

@@ -219,6 +219,8 @@ EQUALITIES = mjcf(
       <weld name="rigid" body1="b" body2="c" anchor="0.5 0.6 0.7" relpose="1 2 3 0.5 0.5 0.5 0.5"/>
       <weld name="to_world" body1="c"/>
       <weld name="rigid_sites" site1="s" site2="t"/>
+      <weld name="turning" body1="b" body2="c" anchor="0.5 0.6 0.7" relpose="1 2 3 0.5 0.5 0.5 0.5" torquescale="0"/>
+      <weld name="turning_sites" site1="s" site2="t" torquescale="0"/>
       <joint name="coupled" joint1="aj" joint2="cj" polycoef="0.1 2 0.3 0 0"/>
       <joint name="held" joint1="cj" polycoef="0.4 0 0 0 0"/>
       <joint name="shared" joint1="d1" joint2="cj"/>
@@ -231,8 +233,13 @@ def test_equality_constraints():
     with pytest.warns(ModelWarning, match=r"shared[\s\S]*off"):
         model = load_mjcf(EQUALITIES)
     by_name = {constraint.name: constraint for constraint in model.constraints}
-    assert list(by_name) == ["points", "sites", "rigid", "to_world", "rigid_sites", "coupled", "held"]
-    assert [type(c) for c in model.constraints] == [Connect, Connect, Weld, Weld, Weld, JointCoupling, JointCoupling]
+    types = {
+        **dict.fromkeys(["points", "sites"], Connect),
+        **dict.fromkeys(["rigid", "to_world", "rigid_sites"], Weld),
+        **dict.fromkeys(["turning", "turning_sites"], Connect),
+        **dict.fromkeys(["coupled", "held"], JointCoupling),
+    }
+    assert [(name, type(constraint)) for name, constraint in by_name.items()] == list(types.items())
     coupled, held = by_name["coupled"], by_name["held"]
     assert (coupled.joint, coupled.reference) == (model.joint_index("aj"), model.joint_index("cj"))
     assert_close(coupled.joint_offset, np.deg2rad(30.0))
@@ -276,7 +283,8 @@ def test_equality_constraints_are_violated_as_in_mujoco():
         if isinstance(constraint, Connect):
             points = [(constraint.body1, constraint.point1), (constraint.body2, constraint.point2)]
             ends = [point if number < 0 else poses[number].apply(point) for number, point in points]
-            assert_close(ends[0] - ends[1], rows)
+            assert_close(ends[0] - ends[1], rows[:3])
+            assert not np.any(rows[3:])
         elif isinstance(constraint, Weld):
             frame1, frame2 = world(constraint.body1, constraint.frame1), world(constraint.body2, constraint.frame2)
             assert_close(frame1.translation - frame2.translation, rows[:3])
