@@ -29,6 +29,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .configuration import integrate
+from .io._mjcf_layout import joint_of, read_layout
 from .joints import AbstractJoint, Anchored, Composite, Free, Planar, Revolute, Spherical
 from .model import Model
 from .model._arguments import check_quaternions
@@ -219,7 +220,8 @@ class Pinocchio(AbstractCoordinates):
 class MuJoCo(AbstractCoordinates):
     """Coordinates of a MuJoCo model with the same joints, matched by name.
 
-    A model read from MJCF has MuJoCo's coordinates already; one read from URDF may have another order.
+    A model read from MJCF has MuJoCo's coordinates already; one read from URDF may have another order. Joints without a
+    name in the file are called as `load_mjcf` calls them.
 
     **Arguments:** `mj_model`: a `mujoco.MjModel`, or `None` for the same coordinates.
 
@@ -234,10 +236,9 @@ class MuJoCo(AbstractCoordinates):
         if mj_model is None:
             slots = {name: _Slot(q, v, joint.nq) for name, joint, q, v in parts}
         else:
-            sizes = (7, 4, 1, 1)
-            addresses = zip(mj_model.jnt_qposadr, mj_model.jnt_dofadr, mj_model.jnt_type, strict=True)
-            found = [_Slot(int(q), int(v), sizes[kind]) for q, v, kind in addresses]
-            slots = {mj_model.joint(i).name: slot for i, slot in enumerate(found)}
+            places = (joint_of(mj_model, number) for number in range(mj_model.njnt))
+            found = [_Slot(place.q.start, place.v.start, place.q.stop - place.q.start) for place in places]
+            slots = dict(zip(read_layout(mj_model, floating_base=False).joints, found, strict=True))
         _check_names(names, slots, "MuJoCo")
         for name, joint, q, v in parts:
             slot = slots[name]

@@ -263,7 +263,7 @@ BRANCHES = (
     f"""<body name='leg' pos='0 1 0'>{INERTIAL}<joint name='out' type='slide' axis='0 0 1'/>
           <joint name='turn' axis='1 0 0'/></body>""",
 )
-LOOSE = f"<body name='rock'>{INERTIAL}<freejoint name='free'/></body>"
+LOOSE = f"<body name='rock'>{INERTIAL}<freejoint/></body>"
 
 
 def mjcf(*parts: str) -> str:
@@ -275,7 +275,7 @@ def mujoco_pair():
     """A model, and MuJoCo's with the branches in another order."""
     model = jaxcfa.load_model(mjcf(*BRANCHES, LOOSE))
     mj_model = compiled(mjcf(LOOSE, *BRANCHES[::-1]))
-    assert model.joint_names == ("swing", "ball", "out+turn", "free")
+    assert model.joint_names == ("swing", "ball", "out+turn", "rock_joint")
     return model, mj_model
 
 
@@ -319,7 +319,7 @@ def test_mujoco_coordinates_of_a_model_read_from_mjcf(mujoco_pair):
 
 def test_other_mujoco_joints_are_refused(mujoco_pair):
     model, _ = mujoco_pair
-    with pytest.raises(ValueError, match=r"\['free'\] are not in the MuJoCo model, \[\] only there"):
+    with pytest.raises(ValueError, match=r"\['rock_joint'\] are not in the MuJoCo model, \[\] only there"):
         jaxcfa.convert.MuJoCo(model, compiled(mjcf(*BRANCHES)))
     changed = (branch.replace("type='ball'", "type='hinge'") for branch in BRANCHES)
     with pytest.raises(ValueError, match=r"'ball', a Spherical, should have 4 configuration coordinates .* but has 1"):
