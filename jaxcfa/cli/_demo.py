@@ -19,19 +19,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..configuration import integrate, random_configuration
-from ..dynamics import (
-    forward_dynamics,
-    inverse_dynamics,
-    kinetic_energy,
-    mass_matrix,
-    passive_forces,
-    potential_energy,
-)
+from ..dynamics import forward_dynamics, inverse_dynamics, mass_matrix, passive_forces
 from ..model import Model
 from ..viz import Visual, draw
 from ..viz._curves import coordinate_names, plot_coordinates
 from ..viz._files import Directories
 from ..viz._picture import new_figure
+from ._energy import total_energy
 from ._progress import working
 from ._view import shapes_of
 
@@ -165,7 +159,7 @@ def _simulate(
 
     def step(state: tuple[Array, Array], _):
         q, v = state
-        energy = kinetic_energy(model, q, v) + potential_energy(model, q)
+        energy = total_energy(model, q, v)
         middle = integrate(model, q, v, _TIME_STEP / 2)
         passive = passive_forces(model, middle, v, _FRICTION_VELOCITY)
         v_next = v + _TIME_STEP * forward_dynamics(implicit, middle, v, passive)

@@ -10,9 +10,9 @@ import numpy as np
 from rich.console import Console
 
 from ..closed_chains import ConstraintStatus, project_configuration
-from ..dynamics import kinetic_energy, potential_energy
 from ..model import AbstractConstraint, Model
 from ..simulation import Trajectory, rollout
+from ._energy import total_energy
 from ._motion_files import Output, check_out, write_motion
 from ._progress import counted, working
 from ._start import rest_of
@@ -44,7 +44,7 @@ def run_simulation(console: Console, file: Path, model: Model, settings: Setting
     if held:
         q = _closed(console, model, held, q)
     trajectory = _simulate(console, model, settings, held, q)
-    energies = [float(_energy(model, trajectory.q[i], trajectory.v[i])) for i in (0, -1)]
+    energies = [float(total_energy(model, trajectory.q[i], trajectory.v[i])) for i in (0, -1)]
     end = float(trajectory.t[-1])
     console.print(f"Simulated {end:.4g} s from rest: energy {energies[0]:.5g} J, then {energies[1]:.5g} J")
     write_motion(console, file, model, trajectory, out)
@@ -88,8 +88,3 @@ def _simulate(
             f"[yellow]Warning:[/] the constraints of the file could not be held all the time ({status.name})."
         )
     return Trajectory(t, q, v, jnp.zeros((steps, model.nv), model.dtype), jnp.asarray(status, jnp.int32))
-
-
-@jax.jit
-def _energy(model: Model, q: jax.Array, v: jax.Array) -> jax.Array:
-    return kinetic_energy(model, q, v) + potential_energy(model, q)

@@ -168,6 +168,16 @@ def test_simulate(cart, tmp_path):
     np.testing.assert_allclose(q, expected.q, rtol=1e-6, atol=1e-6)
 
 
+def test_simulate_counts_the_energy_of_springs(tmp_path):
+    path = tmp_path / "spring.xml"
+    path.write_text("""<mujoco><worldbody><body><geom size=".1" mass="1"/>
+      <joint type="slide" axis="1 0 0" stiffness="40" springref="0.5"/><joint type="slide" axis="0 1 0"/>
+      </body></worldbody></mujoco>""")
+    output = run("simulate", path, "--seconds", 0.2, "--dt", 0.002)
+    energies = [float(part.split()[0]) for part in output.split("energy")[1].split("then")]
+    np.testing.assert_allclose(energies, [5.0, 5.0], rtol=0.01)
+
+
 FOUR_BAR = """<mujoco><worldbody>
   <body name="crank"><joint name="j1" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0 0 .2" size=".01" mass="0.2"/>
     <body name="rod" pos="0 0 .2"><joint name="j2" axis="0 1 0"/>
