@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +55,13 @@ class AbstractEnvironment(eqx.Module):
     `AbstractRobotEnvironment`; a new wrapper is one of this class.
     """
 
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        for name in ("reset", "step"):
+            method = cls.__dict__.get(name)
+            if inspect.isfunction(method) and not getattr(method, "__isabstractmethod__", False):
+                setattr(cls, name, _PlainMethod(method))
+
     @abc.abstractmethod
     def reset(self, key: Key) -> State:
         """The start of an episode, drawn at random."""
@@ -83,8 +91,8 @@ class AbstractEnvironment(eqx.Module):
         return jax.eval_shape(self.reset, jax.random.key(0)).obs.shape[-1]
 
 
-class plain_method:
-    """A method that can be compiled by `jax.jit(env.step)`.
+class _PlainMethod:
+    """A method that can be compiled by `jax.jit(env.step)`, as users of Brax do.
 
     Those that equinox binds are hashed by their object, whose arrays have no hash.
     """

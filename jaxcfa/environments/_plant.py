@@ -1,6 +1,6 @@
 """What actions do to a robot."""
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..model import Model
-from ..model._arguments import is_concrete
+from ..model._arguments import is_concrete, positive_integer
 from ..optimal_control import RobotDynamics
 from ..simulation import State as Motion
 
@@ -29,7 +29,7 @@ class Plant(eqx.Module):
     scale: Float[Array, "m"]
     substeps: int = eqx.field(static=True)
 
-    def __init__(self, dynamics: RobotDynamics, limit: ArrayLike | None = None, substeps: int = 1):
+    def __init__(self, dynamics: RobotDynamics, limit: ArrayLike | None = None, substeps: SupportsIndex = 1):
         """
         **Arguments:** `dynamics`: what is simulated in which steps, and which joints or actuators are driven. `limit`:
         the controls of the action 1, one number or (m,) [N m, N]; by default the limits of effort of the joints, or the
@@ -39,12 +39,10 @@ class Plant(eqx.Module):
         """
         if not isinstance(dynamics, RobotDynamics):
             raise ValueError(f"dynamics must be optimal_control.RobotDynamics(model, dt), got {dynamics!r}.")
-        if not isinstance(substeps, int) or substeps < 1:
-            raise ValueError(f"substeps must be a positive integer, got {substeps!r}.")
         lower, upper = _ranges(dynamics) if limit is None else _symmetric(dynamics, limit)
         self.dynamics = dynamics
         self.middle, self.scale = (lower + upper) / 2, (upper - lower) / 2
-        self.substeps = substeps
+        self.substeps = positive_integer("substeps", substeps)
 
     @property
     def model(self) -> Model:
