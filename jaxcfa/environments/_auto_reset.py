@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..model._arguments import positive_integer
+from ..model._arguments import checked_key, positive_integer
 from ..typing import Key
-from ._environment import AbstractEnvironment, State, checked_key
+from ._environment import AbstractEnvironment, State
 
 
 class AutoReset(AbstractEnvironment):

@@ -9,7 +9,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -103,17 +102,3 @@ class _PlainMethod:
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self.function if instance is None else functools.partial(self.function, instance)
-
-
-def checked_key(key: Any) -> Key:
-    """One key, of the new or the old kind; `ValueError` for anything else."""
-    try:
-        array = jnp.asarray(key)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.") from error
-    is_new = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
-    if not is_new and array.dtype != jnp.uint32:
-        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.")
-    if array.ndim != (0 if is_new else 1):
-        raise ValueError(f"key must be one key, got shape {array.shape}. Batch with jax.vmap.")
-    return array

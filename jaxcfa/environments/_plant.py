@@ -76,7 +76,8 @@ def _ranges(dynamics: RobotDynamics) -> tuple[Array, Array]:
         upper = model.limits.effort[driven]
         lower, names = -upper, tuple(model.joint_names[model.topology.dof_bodies[i]] for i in driven)
     if is_concrete(lower, upper):
-        unknown = np.flatnonzero(~np.isfinite(lower) | ~np.isfinite(upper) | ~(np.asarray(upper) > lower))
+        low, high = np.asarray(lower), np.asarray(upper)
+        unknown = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high) | ~(high > low))
         if len(unknown):
             raise ValueError(
                 f"The model has no limit for the control of {names[unknown[0]]!r}: give the controls of the action 1 "
@@ -90,7 +91,7 @@ def _symmetric(dynamics: RobotDynamics, limit: Any) -> tuple[Array, Array]:
     upper = jnp.asarray(limit, dynamics.model.dtype)
     if upper.shape not in ((), shape):
         raise ValueError(f"limit must be one number or have shape (m,) = {shape}, got {upper.shape}.")
-    if is_concrete(upper) and not np.all(np.isfinite(upper) & (upper > 0)):
+    if is_concrete(upper) and not np.all(np.isfinite(upper) & (np.asarray(upper) > 0)):
         raise ValueError(f"limit must be positive and finite, got {limit}.")
     upper = jnp.broadcast_to(upper, shape)
     return -upper, upper

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
-from ..model._arguments import as_arrays
+from ..model._arguments import as_arrays, checked_key
 from ..numerics import of_perturbed
 from ..simulation import State as Motion
 from ..typing import ConfigurationLike, Key, VelocityLike
-from ._environment import AbstractEnvironment, State, checked_key
+from ._environment import AbstractEnvironment, State
 from ._plant import Plant
 
 Task = Any

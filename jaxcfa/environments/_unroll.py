@@ -8,9 +8,9 @@ import jax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from ..model._arguments import positive_integer
+from ..model._arguments import checked_key, positive_integer
 from ..typing import Key
-from ._environment import AbstractEnvironment, State, checked_key
+from ._environment import AbstractEnvironment, State
 
 Policy = Callable[[Float[Array, "n"], Key], ArrayLike | tuple[ArrayLike, PyTree[Array]]]
 

@@ -311,6 +311,18 @@ def test_targets_can_be_reached(key):
     assert_close(env.reward(state.q, state.v, jnp.zeros(2), there)["near"], 1.0)
 
 
+def test_angles_of_joints_inside_of_others_are_seen_as_such(key):
+    """A hinge aside of its body's origin, and two hinges and a slide in one body."""
+    model = jaxcfa.load_model(
+        '<mujoco><worldbody><body><joint name="a" pos="0 0 .1"/><geom size=".1"/><body><joint name="b"/>'
+        '<joint name="c" type="slide"/><joint name="d" axis="1 0 0"/><geom size=".1"/></body></body>'
+        "</worldbody></mujoco>"
+    )
+    env, q = Reacher(model, 0, limit=1.0), jnp.array([0.1, 0.2, 0.3, 0.4])
+    seen, angles = env.observe(q, jnp.zeros(4), jnp.zeros(3)), q[jnp.array([0, 1, 3])]
+    assert_close(seen[:7], jnp.concatenate([jnp.cos(angles), jnp.sin(angles), q[2:3]]))
+
+
 def test_limits_of_plants():
     model = eqx.tree_at(lambda m: m.limits.effort, arm(), jnp.array([3.0, jnp.inf]))
     plant = Plant(oc.RobotDynamics(model, 0.01, actuated=["joint0"]))
@@ -321,6 +333,10 @@ def test_limits_of_plants():
     )
     plant = Plant(oc.RobotDynamics(servo, 0.01, actuated="actuators"))
     assert (plant.middle.tolist(), plant.scale.tolist()) == ([1.0], [2.0])
+    # So are they where all is known but the action.
+    for options in ({}, {"limit": jnp.array(2.0)}):
+        make = lambda x, o=options: Plant(oc.RobotDynamics(servo, 0.01, actuated="actuators"), **o).scale * x  # noqa: E731
+        assert jax.eval_shape(make, jnp.ones(1)).shape == (1,)
     with pytest.raises(ValueError, match="no limit for the control of 'joint1'"):
         Plant(oc.RobotDynamics(model, 0.01))
 
