@@ -41,10 +41,10 @@ def pendulum() -> jaxcfa.Model:
 
 def test_known_numbers_may_be_arrays_where_states_are_traced():
     """Steps and stops that a compiled function takes from around it are looked at, and not traced."""
-    dt, frequency, zero = jnp.array(0.02), jnp.array(30.0), jnp.array(0.0)
+    model, dt, frequency, zero = pendulum(), jnp.array(0.02), jnp.array(30.0), jnp.array(0.0)
 
     def moved(x, dt=dt, frequency=frequency):
-        return step(pendulum(), x, x, x, dt, limits=Stops(frequency))
+        return step(model, x, x, x, dt, limits=Stops(frequency))
 
     assert jax.eval_shape(moved, jnp.ones(1)).q.shape == (1,)
     for message, options in (("dt must be positive", {"dt": zero}), ("frequency of stops", {"frequency": zero})):
