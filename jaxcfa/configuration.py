@@ -6,7 +6,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .model import Model, map_joints, neutral_configuration
-from .model._arguments import as_arrays
+from .model._arguments import as_arrays, checked_key
 from .typing import Configuration, ConfigurationLike, Key, Velocity, VelocityLike
 
 
@@ -22,8 +22,10 @@ def random_configuration(model: Model, key: Key) -> Configuration:
     """A random configuration (nq,) within the joint limits.
 
     Coordinates without limits: angles are uniform in [-pi, pi], displacements in [-1, 1] m, orientations uniform.
+
+    **Raises:** `ValueError` for what is not one key.
     """
-    return _random_configuration(model, key)
+    return _random_configuration(model, checked_key(key))
 
 
 @jax.jit
@@ -50,7 +52,10 @@ def integrate(model: Model, q: ConfigurationLike, v: VelocityLike, dt: ArrayLike
     **Raises:** `ValueError` for a wrong shape.
     """
     q, v = as_arrays(model, q=q, v=v)
-    return _integrate(model, q, v * jnp.asarray(dt, v.dtype))
+    step = jnp.asarray(dt, v.dtype)
+    if step.shape != ():
+        raise ValueError(f"dt must be one number, got shape {step.shape}. Batch with jax.vmap.")
+    return _integrate(model, q, v * step)
 
 
 @jax.jit

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jaxtyping import Array
 
 import jaxcfa
@@ -141,6 +142,16 @@ def test_steps_may_be_traced_and_batched():
     path = jax.jit(jax.vmap(lambda dt: jaxcfa.integrate(model, q, v, dt)))(steps)
     for i, dt in enumerate((0, 0.1, 0.2)):
         assert_close(path[i], np.asarray(jaxcfa.integrate(model, q, v, dt)), 1e-14)
+
+
+def test_wrong_steps_and_keys_are_explained(key):
+    model, x = jaxcfa.chain(2), jnp.ones(2)
+    with pytest.raises(ValueError, match=r"dt must be one number, got shape \(2,\). Batch with jax.vmap"):
+        jaxcfa.integrate(model, x, x, [0.1, 0.2])
+    with pytest.raises(ValueError, match="key must be a random key"):
+        jaxcfa.random_configuration(model, 0)
+    with pytest.raises(ValueError, match=r"key must be one key, got shape \(3,\)"):
+        jaxcfa.random_configuration(model, jax.random.split(key, 3))
 
 
 def test_free_bodies_keep_velocity_in_the_worlds_axes():

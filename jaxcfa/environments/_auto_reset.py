@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ..model._arguments import checked_key, positive_integer
 from ..typing import Key
-from ._environment import AbstractEnvironment, State, checked_key, plain_method
+from ._environment import AbstractEnvironment, State
 
 
 class AutoReset(AbstractEnvironment):
@@ -32,13 +33,11 @@ class AutoReset(AbstractEnvironment):
     """
 
     environment: AbstractEnvironment
-    episode_length: int = eqx.field(static=True)
+    episode_length: int = eqx.field(converter=lambda x: positive_integer("episode_length", x), static=True)
 
     def __check_init__(self):
         if not isinstance(self.environment, AbstractEnvironment) or isinstance(self.environment, AutoReset):
             raise ValueError(f"environment must be one without AutoReset, got {self.environment!r}.")
-        if not isinstance(self.episode_length, int) or self.episode_length < 1:
-            raise ValueError(f"episode_length must be a positive number of steps, got {self.episode_length!r}.")
 
     @property
     def action_size(self) -> int:
@@ -52,12 +51,10 @@ class AutoReset(AbstractEnvironment):
     def unwrapped(self) -> AbstractEnvironment:
         return self.environment.unwrapped
 
-    @plain_method
     def reset(self, key: Key) -> State:
         """The start of the first episode."""
         return _reset(self, checked_key(key))
 
-    @plain_method
     def step(self, state: State, action: ArrayLike) -> State:
         """The state after one action (m,), at the start of a new episode if that has ended one."""
         return _step(self, state, action)

@@ -3,12 +3,12 @@
 import abc
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -54,6 +54,13 @@ class AbstractEnvironment(eqx.Module):
     `AbstractRobotEnvironment`; a new wrapper is one of this class.
     """
 
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        for name in ("reset", "step"):
+            method = cls.__dict__.get(name)
+            if inspect.isfunction(method) and not getattr(method, "__isabstractmethod__", False):
+                setattr(cls, name, _PlainMethod(method))
+
     @abc.abstractmethod
     def reset(self, key: Key) -> State:
         """The start of an episode, drawn at random."""
@@ -83,8 +90,8 @@ class AbstractEnvironment(eqx.Module):
         return jax.eval_shape(self.reset, jax.random.key(0)).obs.shape[-1]
 
 
-class plain_method:
-    """A method that can be compiled by `jax.jit(env.step)`.
+class _PlainMethod:
+    """A method that can be compiled by `jax.jit(env.step)`, as users of Brax do.
 
     Those that equinox binds are hashed by their object, whose arrays have no hash.
     """
@@ -95,17 +102,3 @@ class plain_method:
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self.function if instance is None else functools.partial(self.function, instance)
-
-
-def checked_key(key: Any) -> Key:
-    """One key, of the new or the old kind; `ValueError` for anything else."""
-    try:
-        array = jnp.asarray(key)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.") from error
-    is_new = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
-    if not is_new and array.dtype != jnp.uint32:
-        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.")
-    if array.ndim != (0 if is_new else 1):
-        raise ValueError(f"key must be one key, got shape {array.shape}. Batch with jax.vmap.")
-    return array

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from ..model._arguments import positive_integer
 from ._auto_reset import AutoReset
 from ._environment import AbstractEnvironment, State
 
@@ -33,9 +34,8 @@ class GymnasiumEnv(gymnasium.Env):
 
     def __init__(self, environment: AbstractEnvironment, episode_length: int | None = None):
         self.environment = _checked(environment)
-        if episode_length is not None:
-            _check_positive("episode_length", episode_length)
-        self.episode_length = episode_length
+        known = episode_length is not None
+        self.episode_length = positive_integer("episode_length", episode_length) if known else None
         self.metadata = {"render_modes": [], "render_fps": round(1 / float(environment.dt))}
         self.action_space, self.observation_space = _spaces(environment)
         self.state: State | None = None
@@ -73,9 +73,8 @@ class GymnasiumVectorEnv(VectorEnv):
     """
 
     def __init__(self, environment: AbstractEnvironment, num_envs: int, episode_length: int):
-        _check_positive("num_envs", num_envs)
         self.environment = AutoReset(_checked(environment), episode_length)
-        self.num_envs = num_envs
+        self.num_envs = num_envs = positive_integer("num_envs", num_envs)
         fps = round(1 / float(environment.dt))
         self.metadata = {"render_modes": [], "render_fps": fps, "autoreset_mode": AutoresetMode.SAME_STEP}
         self.single_action_space, self.single_observation_space = _spaces(environment)
@@ -93,9 +92,12 @@ class GymnasiumVectorEnv(VectorEnv):
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
         """Observations, rewards, terminated, truncated and `info` after one action (num_envs, m) of each."""
+        actions, expected = _finite(actions), self.action_space.shape
+        if actions.shape != expected:
+            raise ValueError(f"actions must have shape (num_envs, m) = {expected}, got {actions.shape}.")
         if self.state is None:
             raise ValueError("Call reset() before step().")
-        self.state = self._step(self.state, _finite(actions))
+        self.state = self._step(self.state, actions)
         done, truncated = _array(self.state.done) > 0, _array(self.state.info["truncation"]) > 0
         info: dict[str, Any] = {}
         for name, value in self.state.metrics.items():
@@ -113,11 +115,6 @@ def _checked(environment: AbstractEnvironment) -> AbstractEnvironment:
     if not isinstance(environment, AbstractEnvironment) or isinstance(environment, AutoReset):
         raise ValueError(f"environment must be one without AutoReset, got {environment!r}.")
     return environment
-
-
-def _check_positive(name: str, value: Any) -> None:
-    if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
 
 
 def _spaces(environment: AbstractEnvironment) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:

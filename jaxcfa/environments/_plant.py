@@ -1,6 +1,6 @@
 """What actions do to a robot."""
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..model import Model
-from ..model._arguments import is_concrete
+from ..model._arguments import is_concrete, positive_integer
 from ..optimal_control import RobotDynamics
 from ..simulation import State as Motion
 
@@ -29,7 +29,7 @@ class Plant(eqx.Module):
     scale: Float[Array, "m"]
     substeps: int = eqx.field(static=True)
 
-    def __init__(self, dynamics: RobotDynamics, limit: ArrayLike | None = None, substeps: int = 1):
+    def __init__(self, dynamics: RobotDynamics, limit: ArrayLike | None = None, substeps: SupportsIndex = 1):
         """
         **Arguments:** `dynamics`: what is simulated in which steps, and which joints or actuators are driven. `limit`:
         the controls of the action 1, one number or (m,) [N m, N]; by default the limits of effort of the joints, or the
@@ -39,12 +39,10 @@ class Plant(eqx.Module):
         """
         if not isinstance(dynamics, RobotDynamics):
             raise ValueError(f"dynamics must be optimal_control.RobotDynamics(model, dt), got {dynamics!r}.")
-        if not isinstance(substeps, int) or substeps < 1:
-            raise ValueError(f"substeps must be a positive integer, got {substeps!r}.")
         lower, upper = _ranges(dynamics) if limit is None else _symmetric(dynamics, limit)
         self.dynamics = dynamics
         self.middle, self.scale = (lower + upper) / 2, (upper - lower) / 2
-        self.substeps = substeps
+        self.substeps = positive_integer("substeps", substeps)
 
     @property
     def model(self) -> Model:
@@ -78,7 +76,8 @@ def _ranges(dynamics: RobotDynamics) -> tuple[Array, Array]:
         upper = model.limits.effort[driven]
         lower, names = -upper, tuple(model.joint_names[model.topology.dof_bodies[i]] for i in driven)
     if is_concrete(lower, upper):
-        unknown = np.flatnonzero(~np.isfinite(lower) | ~np.isfinite(upper) | ~(np.asarray(upper) > lower))
+        low, high = np.asarray(lower), np.asarray(upper)
+        unknown = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high) | ~(high > low))
         if len(unknown):
             raise ValueError(
                 f"The model has no limit for the control of {names[unknown[0]]!r}: give the controls of the action 1 "
@@ -92,7 +91,7 @@ def _symmetric(dynamics: RobotDynamics, limit: Any) -> tuple[Array, Array]:
     upper = jnp.asarray(limit, dynamics.model.dtype)
     if upper.shape not in ((), shape):
         raise ValueError(f"limit must be one number or have shape (m,) = {shape}, got {upper.shape}.")
-    if is_concrete(upper) and not np.all(np.isfinite(upper) & (upper > 0)):
+    if is_concrete(upper) and not np.all(np.isfinite(upper) & (np.asarray(upper) > 0)):
         raise ValueError(f"limit must be positive and finite, got {limit}.")
     upper = jnp.broadcast_to(upper, shape)
     return -upper, upper

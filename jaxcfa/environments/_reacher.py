@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..configuration import integrate, neutral
-from ..joints import Revolute
+from ..joints import AbstractJoint, Anchored, Composite, Revolute
 from ..kinematics import frame_pose
 from ..model import Model
 from ..model._arguments import as_arrays
@@ -111,6 +111,14 @@ def _angles(model: Model) -> np.ndarray:
     """Which coordinates (nq,) are angles of revolute joints."""
     turns = np.zeros(model.nq, bool)
     for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        if isinstance(joint, Revolute):
-            turns[group.q_index[:, 0]] = True
+        turns[group.q_index] = _turns(joint)
     return turns
+
+
+def _turns(joint: AbstractJoint) -> list[bool]:
+    """Which coordinates of a joint, and of those inside of it, are such angles."""
+    if isinstance(joint, Anchored):
+        return _turns(joint.joint)
+    if isinstance(joint, Composite):
+        return [turns for part in joint.joints for turns in _turns(part)]
+    return [isinstance(joint, Revolute)] * joint.nq

@@ -1,6 +1,7 @@
 """Environments of one robot."""
 
 import abc
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,12 +9,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
-from ..model._arguments import as_arrays
+from ..model._arguments import as_arrays, checked_key
+from ..numerics import of_perturbed
 from ..simulation import State as Motion
 from ..typing import ConfigurationLike, Key, VelocityLike
-from ._environment import AbstractEnvironment, State, checked_key, plain_method
+from ._environment import AbstractEnvironment, State
 from ._plant import Plant
 
 Task = Any
@@ -25,7 +27,7 @@ class AbstractRobotEnvironment(AbstractEnvironment):
 
     They are for one robot, and must be traceable by JAX. Episodes end where `terminated` says so; that they end after
     some time is the business of `AutoReset`. A motion that is not finite is not made: the state stays what it was, the
-    reward is zero, and the episode ends.
+    reward is zero, and the episode ends; derivatives are those of that.
 
     The `info` of a state holds the `task`.
     """
@@ -65,12 +67,10 @@ class AbstractRobotEnvironment(AbstractEnvironment):
     def unwrapped(self) -> "AbstractRobotEnvironment":
         return self
 
-    @plain_method
     def reset(self, key: Key) -> State:
         """The start of an episode, drawn at random. **Raises:** `ValueError` for what is not one key."""
         return _reset(self, checked_key(key))
 
-    @plain_method
     def step(self, state: State, action: ArrayLike) -> State:
         """The state after one action (m,), clipped to [-1, 1] and held for the time `dt`.
 
@@ -94,8 +94,8 @@ def _step(environment: AbstractRobotEnvironment, state: State, action: Float[Arr
     plant, task = environment.plant, state.info["task"]
     before = Motion(*as_arrays(plant.model, q=state.q, v=state.v))
     action = jnp.clip(action, -1.0, 1.0)
-    after = plant.step(*before, action)
-    finite = jnp.all(jnp.isfinite(after.q)) & jnp.all(jnp.isfinite(after.v))
+    after = _moved(plant, before, action)
+    finite = _is_finite(after)
     q, v = (jnp.where(finite, x, y) for x, y in zip(after, before, strict=True))
     reward, metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), _reward(environment, q, v, action, task))
     terminated = _number("terminated", environment.terminated(q, v, task), q.dtype)
@@ -106,6 +106,32 @@ def _step(environment: AbstractRobotEnvironment, state: State, action: Float[Arr
         done=jnp.where(finite, terminated, 1.0),
         metrics=state.metrics | metrics,
     )
+
+
+def _moved(plant: Plant, before: Motion, action: Float[Array, "m"]) -> Motion:
+    """The state after an action, with derivatives of zero where it is not finite.
+
+    There JAX would find NaN, also where the state is not used: zero times infinity is not zero.
+    """
+    arrays, static = eqx.partition((plant, before, action), eqx.is_inexact_array)
+
+    def step(arrays: PyTree[Array]) -> Motion:
+        plant, before, action = eqx.combine(arrays, static)
+        return plant.step(*before, action)
+
+    def rule(primals: tuple, tangents: tuple) -> tuple[Motion, Motion]:
+        function, values, directions = of_perturbed(step, primals, tangents)
+        after, linear = jax.linearize(function, values)
+        gate = functools.partial(jax.tree.map, lambda x: jnp.where(_is_finite(after), x, 0))
+        return after, gate(linear(gate(directions)))
+
+    moved = jax.custom_jvp(step)
+    moved.defjvp(rule, symbolic_zeros=True)
+    return moved(arrays)
+
+
+def _is_finite(motion: Motion) -> Bool[Array, ""]:
+    return jnp.all(jnp.isfinite(motion.q)) & jnp.all(jnp.isfinite(motion.v))
 
 
 def _observation(environment: AbstractRobotEnvironment, q: Array, v: Array, task: Task) -> Float[Array, "n"]:

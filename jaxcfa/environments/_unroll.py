@@ -1,15 +1,16 @@
 """A policy in an environment."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import equinox as eqx
 import jax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
+from ..model._arguments import checked_key, positive_integer
 from ..typing import Key
-from ._environment import AbstractEnvironment, State, checked_key
+from ._environment import AbstractEnvironment, State
 
 Policy = Callable[[Float[Array, "n"], Key], ArrayLike | tuple[ArrayLike, PyTree[Array]]]
 
@@ -32,7 +33,7 @@ class Transition(NamedTuple):
 
 
 def unroll(
-    environment: AbstractEnvironment, policy: Policy, state: State, key: Key, length: int
+    environment: AbstractEnvironment, policy: Policy, state: State, key: Key, length: SupportsIndex
 ) -> tuple[State, Transition]:
     """The state after `length` steps of a policy, and what happened on the way.
 
@@ -47,9 +48,7 @@ def unroll(
 
     **Raises:** `ValueError` for a `length` below one, a batch of keys, and a wrong shape of actions.
     """
-    if not isinstance(length, int) or length < 1:
-        raise ValueError(f"length must be a positive number of steps, got {length!r}.")
-    return _unroll(environment, policy, state, checked_key(key), length)
+    return _unroll(environment, policy, state, checked_key(key), positive_integer("length", length))
 
 
 @eqx.filter_jit

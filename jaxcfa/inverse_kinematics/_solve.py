@@ -3,16 +3,17 @@
 import enum
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from ..closed_chains._checks import prepared
 from ..configuration import neutral
 from ..model import AbstractConstraint, Model
-from ..model._arguments import is_concrete
+from ..model._arguments import check_positive, is_concrete, positive_integer
 from ..optimal_control import Cost, Problem as OptimalControl, RobotDynamics, SmoothCost
 from ..optimal_control._closures import hoisted
 from ..optimal_control._problem import Parts
@@ -64,9 +65,9 @@ def solve(
     preferences: Cost | Term | Sequence[Cost | Term] = (),
     constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
     limits: bool = True,
-    tolerance: float | None = None,
-    starts: int = 20,
-    max_iterations: int = 300,
+    tolerance: ArrayLike | None = None,
+    starts: SupportsIndex = 20,
+    max_iterations: SupportsIndex = 300,
 ) -> Solution:
     """A configuration in which the residuals of all targets vanish, within the ranges of the joints.
 
@@ -94,7 +95,7 @@ def solve(
     **Raises:** `ValueError` for wrong shapes, terms and numbers, and for residuals that are not finite at `q0`. Targets
     that are not reached warn, unless traced.
     """
-    _check_numbers(tolerance, starts, max_iterations)
+    starts, max_iterations = positive_integer("starts", starts), positive_integer("max_iterations", max_iterations)
     start = middle(model) if q0 is None else q0
     model, loops, (q,) = prepared(model, _as_tuple(constraints), q0=start)
     targets, preferences = _as_costs("targets", targets), _as_costs("preferences", preferences)
@@ -110,8 +111,9 @@ def solve(
         loops,
         *(jnp.broadcast_to(jnp.asarray(end, q.dtype), q.shape) for end in ends),
     )
-    least = max(1e-8, 100 * float(jnp.finfo(q.dtype).eps)) if tolerance is None else tolerance
-    found = _solve(problem, q, jnp.asarray(least, q.dtype), jnp.asarray(starts), jnp.asarray(max_iterations))
+    least = jnp.asarray(max(1e-8, 100 * float(jnp.finfo(q.dtype).eps)) if tolerance is None else tolerance)
+    check_positive("tolerance", least)
+    found = _solve(problem, q, least.astype(q.dtype), jnp.asarray(starts), jnp.asarray(max_iterations))
     if is_concrete(found):
         _explain(found)
     return found
@@ -160,14 +162,6 @@ def _balanced(preferences: tuple[Cost | SmoothCost, ...]) -> tuple[Cost, ...]:
     largest = jnp.max(jnp.stack([jnp.max(cost.weight) for cost in costs]))
     scale = jnp.where(largest > 0, 1 / jnp.where(largest > 0, largest, 1), 0)
     return tuple(eqx.tree_at(lambda c: c.weight, cost, cost.weight * scale) for cost in costs)
-
-
-def _check_numbers(tolerance: Any, starts: Any, max_iterations: Any) -> None:
-    if tolerance is not None and not tolerance > 0:
-        raise ValueError(f"tolerance must be positive, got {tolerance}.")
-    for name, number in (("starts", starts), ("max_iterations", max_iterations)):
-        if not isinstance(number, int) or number < 1:
-            raise ValueError(f"{name} must be a positive integer, got {number!r}.")
 
 
 def _explain(found: Solution) -> None:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..numerics import matmul, matvec, transpose
+from ..numerics import cross, dot, matmul, matvec, transpose
 from ..typing import Key
 from ._base import AbstractJoint
 
@@ -66,8 +66,10 @@ def _laws(joint: AbstractJoint, key: Key) -> dict[str, tuple[Array, Array]]:
     velocity = jnp.stack([spin[2, 1], spin[0, 2], spin[1, 0], *matvec(rotation, rate.translation)])
     relative, relative_rate = jax.jvp(lambda t: matvec(joint.motion_subspace(moved(t)), v), (0.0,), (1.0,))
     reached = joint.transform(joint.integrate(q, joint.difference(q, p)))
+    x, y, z = rotation
     return {
         "transform must be a rotation": (matmul(rotation, pose.rotation), jnp.eye(3)),
+        "transform must not mirror": (dot(cross(x, y), z), jnp.ones(())),
         "motion_subspace(q) v must be the rate of transform along integrate(q, t v)": (relative, velocity),
         "bias(q, v) must be the rate of motion_subspace(q) v": (joint.bias(q, v), relative_rate),
         "motion_subspace must be constant, since has_fixed_axes says so": (

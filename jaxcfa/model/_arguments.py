@@ -12,6 +12,7 @@ from ._given import (
     as_list as as_list,
     check_positive as check_positive,
     check_quaternions as check_quaternions,
+    checked_key as checked_key,
     is_concrete as is_concrete,
     positive_integer as positive_integer,
 )

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..spatial import Transform
-from ..typing import NameOrNumber
+from ..typing import Key, NameOrNumber
 from ._model import Model
 
 Numbers = ArrayLike | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]]
@@ -157,11 +157,28 @@ def positive_integer(name: str, value: Any) -> int:
     return number
 
 
+def checked_key(key: Any) -> Key:
+    """One key, of the new or the old kind; `ValueError` for anything else."""
+    try:
+        array = jnp.asarray(key)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.") from error
+    is_new = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+    if not is_new and array.dtype != jnp.uint32:
+        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.")
+    if array.ndim != (0 if is_new else 1):
+        raise ValueError(f"key must be one key, got shape {array.shape}. Batch with jax.vmap.")
+    return array
+
+
 def check_positive(what: str, value: Array, or_zero: bool = False) -> None:
     """Raises `ValueError` for what is not one positive finite number, as far as that can be seen."""
     if value.shape != ():
         raise ValueError(f"The {what} must be one number, got shape {value.shape}. Batch with jax.vmap.")
-    if is_concrete(value) and not (np.isfinite(value) and (value > 0 or (or_zero and value == 0))):
+    if not is_concrete(value):
+        return
+    number = float(value)  # known, but comparing JAX's own would be traced where anything is
+    if not (np.isfinite(number) and (number > 0 or (or_zero and number == 0))):
         wanted = "finite and not negative" if or_zero else "positive and finite"
         raise ValueError(f"The {what} must be {wanted}, got {value}.")
 

@@ -6,6 +6,7 @@ from ._perturbed import (
     is_perturbed as is_perturbed,
     jvp_of_perturbed as jvp_of_perturbed,
     no_tangent as no_tangent,
+    of_perturbed as of_perturbed,
 )
 from ._precise import product as product
 from ._small import (

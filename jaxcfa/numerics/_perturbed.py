@@ -31,8 +31,10 @@ def no_tangent(primals: PyTree[Array]) -> PyTree[SymbolicZero]:
     return jax.tree.map(SymbolicZero.from_primal_value, primals)
 
 
-def jvp_of_perturbed(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree[Array], PyTree[Array]]:
-    """`jax.jvp` in which arguments with zero tangents are constants, so that nothing is computed for them."""
+def of_perturbed(
+    function: Callable, primals: tuple, tangents: tuple
+) -> tuple[Callable[[list[Array]], PyTree[Array]], list[Array], list[Array]]:
+    """The function of those arrays alone whose tangents are not known to be zero; these arrays; their tangents."""
     leaves, treedef = jax.tree.flatten(primals)
     directions = jax.tree.leaves(tangents, is_leaf=_is_zero)
     moving = [i for i, t in enumerate(directions) if not _is_zero(t)]
@@ -43,7 +45,13 @@ def jvp_of_perturbed(function: Callable, primals: tuple, tangents: tuple) -> tup
             all_leaves[i] = value
         return function(*jax.tree.unflatten(treedef, all_leaves))
 
-    if not moving:
+    return of_moving, [leaves[i] for i in moving], [directions[i] for i in moving]
+
+
+def jvp_of_perturbed(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree[Array], PyTree[Array]]:
+    """`jax.jvp` in which arguments with zero tangents are constants, so that nothing is computed for them."""
+    of_moving, values, directions = of_perturbed(function, primals, tangents)
+    if not values:
         value = function(*primals)
         return value, jax.tree.map(jnp.zeros_like, value)
-    return jax.jvp(of_moving, ([leaves[i] for i in moving],), ([directions[i] for i in moving],))
+    return jax.jvp(of_moving, (values,), (directions,))

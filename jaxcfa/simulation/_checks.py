@@ -1,9 +1,9 @@
 """Checking the arguments that all functions of the simulation have."""
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from ..model._arguments import is_concrete
@@ -18,7 +18,8 @@ def checked_dt(dt: Any, dtype: Any) -> Float[Array, ""]:
         raise ValueError(f"dt must be a time step in seconds, got {dt!r}.") from error
     if array.shape != ():
         raise ValueError(f"dt must be one number, got shape {array.shape}. Batch with jax.vmap.")
-    if is_concrete(array) and not (np.isfinite(array) and array > 0):
+    # As a number of Python's: comparing JAX's own would be traced where anything is.
+    if is_concrete(array) and not 0 < float(array) < math.inf:
         raise ValueError(f"dt must be positive and finite, got {dt}.")
     return array.astype(dtype)
 

@@ -12,6 +12,7 @@ import jaxcfa
 from helpers import assert_close
 from jaxcfa import optimal_control as oc
 from jaxcfa.environments import (
+    AbstractEnvironment,
     AbstractRobotEnvironment,
     Acrobot,
     AutoReset,
@@ -42,6 +43,32 @@ class Slider(AbstractRobotEnvironment):
 
     def terminated(self, q, v, task):
         return q[0] > 1.5
+
+
+class Scaled(AbstractEnvironment):
+    """A wrapper as a user would write it."""
+
+    environment: AbstractEnvironment
+    scale: jax.Array
+
+    def reset(self, key):
+        return self.environment.reset(key)
+
+    def step(self, state, action):
+        state = self.environment.step(state, action)
+        return state.replace(reward=self.scale * state.reward)
+
+    @property
+    def action_size(self):
+        return self.environment.action_size
+
+    @property
+    def dt(self):
+        return self.environment.dt
+
+    @property
+    def unwrapped(self):
+        return self.environment.unwrapped
 
 
 def mass(**options) -> jaxcfa.Model:
@@ -132,10 +159,11 @@ def test_batches_are_the_same_one_by_one_and_models_can_be_batched(key):
 
 def test_methods_can_be_compiled_by_themselves(key):
     """As users of Brax do; equinox' own methods have no hash."""
-    env = AutoReset(slider(), LENGTH)
-    state = jax.jit(env.reset)(key)
-    assert equal(jax.jit(env.step)(state, jnp.ones(1)).data, env.step(state, jnp.ones(1)).data)
-    assert isinstance(jax.jit(env.step)(state, np.ones(1)), State)
+    env = AutoReset(Scaled(slider(), jnp.array(2.0)), np.int64(LENGTH))
+    for each in (env, env.environment):
+        state = jax.jit(each.reset)(key)
+        assert equal(jax.jit(each.step)(state, jnp.ones(1)).data, each.step(state, jnp.ones(1)).data)
+        assert isinstance(jax.jit(each.step)(state, np.ones(1)), State)
 
 
 def test_derivatives_of_the_return(key):
@@ -241,6 +269,26 @@ def test_a_motion_that_is_not_finite_ends_the_episode(key):
     assert_close(after.data, state.data)
 
 
+def test_derivatives_where_a_motion_is_not_finite(key):
+    """One robot of a batch does not spoil the gradient of all."""
+    env = environment("swing up")
+    start = env.reset(key)
+
+    @jax.jit
+    @jax.vmap
+    @functools.partial(jax.value_and_grad, argnums=(0, 1))
+    def slopes(v, action):
+        after = env.step(start.replace(data=start.data._replace(v=v)), action)
+        return after.reward + jnp.sum(after.v)
+
+    values, (by_v, by_action) = slopes(jnp.array([[0.0, 1.0], [0.0, 1e200]]), jnp.full((2, 1), 0.1))
+    assert jnp.all(jnp.isfinite(values))
+    assert by_v[0, 0] != 0
+    assert by_action[0] != 0
+    assert by_v[1].tolist() == [1.0, 1.0]
+    assert by_action[1] == 0
+
+
 def test_cart_poles_end_where_they_should(key):
     for name, q, ends in (
         ("swing up", (2.5, 0.0), True),
@@ -263,6 +311,18 @@ def test_targets_can_be_reached(key):
     assert_close(env.reward(state.q, state.v, jnp.zeros(2), there)["near"], 1.0)
 
 
+def test_angles_of_joints_inside_of_others_are_seen_as_such(key):
+    """A hinge aside of its body's origin, and two hinges and a slide in one body."""
+    model = jaxcfa.load_model(
+        '<mujoco><worldbody><body><joint name="a" pos="0 0 .1"/><geom size=".1"/><body><joint name="b"/>'
+        '<joint name="c" type="slide"/><joint name="d" axis="1 0 0"/><geom size=".1"/></body></body>'
+        "</worldbody></mujoco>"
+    )
+    env, q = Reacher(model, 0, limit=1.0), jnp.array([0.1, 0.2, 0.3, 0.4])
+    seen, angles = env.observe(q, jnp.zeros(4), jnp.zeros(3)), q[jnp.array([0, 1, 3])]
+    assert_close(seen[:7], jnp.concatenate([jnp.cos(angles), jnp.sin(angles), q[2:3]]))
+
+
 def test_limits_of_plants():
     model = eqx.tree_at(lambda m: m.limits.effort, arm(), jnp.array([3.0, jnp.inf]))
     plant = Plant(oc.RobotDynamics(model, 0.01, actuated=["joint0"]))
@@ -273,6 +333,10 @@ def test_limits_of_plants():
     )
     plant = Plant(oc.RobotDynamics(servo, 0.01, actuated="actuators"))
     assert (plant.middle.tolist(), plant.scale.tolist()) == ([1.0], [2.0])
+    # So are they where all is known but the action.
+    for options in ({}, {"limit": jnp.array(2.0)}):
+        make = lambda x, o=options: Plant(oc.RobotDynamics(servo, 0.01, actuated="actuators"), **o).scale * x  # noqa: E731
+        assert jax.eval_shape(make, jnp.ones(1)).shape == (1,)
     with pytest.raises(ValueError, match="no limit for the control of 'joint1'"):
         Plant(oc.RobotDynamics(model, 0.01))
 
@@ -295,7 +359,7 @@ def test_mistakes_are_explained(key):
         "q must have shape": lambda: env.step(jax.vmap(env.reset)(keys), jnp.ones(1)),
         "key must be one key": lambda: env.reset(keys),
         "key must be a random key": lambda: env.reset(0),
-        "length must be a positive number": lambda: unroll(env, lambda obs, key: obs[:1], state, key, 0),
+        "length must be a positive integer": lambda: unroll(env, lambda obs, key: obs[:1], state, key, 0),
         "No frame or body named 'hand'": lambda: Reacher(arm(), "hand", limit=1.0),
         "no limit for the control": lambda: Reacher(arm(), "tip"),
         "q must have shape \\(nq,\\)": lambda: Reacher(arm(), "tip", limit=1.0, home=[0.0]),
@@ -304,7 +368,7 @@ def test_mistakes_are_explained(key):
         "substeps must be a positive integer": lambda: Plant(dynamics, 1.0, substeps=0),
         "dynamics must be": lambda: Plant(mass(), 1.0),
         "one without AutoReset": lambda: AutoReset(AutoReset(env, 3), 3),
-        "episode_length must be": lambda: AutoReset(env, 0),
+        "episode_length must be a positive integer": lambda: AutoReset(env, True),
         "observe must give a vector": lambda: bad_environment(observe=lambda self, q, v, task: q[0]).reset(key),
         "reward must be one number": lambda: bad_environment(reward=lambda self, q, v, action, task: q).reset(key),
         "terminated must be one number": lambda: bad_environment(terminated=lambda self, q, v, task: q > 0).step(

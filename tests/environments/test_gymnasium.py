@@ -76,6 +76,8 @@ def test_mistakes_are_explained():
         GymnasiumEnv(ENVIRONMENT, 0)
     with pytest.raises(ValueError, match="num_envs must be a positive integer"):
         GymnasiumVectorEnv(ENVIRONMENT, 0, 3)
+    with pytest.raises(ValueError, match=r"actions must have shape \(num_envs, m\) = \(2, 1\), got \(2,\)"):
+        GymnasiumVectorEnv(ENVIRONMENT, np.int64(2), np.int64(3)).step(np.zeros(2))
     env = GymnasiumEnv(ENVIRONMENT)
     with pytest.raises(ValueError, match="Call reset"):
         env.step(np.zeros(1))

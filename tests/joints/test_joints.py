@@ -192,6 +192,19 @@ def test_check_joint_finds_a_broken_law(key):
         check_joint(Wrong(0.3), key)
 
 
+class Mirrored(Revolute):
+    """Its axes are left-handed, and turn as they should."""
+
+    def transform(self, q):
+        pose = super().transform(q)
+        return Transform(-pose.rotation, pose.translation)
+
+
+def test_check_joint_finds_mirrors(key):
+    with pytest.raises(ValueError, match="must not mirror"):
+        check_joint(Mirrored((0.0, 0.0, 1.0)), key)
+
+
 class Askew(Cam):
     """Its axes turn, which it denies."""
 

@@ -39,6 +39,19 @@ def pendulum() -> jaxcfa.Model:
     return jax.tree.map(jnp.asarray, eqx.tree_at(lambda m: m.actuators, model, servo))
 
 
+def test_known_numbers_may_be_arrays_where_states_are_traced():
+    """Steps and stops that a compiled function takes from around it are looked at, and not traced."""
+    model, dt, frequency, zero = pendulum(), jnp.array(0.02), jnp.array(30.0), jnp.array(0.0)
+
+    def moved(x, dt=dt, frequency=frequency):
+        return step(model, x, x, x, dt, limits=Stops(frequency))
+
+    assert jax.eval_shape(moved, jnp.ones(1)).q.shape == (1,)
+    for message, options in (("dt must be positive", {"dt": zero}), ("frequency of stops", {"frequency": zero})):
+        with pytest.raises(ValueError, match=message):
+            jax.eval_shape(functools.partial(moved, **options), jnp.ones(1))
+
+
 def servo_torque(q, v, control):
     return np.clip(2 * (3 * control + 0.2 - 3 * (2 * q + 0.1) - 0.5 * 2 * v), -2, 2)
 
