@@ -122,8 +122,8 @@ def steady_riccati(
     equations, 2004). Not finite, or with a residual, if nothing stabilises the system. Derivatives are those of the
     equation. The notation is that of `LinearQuadratic`.
     """
-    given = (transition, input, state_cost, control_cost, cross_cost)
-    stage = Stages(*(x if x is None else as_floating(x) for x in given))
+    a, b, q, r = map(as_floating, (transition, input, state_cost, control_cost))
+    stage = Stages(a, b, q, r, None if cross_cost is None else as_floating(cross_cost))
     stiffness = _steady_stiffness(stage)
     return stiffness, _gains(stage, stiffness)[1]
 
