@@ -32,8 +32,9 @@ def batched(
     Differentiating by what all share, such as a model, sums over the devices.
 
     **Arguments:** `function`: of one state, as for `jax.vmap`; `in_axes`: 0 for arguments with a leading batch axis and
-    `None` for those that all share, one for all arguments or one for each; `piece`: how many states are computed at a
-    time, chosen for the backend if not given; `mesh`: devices, see `device_mesh`; over all of its axes.
+    `None` for those that all share, one for all arguments or one for each (those given by name have the axis);
+    `piece`: how many states are computed at a time, chosen for the backend if not given; `mesh`: devices, see
+    `device_mesh`; over all of its axes.
 
     **Returns:** a function of the batch, with leading axes on all of its results, for use inside or outside of
     `jax.jit`.
@@ -43,8 +44,8 @@ def batched(
     """
     if not callable(function):
         raise ValueError(f"function must be a function of one state, got {function!r}.")
-    if piece is not None and piece < 1:
-        raise ValueError(f"piece must be one state or more, got {piece}.")
+    if piece is not None and not (isinstance(piece, int | np.integer) and piece >= 1):
+        raise ValueError(f"piece must be one state or more, got {piece!r}.")
     if mesh is not None:
         check_mesh(mesh, *getattr(mesh, "axis_names", ()))
     each = in_axes if isinstance(in_axes, Sequence) else (in_axes,)
@@ -54,17 +55,18 @@ def batched(
         raise ValueError("in_axes must have a 0: some argument must have a batch axis.")
 
     @wraps(function)
-    def of_batch(*arguments: PyTree[Array]) -> PyTree[Array]:
+    def of_batch(*arguments: PyTree[Array], **named: PyTree[Array]) -> PyTree[Array]:
         axes = tuple(each) if isinstance(in_axes, Sequence) else tuple(each) * len(arguments)
         if len(axes) != len(arguments):
             raise ValueError(f"in_axes has {len(axes)} entries for {len(arguments)} arguments.")
-        states = tuple(x for x, axis in zip(arguments, axes, strict=True) if axis == 0)
+        states = *(x for x, axis in zip(arguments, axes, strict=True) if axis == 0), named
         shared = tuple(x for x, axis in zip(arguments, axes, strict=True) if axis is None)
         length = _common_length(states)
 
         def of_one(states: tuple, shared: tuple) -> PyTree[Array]:
-            left, right = iter(states), iter(shared)
-            return function(*(next(left if axis == 0 else right) for axis in axes))
+            *own, named = states
+            left, right = iter(own), iter(shared)
+            return function(*(next(left if axis == 0 else right) for axis in axes), **named)
 
         def in_pieces(states: tuple, shared: tuple) -> PyTree[Array]:
             return _in_pieces(lambda *state: of_one(state, shared), states, piece or batch_piece())

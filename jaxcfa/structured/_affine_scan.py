@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..numerics import linear_solution, transpose
-from ._arguments import as_blocks, as_columns
+from ._arguments import as_blocks, as_columns, as_floating
 from ._products import following, matmul, previous
 from ._scan import SEQUENTIAL, AbstractSchedule, compose_affine
 
@@ -69,9 +69,10 @@ def transpose_recurrence(a: Float[Array, "n k k"], reverse: bool) -> Float[Array
 
 
 def _with_start(a: Array, columns: Array, x0: ArrayLike, first: int) -> Array:
-    start = jnp.asarray(x0)
+    start = as_floating(x0)
     start = start[:, None] if start.ndim == 1 else start
     expected = columns.shape[1:]
     if start.shape not in (expected, (expected[0], 1)):
         raise ValueError(f"x0 must have the shape of one step of b, {expected}, got {start.shape}.")
-    return columns.at[first].add(matmul(a[first], start.astype(columns.dtype)))
+    columns = columns.astype(jnp.result_type(columns, start))
+    return columns.at[first].add(matmul(a[first], start))

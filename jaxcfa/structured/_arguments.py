@@ -38,6 +38,8 @@ def as_columns(
 
 
 def as_floating(value: ArrayLike) -> Array:
-    """An array of floating-point numbers; integers become such of JAX's default precision."""
+    """An array of floating-point numbers; integers become such of JAX's default precision. No complex ones."""
     array = jnp.asarray(value)
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise ValueError(f"Complex numbers are not supported, got an array of type {array.dtype}.")
     return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)

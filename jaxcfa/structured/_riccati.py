@@ -1,13 +1,17 @@
 """Linear-quadratic problems by Riccati's recursion, one stage after the other or as a scan of two-ports."""
 
+from typing import Annotated
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..numerics import symmetrise, transpose
+from ..numerics import linear_solution, symmetrise, transpose
 from ._affine_scan import run
+from ._arguments import as_floating
 from ._products import followed, matmul, matvec, preceded
 from ._scan import SEQUENTIAL, AbstractSchedule, Sequential
 from ._small_spd import LDL, ldl_factor, ldl_solve
@@ -105,26 +109,61 @@ def _one_by_one(stages: Stages) -> tuple[Float[Array, "T+1 n n"], LDL, Float[Arr
 
 
 def steady_riccati(
-    transition: Float[Array, "n n"],
-    input: Float[Array, "n m"],
-    state_cost: Float[Array, "n n"],
-    control_cost: Float[Array, "m m"],
-    cross_cost: Float[Array, "m n"] | None = None,
+    transition: Annotated[ArrayLike, "n n"],
+    input: Annotated[ArrayLike, "n m"],
+    state_cost: Annotated[ArrayLike, "n n"],
+    control_cost: Annotated[ArrayLike, "m m"],
+    cross_cost: Annotated[ArrayLike, "m n"] | None = None,
 ) -> tuple[Float[Array, "n n"], Float[Array, "m n"]]:
     """The Hessian J of the cost to go over an infinite horizon, and the gain K of its feedback `u = K x`.
 
     The solution of the discrete algebraic Riccati equation, by doubling the horizon forty times: pieces of time in
     series (Chu, Fan, Lin & Wang, Structure-preserving algorithms for periodic discrete-time algebraic Riccati
-    equations, 2004). Not finite, or with a residual, if nothing stabilises the system. The notation is that of
-    `LinearQuadratic`.
+    equations, 2004). Not finite, or with a residual, if nothing stabilises the system. Derivatives are those of the
+    equation. The notation is that of `LinearQuadratic`.
     """
-    cross = None if cross_cost is None else cross_cost[None]
-    stages = Stages(transition[None], input[None], jnp.stack([state_cost] * 2), control_cost[None], cross)
+    a, b, q, r = map(as_floating, (transition, input, state_cost, control_cost))
+    stage = Stages(a, b, q, r, None if cross_cost is None else as_floating(cross_cost))
+    stiffness = _steady_stiffness(stage)
+    return stiffness, _gains(stage, stiffness)[1]
+
+
+@jax.custom_jvp
+def _steady_stiffness(stage: Stages) -> Float[Array, "n n"]:
+    stages = jax.tree.map(lambda x: x[None], stage)
+    stages = eqx.tree_at(lambda s: s.state_cost, stages, jnp.stack([stage.state_cost] * 2))
     first = jax.tree.map(lambda x: x[0], _without_cross_cost(stages).inner())
     port = _two_port(first, first.state_cost)
     port = lax.fori_loop(0, _DOUBLINGS, lambda _, port: star_product_by_roots(port, port), port)
-    stiffness = first.state_cost + port.stiffness
-    return stiffness, _gains(jax.tree.map(lambda x: x[0], stages.inner()), stiffness)[1]
+    return first.state_cost + port.stiffness
+
+
+@_steady_stiffness.defjvp
+def _rate_of_steady_stiffness(primals: tuple[Stages], tangents: tuple[Stages]) -> tuple[Array, Array]:
+    """`dJ - F'dJ F = dQ + ...` with the closed loop F: the feedback is optimal, so that its change does not count.
+
+    The roots of singular matrices within the doubling have no derivatives.
+    """
+    (stage,) = primals
+    stiffness = _steady_stiffness(stage)
+    gains = _gains(stage, stiffness)[1]
+    _, rate = jax.jvp(lambda stage: _cost_of_policy(stage, stiffness, gains), primals, tangents)
+    closed = stage.transition + matmul(stage.input, gains)
+
+    def over_all_stages(closed: Array, own: Array) -> Array:
+        def double(_, state: tuple[Array, Array]) -> tuple[Array, Array]:
+            total, way = state
+            return total + matmul(transpose(way), matmul(total, way)), matmul(way, way)
+
+        return lax.fori_loop(0, _DOUBLINGS, double, (own, closed))[0]
+
+    return stiffness, linear_solution(
+        lambda x: x - matmul(transpose(closed), matmul(x, closed)),
+        rate,
+        over_all_stages,
+        closed,
+        lambda closed, own: over_all_stages(transpose(closed), own),
+    )
 
 
 def _by_two_ports(stages: Stages, schedule: AbstractSchedule) -> Float[Array, "T+1 n n"]:

@@ -216,10 +216,13 @@ def doubling_rounds(n: int) -> int:
 
 def common_length(elements: PyTree[Array]) -> int:
     """The leading axis of all leaves."""
-    lengths = {x.shape[0] for x in jax.tree.leaves(elements)}
-    if len(lengths) != 1:
-        raise ValueError(f"The elements of a scan must have one leading axis in common, got lengths {sorted(lengths)}.")
-    return lengths.pop()
+    shapes = [x.shape for x in jax.tree.leaves(elements)]
+    if () in shapes or len({shape[0] for shape in shapes}) != 1:
+        raise ValueError(
+            "The elements of a scan must be arrays with one leading axis in common, got shapes "
+            f"{', '.join(map(str, shapes)) or 'of no arrays'}."
+        )
+    return shapes[0][0]
 
 
 def _flip(elements: Element) -> Element:

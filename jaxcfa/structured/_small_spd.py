@@ -16,6 +16,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from ..numerics import sum_of, transpose
+from ._arguments import as_floating
 from ._products import matmul
 
 # Unrolled programs grow with the square of the size, and libraries become the faster ones.
@@ -41,7 +42,10 @@ def ldl_factor(
     Pivots that are not above their `floor`, for each or for all, become `instead`: NaN, so that a singular matrix
     cannot give a finite wrong answer.
     """
-    k = matrix.shape[-1]
+    matrix = as_floating(matrix)
+    k = matrix.shape[-1] if matrix.ndim else 0
+    if matrix.shape[-2:] != (k, k):
+        raise ValueError(f"matrix must be square (..., k, k), got {matrix.shape}.")
     if k == 0:
         return LDL(matrix, jnp.zeros(matrix.shape[:-1], matrix.dtype))
     if k > LARGEST_IN_BLOCKS:
@@ -62,9 +66,16 @@ def ldl_solve(
     factor: LDL, b: Float[Array, "*batch k"] | Float[Array, "*batch k m"]
 ) -> Float[Array, "*batch k"] | Float[Array, "*batch k m"]:
     """`A^-1 b` for one right-hand side, where `b` has as many axes as `factor.pivots`, or for m of them."""
+    b = as_floating(b)
     if b.ndim == factor.pivots.ndim:
         return ldl_solve(factor, b[..., None])[..., 0]
     k = factor.pivots.shape[-1]
+    if b.ndim < factor.pivots.ndim or b.shape[-2] != k:
+        raise ValueError(
+            f"b must have shape (..., k) or (..., k, m) with k = {k}, and as many axes before these as a factor with "
+            f"pivots of shape {factor.pivots.shape}; its columns have shape {b.shape}."
+        )
+    b = b.astype(jnp.result_type(factor.pivots, b))
     if k == 0:
         return b
     if k > LARGEST_IN_BLOCKS:
@@ -109,8 +120,9 @@ def spd_solve(
 
 def spd_inverse(matrix: Float[Array, "*batch k k"]) -> Float[Array, "*batch k k"]:
     """`A^-1` for symmetric positive definite `A`; NaN where it is not."""
-    identity = jnp.broadcast_to(jnp.eye(matrix.shape[-1], dtype=matrix.dtype), matrix.shape)
-    return spd_solve(matrix, identity)
+    factor = ldl_factor(matrix)
+    identity = jnp.eye(factor.pivots.shape[-1], dtype=factor.pivots.dtype)
+    return ldl_solve(factor, jnp.broadcast_to(identity, factor.lower.shape))
 
 
 def _checked(pivots: Array, floor: Array | float, instead: float) -> Array:

@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _tree_tables
 from ._chain_partition import ChainPartition, partition
@@ -26,7 +27,14 @@ class TreeSchedule:
     their number; where the base is kept, it is in register 0 from the start.
     """
 
-    def __init__(self, parents: np.ndarray):
+    def __init__(self, parents: ArrayLike):
+        parents = np.asarray(parents) if np.size(parents) else np.zeros(np.shape(parents), np.int64)
+        fits = parents.ndim == 1 and np.issubdtype(parents.dtype, np.integer)
+        if not fits or np.any((parents < -1) | (parents >= np.arange(len(parents)))):
+            raise ValueError(
+                "parents must be integers of shape (n,): for each node the number of one before it, or -1 for the "
+                f"base; got {parents}."
+            )
         self.parents = parents
         self.order = None
         given = _Visits(parents, np.arange(len(parents)))

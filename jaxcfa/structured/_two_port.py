@@ -26,6 +26,9 @@ class TwoPort(eqx.Module):
 def star_product(inner: TwoPort, outer: TwoPort) -> TwoPort:
     """The two-port of `inner` followed by `outer`, for one of each (Redheffer 1960).
 
+    Where C1 is singular its root has no derivatives, and what JAX makes of them is wrong: differentiate the equations
+    that a solution satisfies instead, as `steady_riccati` does. So with `star_product_by_roots`, and Lam2 too.
+
     With `C1 = F F^T` all inverses are that of `1 + F^T Lam2 F`, which is symmetric and at least 1 whatever the ranks:
 
         Lam  = Phi1^T (Lam2 - V W V^T) Phi1 + Lam1,    V = Lam2 F,  W = (1 + F^T V)^-1

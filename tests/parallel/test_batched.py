@@ -92,6 +92,14 @@ def test_results_stay_on_their_devices(model):
     assert len({shard.device for shard in found.addressable_shards}) == 8
 
 
+@pytest.mark.parametrize("devices", [False, True])
+def test_arguments_by_name_have_a_batch_axis(devices):
+    x, y = jnp.arange(11.0), jnp.ones((11, 2))
+    mesh = device_mesh("batch") if devices else None
+    found = batched(lambda x, scale, y: scale * x * y["y"], (0, None), piece=2, mesh=mesh)(x, 3.0, y={"y": y})
+    assert_close(found, 3 * x[:, None] * y)
+
+
 def test_bad_arguments_are_explained(states):
     with pytest.raises(ValueError, match="function must be a function of one state, got 3"):
         batched(3)
@@ -101,6 +109,8 @@ def test_bad_arguments_are_explained(states):
         batched(jnp.sin, None)
     with pytest.raises(ValueError, match="piece must be one state or more, got 0"):
         batched(jnp.sin, piece=0)
+    with pytest.raises(ValueError, match=r"piece must be one state or more, got 2\.5"):
+        batched(jnp.sin, piece=2.5)
     with pytest.raises(ValueError, match=r"mesh must be a jax\.sharding\.Mesh"):
         batched(jnp.sin, mesh=8)
     with pytest.raises(ValueError, match="axis 'batch' must be automatic"):

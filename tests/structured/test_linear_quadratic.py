@@ -19,6 +19,7 @@ from jaxcfa.structured import (
     StageMultipliers,
     TwoPort,
     star_product_by_roots,
+    steady_riccati,
 )
 
 SOLVERS = {
@@ -177,6 +178,30 @@ def test_products_of_two_ports_lose_no_digits():
     soft = TwoPort(jnp.eye(3), jnp.eye(3), jnp.zeros((3, 3)))
     series = star_product_by_roots(soft, stiff)
     assert_close(series.stiffness, np.linalg.inv(np.eye(3) + np.linalg.inv(stiff.stiffness)), rtol=1e-12)
+
+
+def test_derivatives_of_infinite_horizons():
+    """A mass whose position alone has a cost, so that roots are singular; of lists and integers."""
+    transition, control_cost = [[1.0, 0.1], [0.0, 1.0]], [[1]]
+
+    def stiffness(cost_of_speed, input):
+        return steady_riccati(transition, input, jnp.diag(jnp.stack([1.0, cost_of_speed])), control_cost)[0]
+
+    @jax.jit
+    def derivatives(input):
+        by_cost, by_input = jax.jacfwd(stiffness, (0, 1))(0.0, input)
+        backwards = jax.jacrev(stiffness, (0, 1))(0.0, input)
+        return by_cost, by_input, backwards, jax.jacfwd(jax.jacfwd(stiffness, 1), 1)(0.0, input)
+
+    input, step = jnp.array([[0.0], [0.1]]), 1e-4
+    by_cost, by_input, backwards, second = derivatives(input)
+    of = jax.jit(stiffness)
+    moved = jnp.array([[step], [0.0]])
+    before, here, after = of(0.0, input - moved), of(0.0, input), of(0.0, input + moved)
+    assert_close(by_cost, (4 * of(step, input) - of(2 * step, input) - 3 * here) / (2 * step), rtol=1e-6)
+    assert_close(by_input[:, :, 0, 0], (after - before) / (2 * step), rtol=1e-5)
+    assert_close(second[:, :, 0, 0, 0, 0], (after + before - 2 * here) / step**2, rtol=1e-4)
+    assert_close(backwards, (by_cost, by_input), rtol=1e-9)
 
 
 def test_errors():

@@ -149,6 +149,13 @@ def test_depth_of_doubling():
     assert [trips(n) for n in (1, 2, 3, 17, 64, 65, 1000)] == [0, 1, 2, 5, 6, 7, 10]
 
 
+def test_the_start_is_promoted_too():
+    narrow = jnp.ones((1, 1, 1), jnp.float32)
+    found = affine_scan(narrow, narrow[0], x0=np.full(1, 0.1))
+    assert found.dtype == jnp.float64
+    assert_close(found, jnp.full((1, 1), 1.1))
+
+
 def test_schedules_are_hashable():
     assert len({Sequential(), Doubling(), Chunked(4), Chunked(4), Chunked(5)}) == 4
 
@@ -165,5 +172,11 @@ def test_invalid_arguments():
         BlockBidiagonal(np.zeros((2, 4, 3, 3)))
     with pytest.raises(ValueError, match="one leading axis"):
         Doubling().scan(jnp.add, (np.zeros(3), np.zeros(4)))
+    with pytest.raises(ValueError, match=r"got shapes \(\), \(\)"):
+        prefix_sum([1.0, 2.0])
+    with pytest.raises(ValueError, match="Complex numbers are not supported"):
+        affine_scan(a, np.zeros((4, 3)), x0=np.zeros(3) * 1j)
+    with pytest.raises(ValueError, match="Complex numbers are not supported"):
+        affine_scan(a * 1j, np.zeros((4, 3)))
     with pytest.raises(ValueError, match="size=0"):
         Chunked(0)

@@ -79,3 +79,19 @@ def test_badly_scaled_systems(dtype):
     matrix = (jnp.ones((6, 6), dtype) + jnp.eye(6, dtype=dtype)) * units[:, None] * units
     x = jax.jit(spd_solve)(matrix, units)
     assert_close(x * units, np.full(6, 1 / 7, dtype), rtol=1e-6)
+
+
+@pytest.mark.parametrize("k", [2, 12, 70])
+def test_arguments(k):
+    matrix = 2 * np.eye(k, dtype=int)
+    found = spd_solve(matrix.tolist(), [1] * k)
+    assert found.dtype == jnp.float64
+    assert_close(found, jnp.full(k, 0.5))
+    assert spd_solve(jnp.asarray(matrix, jnp.float64), jnp.ones(k, jnp.float32)).dtype == jnp.float64
+    for b in (jnp.ones(k + 1), jnp.ones(1), jnp.float64(1.0)):
+        with pytest.raises(ValueError, match=f"with k = {k}"):
+            spd_solve(matrix, b)
+    with pytest.raises(ValueError, match=f"with k = {k}"):
+        spd_solve(np.stack([matrix] * 3), jnp.ones(k))
+    with pytest.raises(ValueError, match="matrix must be square"):
+        spd_inverse(jnp.ones((k, k + 1)))

@@ -164,6 +164,14 @@ def test_reordering_takes_one_segment():
         sweep_outward(example.schedule, lambda value, data: (value, value), jnp.zeros(3), halves)
 
 
+@pytest.mark.parametrize("parents", [[1, -1], [-1, 5], [-2], [-1.0], [[-1]], -1])
+def test_parents_come_before_their_children(parents):
+    with pytest.raises(ValueError, match=r"parents must be integers of shape \(n,\)"):
+        TreeSchedule(parents)
+    assert TreeSchedule([-1, 0, 1]).is_chain
+    assert TreeSchedule([]).is_chain
+
+
 @pytest.mark.parametrize("name", [*TREES, "large"])
 def test_registers_hold_what_is_still_needed(name):
     """Simulates the visits: every node finds its parent, just visited or kept, which no other has overwritten."""
