@@ -210,15 +210,18 @@ class Stand:
     x: jax.Array
 
 
-def test_costs_are_those_of_what_is_returned():
+def test_costs_and_gaps_are_those_of_what_is_returned():
     problem = line_problem()
-    for iterations in (1, 2):
+    solvers = [oc.MultipleShooting(max_iterations=n, hessian="gauss_newton") for n in (1, 2)]
+    for solver in (*solvers, oc.FDDP(max_iterations=1)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            solver = oc.MultipleShooting(max_iterations=iterations, hessian="gauss_newton")
             found = oc.solve(problem, START, (jnp.ones((STEPS + 1, 2)), jnp.ones((STEPS, 1))), solver=solver)
         cost = 0.005 * jnp.sum(found.controls**2) + 5 * jnp.sum(found.states[-1] ** 2)
         np.testing.assert_allclose(found.cost, cost, rtol=1e-12)
+        reached = jax.vmap(mass_on_a_line, (0, 0, None))(found.states[:-1], found.controls, 0)
+        gap = jnp.max(jnp.abs(reached - found.states[1:]))
+        np.testing.assert_allclose([found.gap, found.violation], gap, atol=1e-12)
 
 
 def test_regulators_refuse_what_is_no_equilibrium_in_single_precision():
