@@ -152,7 +152,7 @@ def _iterate(
         found.costates,
         harder,
         jnp.where(taken, cost, values.cost),
-        gap,
+        jnp.where(taken, (1 - length) * gap, gap),
         residual,
         state.iteration + jnp.where(solved, 0, 1).astype(jnp.int32),
         jnp.where(solved, SolveStatus.SOLVED, status).astype(jnp.int32),

@@ -44,6 +44,10 @@ def mpc_step(
         raise ValueError(
             f"iterations must be a positive integer and shift one that is not negative, got {iterations!r}, {shift!r}."
         )
+    if not isinstance(problem, Problem) or not isinstance(solution, Solution):
+        raise ValueError(
+            f"mpc_step goes on from the Solution of a Problem, got {type(problem).__name__}, {type(solution).__name__}."
+        )
     solver = MultipleShooting() if solver is None else solver
     if not isinstance(solver, MultipleShooting | FDDP | Shooting):
         raise ValueError(f"solver must be MultipleShooting(), FDDP() or Shooting(), got {solver!r}.")

@@ -26,16 +26,22 @@ def as_intervals(during: Any) -> tuple[tuple[int, int | None], ...] | None:
         pairs = (pairs,)
     if not pairs or not all(_is_interval(pair) for pair in pairs):
         raise ValueError(
-            f"during must be (first, end), the numbers of stages, end may be None, or several such; got {during!r}."
+            "during must be (first, end), the numbers of stages with 0 <= first < end, end may be None, or several "
+            f"such; got {during!r}."
         )
-    return tuple((pair[0], pair[1]) for pair in pairs)
+    return tuple((_as_int(first), _as_int(end)) for first, end in pairs)
 
 
 def _is_interval(pair: Any) -> bool:
     if not (isinstance(pair, Sequence) and len(pair) == 2):
         return False
-    first, end = pair
-    return isinstance(first, int) and (end is None or isinstance(end, int))
+    first, end = map(_as_int, pair)
+    return isinstance(first, int) and first >= 0 and (end is None or (isinstance(end, int) and end > first))
+
+
+def _as_int(x: Any) -> Any:
+    """Integers of NumPy as Python's."""
+    return int(x) if isinstance(x, np.integer) else x
 
 
 class _AbstractPart(eqx.Module):
@@ -63,8 +69,8 @@ class Cost(_AbstractPart):
     """`sum of weight * residual^2 / 2` over the stages.
 
     **Fields:** `term`: a ready-made one or `function(stage) -> (k,)`; `weight`: one number or (k,), not negative;
-    `during`: `(first, end)`, the stages at which it counts, `end` not included and `None` for all that follow; or
-    several such pairs.
+    `during`: `(first, end)`, the stages at which it counts, counted from 0, `end` not included and `None` for all that
+    follow; or several such pairs.
     """
 
     term: Term = eqx.field(converter=as_term)
@@ -163,6 +169,9 @@ class Bounds(_AbstractPart):
         _check_part(self)
         if self.lower is None and self.upper is None:
             raise ValueError("Bounds must have a lower or an upper one.")
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if bound is not None and is_concrete(bound) and np.any(np.isnan(np.asarray(bound))):
+                raise ValueError(f"Bounds must be numbers or infinite, got NaN in {name} of {self.term!r}.")
         if self.lower is None or self.upper is None or not is_concrete(self.lower, self.upper):
             return
         lower, upper = np.broadcast_arrays(self.lower, self.upper)
@@ -199,7 +208,7 @@ class Phase(eqx.Module):
     """
 
     dynamics: AbstractDynamics
-    steps: int = eqx.field(static=True)
+    steps: int = eqx.field(static=True, converter=_as_int)
 
 
 class Problem(eqx.Module):
@@ -326,6 +335,7 @@ def _finite(bound: ArrayLike | None) -> tuple[int, ...] | None:
 
 def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:
     if isinstance(dynamics, AbstractDynamics):
+        steps = _as_int(steps)
         if not isinstance(steps, int) or steps < 1:
             raise ValueError(f"steps must be the number of time steps, a positive integer, got {steps!r}.")
         return (Phase(dynamics, steps),)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..model._arguments import check_quaternions, is_concrete
 from ._closures import hoisted
+from ._first_state import violated_by_the_start
 from ._implicit import attached, moved
 from ._interior_point import Point
 from ._multiple_shooting import MultipleShooting
@@ -132,6 +133,7 @@ def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, simulat
     if status == SolveStatus.NOT_FINITE:
         states = found.states if simulated else guess.states
         raise ValueError(first_that_is_not_finite(problem, x0, states, guess.controls))
+    start = violated_by_the_start(problem, x0, found.controls[0]) if status != SolveStatus.STALLED else ""
     advice = {
         SolveStatus.STALLED: "no step makes the cost smaller. Often this is as good as precision allows; if not, scale "
         "costs and states to similar sizes, or use float64",
@@ -141,7 +143,8 @@ def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, simulat
         "max_iterations, or try another guess",
     }[status]
     warnings.warn(
-        f"Not solved after {int(found.iterations)} iterations ({status.name}): {advice}. Cost {float(found.cost):.6g}, "
-        f"largest violation {float(found.violation):.1e}, stationarity {float(found.stationarity):.1e}.",
+        f"Not solved after {int(found.iterations)} iterations ({status.name}): {advice}.{start} "
+        f"Cost {float(found.cost):.6g}, largest violation {float(found.violation):.1e}, "
+        f"stationarity {float(found.stationarity):.1e}.",
         stacklevel=3,
     )

@@ -36,6 +36,8 @@ class FramePose(AbstractTerm):
     target: Transform
 
     def __call__(self, stage: Stage) -> Float[Array, "6"]:
+        if not isinstance(self.target, Transform):
+            raise ValueError(f"The target of FramePose must be a Transform, got {type(self.target).__name__}.")
         return transform_log(self.target.inverse() @ _pose(stage, self.frame))
 
 
@@ -46,7 +48,7 @@ class FramePosition(AbstractTerm):
     target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
-        return _pose(stage, self.frame).translation - self.target
+        return _difference(self, _pose(stage, self.frame).translation, self.target)
 
 
 class FrameOrientation(AbstractTerm):
@@ -56,6 +58,8 @@ class FrameOrientation(AbstractTerm):
     target: Float[Array, "3 3"] = eqx.field(converter=jnp.asarray)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
+        if self.target.shape != (3, 3):
+            raise ValueError(f"The target of FrameOrientation must be a matrix (3, 3), got shape {self.target.shape}.")
         return rotation_log(jnp.swapaxes(self.target, -1, -2) @ _pose(stage, self.frame).rotation)
 
 
@@ -82,8 +86,9 @@ class FrameDistance(AbstractTerm):
     point: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "1"]:
-        other = self.point if self.other is None else _pose(stage, self.other).translation
-        apart = _pose(stage, self.frame).translation - other
+        here = _pose(stage, self.frame).translation
+        other = None if self.other is None else _pose(stage, self.other).translation
+        apart = _difference(self, here, self.point, "point") if other is None else here - other
         square = jnp.sum(apart * apart)
         together = square == 0
         return jnp.where(together, 0, jnp.sqrt(jnp.where(together, 1, square)))[None]
@@ -96,7 +101,8 @@ class FrameVelocity(AbstractTerm):
     target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "6"]:
-        return frame_velocity(stage.model, stage.q, stage.v, self.frame, motions=stage.motions) - self.target
+        velocity = frame_velocity(stage.model, stage.q, stage.v, self.frame, motions=stage.motions)
+        return _difference(self, velocity, self.target)
 
 
 class PointVelocity(AbstractTerm):
@@ -106,7 +112,8 @@ class PointVelocity(AbstractTerm):
     target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
-        return frame_velocity(stage.model, stage.q, stage.v, self.frame, motions=stage.motions)[3:] - self.target
+        velocity = frame_velocity(stage.model, stage.q, stage.v, self.frame, motions=stage.motions)
+        return _difference(self, velocity[3:], self.target)
 
 
 class ContactForce(AbstractTerm):
@@ -121,7 +128,7 @@ class ContactForce(AbstractTerm):
                 "Forces at contacts are controls of RobotInverseDynamics(model, dt, contacts) only, got "
                 f"{type(stage.dynamics).__name__}."
             )
-        return stage.dynamics.force(stage.u, self.frame) - self.target
+        return _difference(self, stage.dynamics.force(stage.u, self.frame), self.target)
 
 
 class CenterOfMass(AbstractTerm):
@@ -130,7 +137,7 @@ class CenterOfMass(AbstractTerm):
     target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
-        return center_of_mass(stage.model, stage.q, stage.placed) - self.target
+        return _difference(self, center_of_mass(stage.model, stage.q, stage.placed), self.target)
 
 
 class Posture(AbstractTerm):
@@ -148,7 +155,7 @@ class Velocity(AbstractTerm):
     target: Float[Array, "*nv"] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "nv"]:
-        return stage.v - self.target
+        return _difference(self, stage.v, self.target)
 
 
 class StateDifference(AbstractTerm):
@@ -157,6 +164,10 @@ class StateDifference(AbstractTerm):
     target: Float[Array, "nx"] = eqx.field(converter=jnp.asarray)
 
     def __call__(self, stage: Stage) -> Float[Array, "n"]:
+        if self.target.shape != stage.x.shape:
+            raise ValueError(
+                f"The target of StateDifference must be a state of shape {stage.x.shape}, got {self.target.shape}."
+            )
         return stage.dynamics.minus(stage.x, self.target.astype(stage.x.dtype))
 
 
@@ -173,7 +184,7 @@ class Control(AbstractTerm):
     target: Float[Array, "*m"] = eqx.field(converter=jnp.asarray, default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "m"]:
-        return stage.u - self.target
+        return _difference(self, stage.u, self.target)
 
 
 class JointTorques(AbstractTerm):
@@ -201,6 +212,17 @@ def as_term(term: Any) -> Any:
 
 
 Term = AbstractTerm | Callable[[Stage], ArrayLike]
+
+
+def _difference(
+    term: AbstractTerm, x: Float[Array, "k"], target: Float[Array, "..."], name: str = "target"
+) -> Float[Array, "k"]:
+    """`x - target`, of which no broadcasting makes more rows than x has."""
+    if target.shape not in ((), x.shape):
+        raise ValueError(
+            f"The {name} of {type(term).__name__} must be a number or have shape {x.shape}, got {target.shape}."
+        )
+    return x - target
 
 
 def _unit(x: Float[Array, "3"]) -> Float[Array, "3"]:

@@ -130,6 +130,45 @@ def test_what_is_not_finite_at_the_guess_is_named():
         oc.solve(rooted, START)
 
 
+def test_bounds_that_the_start_violates_are_named():
+    fast = START.at[1].set(2.0)
+    bounds = [oc.Bounds(oc.Control(), -9.0, 9.0), oc.Bounds(lambda s: s.x[1:], -1.5, 1.5)]
+    with pytest.warns(UserWarning, match=r"start violates the Bounds of <function .* at stage 0.*during=\(1, None\)"):
+        oc.solve(line_problem(constraints=bounds), fast)
+
+
+def test_targets_of_other_shapes_are_refused():
+    """Which would otherwise make more rows by broadcasting."""
+    model = jaxcfa.chain(1)
+    stage = oc.Stage(oc.RobotDynamics(model, 0.1), jnp.zeros(2), jnp.zeros(1), jnp.asarray(0))
+    tip = model.body_names[-1]
+    terms = [
+        oc.Control(jnp.zeros(3)),
+        oc.Velocity(jnp.zeros(2)),
+        oc.FrameDistance(tip, point=jnp.zeros((2, 3))),
+        oc.FramePosition(tip, jnp.zeros(2)),
+        oc.FramePose(tip, jnp.eye(4)),
+        oc.FrameOrientation(tip, jnp.array([0.0, 0.0, 0.0, 1.0])),
+        oc.StateDifference(jnp.zeros(3)),
+    ]
+    for term in terms:
+        with pytest.raises(ValueError, match=f"of {type(term).__name__} must be"):
+            term(stage)
+
+
+def test_stages_and_bounds_that_mean_nothing_are_refused():
+    for during in ((-1, None), (3, 3), [(0, 2), (4, 1)]):
+        with pytest.raises(ValueError, match="0 <= first < end"):
+            oc.Cost(oc.Control(), during=during)
+    with pytest.raises(ValueError, match="NaN in upper"):
+        oc.Bounds(oc.Control(), 0.0, [1.0, jnp.nan])
+    assert oc.Cost(oc.Control(), during=(np.int64(1), np.int64(3))).during == ((1, 3),)
+    dynamics = oc.FunctionDynamics(mass_on_a_line, 2, 1)
+    assert oc.Problem(dynamics, np.int64(3)).phases[0] == oc.Phase(dynamics, np.int32(3))
+    with pytest.raises(ValueError, match="Solution of a Problem"):
+        oc.mpc_step(line_problem(), START, None)
+
+
 class Learned(eqx.Module):
     net: eqx.nn.MLP
 
@@ -171,15 +210,18 @@ class Stand:
     x: jax.Array
 
 
-def test_costs_are_those_of_what_is_returned():
+def test_costs_and_gaps_are_those_of_what_is_returned():
     problem = line_problem()
-    for iterations in (1, 2):
+    solvers = [oc.MultipleShooting(max_iterations=n, hessian="gauss_newton") for n in (1, 2)]
+    for solver in (*solvers, oc.FDDP(max_iterations=1)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            solver = oc.MultipleShooting(max_iterations=iterations, hessian="gauss_newton")
             found = oc.solve(problem, START, (jnp.ones((STEPS + 1, 2)), jnp.ones((STEPS, 1))), solver=solver)
         cost = 0.005 * jnp.sum(found.controls**2) + 5 * jnp.sum(found.states[-1] ** 2)
         np.testing.assert_allclose(found.cost, cost, rtol=1e-12)
+        reached = jax.vmap(mass_on_a_line, (0, 0, None))(found.states[:-1], found.controls, 0)
+        gap = jnp.max(jnp.abs(reached - found.states[1:]))
+        np.testing.assert_allclose([found.gap, found.violation], gap, atol=1e-12)
 
 
 def test_regulators_refuse_what_is_no_equilibrium_in_single_precision():
