@@ -1,32 +1,70 @@
 """The problem of optimal control that `jaxcfa optimise` solves, for a robot of which every joint moves the frame."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jaxtyping import Array, Float
 
+from ..closed_chains import Projection, project_configuration
+from ..closed_chains._system import geometry
 from ..configuration import difference, integrate
 from ..dynamics import inverse_dynamics
 from ..model import Model
-from ..optimal_control import AbstractTerm, Bounds, Control, Cost, Equality, Position, Problem, RobotDynamics, Velocity
+from ..motion import body_motions
+from ..optimal_control import (
+    AbstractTerm,
+    Bounds,
+    Control,
+    Cost,
+    Equality,
+    Position,
+    Posture,
+    Problem,
+    RobotDynamics,
+    Stage,
+    Velocity,
+)
 
 _UNLIMITED = 100.0  # stands for efforts without limits in the cost [N m, N]
 _NARROWEST = 1e-3  # of a range, so that there is something between its ends [rad, m]
 
 
-def motion_problem(model: Model, end: AbstractTerm, seconds: float, steps: int) -> tuple[Problem, np.ndarray]:
-    """Small efforts, relative to their limits, and velocities, within all limits; at rest where `end` vanishes.
+class _Rows(AbstractTerm):
+    """Some elements of a term."""
+
+    term: AbstractTerm
+    rows: np.ndarray
+
+    def __call__(self, stage: Stage) -> Float[Array, "k"]:
+        return self.term(stage)[self.rows]
+
+
+def end_at(model: Model, q: Float[Array, "nq"]) -> tuple[AbstractTerm, AbstractTerm]:
+    """Terms that vanish at rest in a configuration: as many coordinates as loops leave free, which decide the rest."""
+    if not model.constraints:
+        return Posture(q), Velocity()
+    free = scipy.linalg.null_space(geometry(model, model.constraints, body_motions(model, q)).jacobian)
+    _, _, order = scipy.linalg.qr(free.T, pivoting=True)
+    rows = np.sort(order[: free.shape[1]])
+    return _Rows(Posture(q), rows), _Rows(Velocity(), rows)
+
+
+def motion_problem(model: Model, end: Sequence[AbstractTerm], seconds: float, steps: int) -> tuple[Problem, np.ndarray]:
+    """Small efforts, relative to their limits, and velocities, within all limits, until all of `end` vanishes.
 
     **Returns:** the problem, and the coordinates of the velocity that its controls drive.
     """
-    dt, limits = seconds / steps, model.limits
+    dt, limits, loops = seconds / steps, model.limits, model.constraints
     joints, weakest, strongest = _efforts(model)
     strength = jnp.maximum(-weakest, strongest)
     scale = jnp.where(jnp.isfinite(strength), strength, _UNLIMITED)
     lower, upper = _ranges(model)
     speed = _known(limits.velocity)
     problem = Problem(
-        RobotDynamics(model, dt, actuated=joints),
+        RobotDynamics(model, dt, actuated=joints, constraints=loops, stabilization=Projection() if loops else None),
         steps,
         costs=[Cost(Control(), dt * (10 / scale) ** 2), Cost(Velocity(), jnp.asarray(10 * dt))],
         constraints=[
@@ -34,7 +72,7 @@ def motion_problem(model: Model, end: AbstractTerm, seconds: float, steps: int) 
             Bounds(Velocity(), -speed, speed),
             Bounds(Control(), weakest, strongest),
         ],
-        end_constraints=[Equality(end), Equality(Velocity()), Bounds(Position(), lower, upper)],
+        end_constraints=[*map(Equality, end), Bounds(Position(), lower, upper)],
     )
     return problem, _dofs(model, joints)
 
@@ -55,6 +93,8 @@ def _on_the_way(model: Model, start: Array, way: Array, parts: Float[Array, "n"]
 
     def at(part: Array) -> tuple[Array, Array]:
         q = integrate(model, start, way, part)
+        if model.constraints:
+            q = project_configuration(model, model.constraints, q).q
         return jnp.concatenate([q, still]), inverse_dynamics(model, q, still, still)
 
     return jax.vmap(at)(parts)

@@ -12,17 +12,17 @@ from jaxtyping import Array
 from rich.console import Console
 from rich.markup import escape
 
+from ..closed_chains import constrained_forward_dynamics
+from ..closed_chains._system import geometry
 from ..dynamics import inverse_dynamics, passive_forces
-from ..joints import Free
 from ..model import Model
-from ..optimal_control import Posture, Solution, SolveStatus, solve
+from ..motion import body_motions
+from ..optimal_control import Solution, SolveStatus, Velocity, solve
 from ..simulation import Trajectory
-from ._facts import joint_types
 from ._motion_files import Output, check_out, write_motion
-from ._motion_problem import first_guess, motion_problem
+from ._motion_problem import end_at, first_guess, motion_problem
 from ._progress import working
-from ._reach import Columns, Target, describe, mover, reach
-from ._start import start_of
+from ._reach import Mover, Target, closed_start, describe, mover, reach
 
 _WORDS = {
     SolveStatus.SOLVED: "[green]Solved:[/] the motion is optimal, and within all limits.",
@@ -33,7 +33,7 @@ _WORDS = {
 
 
 class Settings(NamedTuple):
-    """Length of the motion [s], the number of its steps, where it begins (see `start_of`)."""
+    """Length of the motion [s], the number of its steps, where it begins (see `closed_start`)."""
 
     seconds: float
     steps: int
@@ -47,30 +47,31 @@ def run_optimisation(
     """Finds the motion, says how good it is, and writes it to a file if one is given; `None` if there is none."""
     check_out(out, settings.seconds)
     target = target.checked(model)
-    start = start_of(console, model, settings.keyframe, settings.seed)
-    part, columns, held = mover(model, target, start)
-    _check_base(part)
-    if held:
-        names = ", ".join(held) if len(held) < 4 else f"{len(held)} joints"
-        console.print(f"Held, as it does not move {target.frame}: {names}", markup=False, highlight=False)
-    if part.constraints:
-        console.print(f"[yellow]Warning:[/] {len(part.constraints)} constraints of the file are not held.")
-    found = reach(console, part, target, start[columns[0]], loops=False)
+    start = closed_start(console, model, settings.keyframe, settings.seed)
+    part = mover(model, target, start, base=False)
+    if part.held:
+        names = ", ".join(part.held) if len(part.held) < 4 else f"{len(part.held)} joints"
+        console.print(f"Held: {names}", markup=False, highlight=False)
+    in_q, _ = part.columns
+    found = reach(console, part.model, target, start[in_q])
     describe(console, target, found)
     if not found.is_reached:
         return None
-    solution, driven = _solution(console, part, target, start[columns[0]], found.q, settings)
+    solution, driven = _solution(console, part.model, target, start[in_q], found.q, settings)
     status = SolveStatus(int(solution.status))
     console.print(_WORDS[status])
     console.print(
         f"Iterations {int(solution.iterations)}, cost {float(solution.cost):.6g}, "
-        f"final distance {target.miss(part, solution.q[-1])}",
+        f"final distance {target.miss(part.model, solution.q[-1])}",
         highlight=False,
     )
     if status != SolveStatus.SOLVED:
         return None
-    trajectory = _whole(model, solution, driven, start, columns, settings.seconds / settings.steps)
-    _warn_of_efforts(console, model, trajectory, held)
+    tau = jnp.zeros((settings.steps, part.model.nv)).at[:, driven].set(solution.controls)
+    times = jnp.linspace(0, settings.seconds, settings.steps + 1)
+    motion = Trajectory(times, solution.q, solution.v, tau, jnp.zeros((), jnp.int32))
+    trajectory = with_held(model, part, motion, start)
+    _warn_of_efforts(console, model, trajectory, part.held)
     write_motion(console, file, model, trajectory, out)
     return trajectory
 
@@ -81,13 +82,17 @@ def _solution(
     """The motion and the coordinates that are driven.
 
     If none is found that ends at the target in any posture, one is looked for that ends in the posture `end` which
-    reaches it: where the arm is stretched, for example, the frame's position alone is no regular constraint.
+    reaches it: where the arm is stretched, for example, the frame's position alone is no regular constraint. Nor is it
+    where loops leave fewer freedoms than it has coordinates.
     """
     text = f"Compiling and optimising {settings.steps} steps"
-    for term, title in ((target.term, text), (Posture(end), f"{text} to a given posture")):
+    ends = [(end_at(model, end), f"{text} to a given posture")]
+    if not model.constraints:
+        ends.insert(0, ((target.term, Velocity()), text))
+    for terms, title in ends:
         with working(console, title), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the status says it in words
-            problem, driven = motion_problem(model, term, settings.seconds, settings.steps)
+            problem, driven = motion_problem(model, terms, settings.seconds, settings.steps)
             guess = first_guess(model, driven, start, end, settings.steps)
             solution = jax.block_until_ready(solve(problem, (start, jnp.zeros(model.nv)), guess))
         if solution.status == SolveStatus.SOLVED:
@@ -95,33 +100,36 @@ def _solution(
     return solution, driven
 
 
-def _check_base(model: Model) -> None:
-    """`ValueError` for a robot that floats."""
-    for name, kind in zip(model.joint_names, joint_types(model), strict=True):
-        if kind == Free.__name__:
-            raise ValueError(
-                f"{name!r} lets the robot float without a motor; optimise is for robots with a fixed base."
-            )
-
-
-def _whole(
-    model: Model, solution: Solution, driven: np.ndarray, start: Array, columns: Columns, dt: float
-) -> Trajectory:
-    """The motion of the whole robot, with the torques that hold the joints which do not move."""
-    steps, (in_q, in_v) = len(solution.controls), columns
-    q = jnp.tile(start, (steps + 1, 1)).at[:, in_q].set(solution.q)
-    v = jnp.zeros((steps + 1, model.nv)).at[:, in_v].set(solution.v)
-    tau = jnp.zeros((steps, model.nv))
-    if len(in_v) < model.nv:
-        tau = _torques(model, q[:-1], v[:-1], (v[1:] - v[:-1]) / dt).at[:, in_v].set(0.0)
-    tau = tau.at[:, in_v[driven]].set(solution.controls)
-    return Trajectory(dt * jnp.arange(steps + 1), q, v, tau, jnp.zeros((), jnp.int32))
+def with_held(model: Model, part: Mover, motion: Trajectory, start: Array) -> Trajectory:
+    """The motion of the whole robot from that of a part, with the torques that hold the joints which do not move."""
+    n, (in_q, in_v) = len(motion.t), part.columns
+    q = jnp.tile(start, (n, 1)).at[:, in_q].set(motion.q)
+    v = jnp.zeros((n, model.nv)).at[:, in_v].set(motion.v)
+    tau = jnp.zeros((n - 1, model.nv))
+    if part.held:
+        tau = _torques(model, q[:-1], v[:-1], jnp.diff(v, axis=0) / jnp.diff(motion.t)[:, None])
+    if part.held and part.constraints:
+        tau -= _constraint_forces(model, part, q[:-1], motion.q[:-1], motion.v[:-1], motion.tau)
+    return motion._replace(q=q, v=v, tau=tau.at[:, in_v].set(motion.tau))
 
 
 @jax.jit
 @functools.partial(jax.vmap, in_axes=(None, 0, 0, 0))
 def _torques(model: Model, q: Array, v: Array, qdd: Array) -> Array:
     return inverse_dynamics(model, q, v, qdd) - passive_forces(model, q, v)
+
+
+def _constraint_forces(model: Model, part: Mover, q: Array, q_part: Array, v: Array, tau: Array) -> Array:
+    """Generalised forces (n, nv) of the constraints on the whole robot, in states and under torques of its part."""
+
+    @jax.jit
+    @jax.vmap
+    def forces(q: Array, q_part: Array, v: Array, tau: Array) -> Array:
+        loads = tau + passive_forces(part.model, q_part, v)
+        found = constrained_forward_dynamics(part.model, part.model.constraints, q_part, v, loads)
+        return geometry(model, part.constraints, body_motions(model, q)).jacobian.T @ found.multipliers
+
+    return forces(q, q_part, v, tau)
 
 
 def _warn_of_efforts(console: Console, model: Model, trajectory: Trajectory, held: list[str]) -> None:

@@ -1,5 +1,6 @@
 """`jaxcfa ik`, and whether a target is within reach."""
 
+import dataclasses
 import math
 import warnings
 from typing import NamedTuple
@@ -12,11 +13,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..closed_chains import project_configuration
+from ..closed_chains._relations import related
 from ..inverse_kinematics import FramePose, FramePosition, solve
+from ..joints import Free
 from ..kinematics import frame_pose
-from ..model import WORLD, Model, lock_joints
+from ..model import WORLD, AbstractConstraint, JointCoupling, Model, lock_joints
 from ..spatial import Transform, rotation_log
 from ..viz._curves import coordinate_names
+from ._facts import joint_types
 from ._progress import working
 from ._start import start_of
 
@@ -83,27 +88,69 @@ class Reach(NamedTuple):
     starts: int
 
 
-def mover(model: Model, target: Target, start: jax.Array) -> tuple[Model, Columns, list[str]]:
-    """The joints that move the frame, as a robot of its own; where their coordinates are; names of those held."""
-    body = model.locate(target.frame)[0]
-    moving = []
-    while body != WORLD:
-        moving.append(body)
-        body = int(model.topology.parents[body])
-    moving.sort()
+class Mover(NamedTuple):
+    """The joints that move a frame: as a robot of its own, with the constraints between them; where their coordinates
+    are; these constraints in the whole robot; names of the joints that are held."""
+
+    model: Model
+    columns: Columns
+    constraints: tuple[AbstractConstraint, ...]
+    held: list[str]
+
+
+def mover(model: Model, target: Target, start: jax.Array, *, base: bool = True) -> Mover:
+    """The joints that move the frame, and those that loops move with them; `base`: those that let a robot float, too.
+
+    **Raises:** `ValueError` where nothing else moves the frame.
+    """
+    still = set() if base else {i for i, kind in enumerate(joint_types(model)) if kind == Free.__name__}
+    moving = _ancestors(model, model.locate(target.frame)[0]) - still
+    if not moving:
+        raise ValueError(f"{target.frame!r} is part of the base, which is held; no other joint moves it.")
+    bound: set[int] = set()
+    while more := {
+        i for i, x in enumerate(model.constraints) if i not in bound and not moving.isdisjoint(_between(model, x))
+    }:
+        bound |= more
+        moving = moving.union(*(_between(model, model.constraints[i]) for i in more)) - still
+    chosen = sorted(moving)
     q, v = (
-        np.concatenate([np.arange(s.start, s.stop) for s in map(of, moving)]) for of in (model.q_slice, model.v_slice)
+        np.concatenate([np.arange(s.start, s.stop) for s in map(of, chosen)]) for of in (model.q_slice, model.v_slice)
     )
     held = [name for i, name in enumerate(model.joint_names) if i not in moving]
-    return lock_joints(model, held, start), (q, v), held
+    constraints = tuple(model.constraints[i] for i in sorted(bound))
+    part = lock_joints(dataclasses.replace(model, constraints=constraints), held, start)
+    return Mover(part, (q, v), constraints, held)
 
 
-def reach(console: Console, model: Model, target: Target, start: jax.Array, *, loops: bool) -> Reach:
-    """The configuration that brings a frame to its target, or as near as was found; `loops`: closed ones of a file."""
-    constraints = model.constraints if loops else ()
+def _ancestors(model: Model, body: int) -> set[int]:
+    """Numbers of the joints that move a body."""
+    found = set()
+    while body != WORLD:
+        found.add(body)
+        body = int(model.topology.parents[body])
+    return found
+
+
+def _between(model: Model, constraint: AbstractConstraint) -> set[int]:
+    """Numbers of the joints between the two bodies of a constraint, or of the joints that it couples."""
+    first, second = related(constraint)
+    if isinstance(constraint, JointCoupling):
+        return {first, second} - {WORLD}
+    return _ancestors(model, first) ^ _ancestors(model, second)
+
+
+def closed_start(console: Console, model: Model, keyframe: str | None, seed: int | None) -> jax.Array:
+    """As `start_of`, with the loops of the file closed."""
+    start = start_of(console, model, keyframe, seed)
+    return project_configuration(model, model.constraints, start).q if model.constraints else start
+
+
+def reach(console: Console, model: Model, target: Target, start: jax.Array) -> Reach:
+    """The configuration that brings a frame to its target, or as near as was found; the model's loops are closed."""
     with working(console, "Looking for a configuration that reaches the target"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is not reached is said by the callers
-        found = jax.block_until_ready(solve(model, target.term, start, constraints=constraints))
+        found = jax.block_until_ready(solve(model, target.term, start, constraints=model.constraints))
     return Reach(found.q, bool(found.reached), target.miss(model, found.q), int(found.starts))
 
 
@@ -123,14 +170,11 @@ def describe(console: Console, target: Target, found: Reach) -> None:
 def run_ik(console: Console, model: Model, target: Target, keyframe: str | None, seed: int | None) -> bool:
     """Prints the configuration that brings a frame to its target; whether it does."""
     target = target.checked(model)
-    start = start_of(console, model, keyframe, seed)
-    if model.constraints:
-        found = reach(console, model, target, start, loops=True)
-        q = found.q
-    else:
-        part, (columns, _), _ = mover(model, target, start)
-        found = reach(console, part, target, start[columns], loops=False)
-        q = start.at[columns].set(found.q)
+    start = closed_start(console, model, keyframe, seed)
+    part = mover(model, target, start)
+    columns, _ = part.columns
+    found = reach(console, part.model, target, start[columns])
+    q = start.at[columns].set(found.q)
     describe(console, target, found)
     table = Table("joint", "q (rad, m)", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for name, value in zip(coordinate_names(model, model.topology.nqs), np.asarray(q), strict=True):

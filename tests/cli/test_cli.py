@@ -17,6 +17,12 @@ from typer.testing import CliRunner
 import jaxcfa
 from jaxcfa.cli._app import app
 from jaxcfa.cli._cache import keep_programs
+from jaxcfa.cli._motion_problem import end_at
+from jaxcfa.cli._optimise import with_held
+from jaxcfa.cli._reach import Target, mover
+from jaxcfa.closed_chains import Projection, constrained_forward_dynamics, project_velocity
+from jaxcfa.optimal_control import RobotDynamics
+from jaxcfa.simulation import Trajectory
 from jaxcfa.viz import Viewer
 from robots import urdf_path, urdf_paths
 
@@ -39,6 +45,18 @@ REACHER = """<mujoco><worldbody>
   <body name="pendulum"><joint name="swing" axis="1 0 0"/><geom pos="0 .1 -.3" size=".05" mass="0.2"/></body>
   </worldbody><actuator><motor name="m1" joint="shoulder" ctrllimited="true" ctrlrange="-12 12"/>
   <motor name="m2" joint="elbow" gear="2" ctrllimited="true" ctrlrange="-2 2"/></actuator></mujoco>"""
+
+# A four-bar linkage on a base that floats, beside it a pendulum.
+LINKAGE = """<mujoco><worldbody><body name="base" pos="0 0 1"><freejoint name="root"/><geom size=".1" mass="5"/>
+  <body name="crank" pos="-.15 0 .05"><joint name="crank" axis="0 1 0" damping=".05"/>
+    <geom type="capsule" fromto="0 0 0 0 0 .2" size=".01" mass=".3"/>
+    <body name="coupler" pos="0 0 .2"><joint name="coupler" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 .3 0 .05" size=".01" mass=".3"/><site name="tip" pos=".3 0 .15"/></body></body>
+  <body name="rocker" pos=".15 0 .05"><joint name="rocker" axis="0 1 0"/>
+    <geom type="capsule" fromto="0 0 0 0 0 .25" size=".01" mass=".3"/></body>
+  <body name="pendulum" pos="0 .1 0"><joint name="swing" axis="1 0 0"/>
+    <geom pos="0 .1 -.3" size=".05" mass="0.2"/></body>
+  </body></worldbody><equality><connect body1="coupler" body2="rocker" anchor=".3 0 .05"/></equality></mujoco>"""
 
 
 @pytest.fixture
@@ -252,13 +270,16 @@ def test_what_is_out_of_reach(reacher, command):
 
 @pytest.mark.slow
 def test_optimise(reacher, tmp_path, monkeypatch):
-    """The motion comes to its target at rest, within the limits of all joints, and is what the torques make."""
+    """The motion comes to its target at rest, within the limits of all joints, and is what the torques make; the base,
+    which floats, and what does not move the target are held."""
+    torso = '<worldbody><body name="torso"><freejoint name="root"/><geom size=".1" mass="5"/>'
+    reacher.write_text(REACHER.replace("<worldbody>", torso).replace("</worldbody>", "</body></worldbody>"))
     played = []
     monkeypatch.setattr(Viewer, "wait", lambda viewer: played.append(viewer._playback is not None))
     out = tmp_path / "somewhere" / "motion.npz"
     arguments = ["--seconds", 1, "--steps", 20, "--out", out, "--view", "--no-browser", "--port", 8600]
     output = run("optimize", reacher, "--frame", "hand", "--target", -0.5, 0, 0.7, *arguments)
-    for part in ("Held, as it does not move hand: swing", "Within reach", "Solved", "final distance", str(out)):
+    for part in ("Held: root, swing", "Within reach", "Solved", "final distance", str(out)):
         assert part in output
     assert played == [True]
     model = jaxcfa.load_model(reacher, dtype="float64")
@@ -267,10 +288,42 @@ def test_optimise(reacher, tmp_path, monkeypatch):
     np.testing.assert_allclose(v[jnp.array([0, -1])], 0, atol=1e-6)
     assert np.all(q >= model.limits.lower - 1e-6)
     assert np.all(q <= model.limits.upper + 1e-6)
-    assert np.all(np.abs(tau[:, :2]) <= np.array([12, 4]) + 1e-6)
+    assert np.all(np.abs(tau[:, 6:8]) <= np.array([12, 4]) + 1e-6)
+    np.testing.assert_allclose(q[:, :7], q[:1, :7].repeat(len(q), axis=0))
     again = jaxcfa.rollout(model, q[0], v[0], tau, 0.05, friction_velocity=0.1)
     np.testing.assert_allclose(again.q, q, atol=1e-6)
     np.testing.assert_allclose(again.t, t)
+
+
+@pytest.mark.slow
+def test_what_moves_a_frame_of_a_linkage(tmp_path):
+    """The joints of its loop move together; the torques of the whole robot hold the base and all else."""
+    path = tmp_path / "linkage.xml"
+    path.write_text(LINKAGE)
+    model = jaxcfa.load_model(path, dtype="float64")
+    target = Target("tip", (0.27, 0.0, 1.37), None)
+    start = model.keyframe("qpos0")
+    part = mover(model, target, start, base=False)
+    assert part.model.joint_names == ("crank", "coupler", "rocker")
+    assert part.held == ["root", "swing"]
+    assert mover(model, target, start).held == ["swing"]
+    with pytest.raises(ValueError, match="part of the base, which is held"):
+        mover(model, target._replace(frame="base"), start, base=False)
+    assert [len(term.rows) for term in end_at(part.model, start[part.columns[0]])] == [1, 1]
+    dt, u = 1e-4, jnp.array([0.4])
+    dynamics = RobotDynamics(
+        part.model, dt, actuated=["crank"], constraints=part.model.constraints, stabilization=Projection()
+    )
+    x = jnp.concatenate([start[part.columns[0]], jnp.array([0.5, -0.5, 0.4])])
+    x = jnp.concatenate([x[:3], project_velocity(part.model, part.model.constraints, x[:3], x[3:])])
+    states = jnp.stack([x, jax.jit(lambda x: dynamics.step(x, u, 0))(x)])
+    tau = jnp.zeros((1, 3)).at[0, 0].set(u[0])
+    found = Trajectory(jnp.array([0, dt]), states[:, :3], states[:, 3:], tau, jnp.zeros((), jnp.int32))
+    motion = with_held(model, part, found, start)
+    q, v, tau = motion.q[0], motion.v[0], motion.tau[0]
+    held = constrained_forward_dynamics(model, model.constraints, q, v, tau + jaxcfa.passive_forces(model, q, v))
+    np.testing.assert_allclose(held.qdd, (motion.v[1] - v) / dt, atol=1e-2)
+    assert np.max(np.abs(held.qdd)) > 10
 
 
 def test_simulate_as_a_picture_and_in_the_browser(cart, tmp_path, monkeypatch):
@@ -377,8 +430,7 @@ def test_programs_are_kept_where_they_can_be(tmp_path, monkeypatch, settings_of_
 
 
 def test_entry_point():
-    code = "from jaxcfa.cli import main; main()"
     environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "0"}
-    command = [sys.executable, "-c", code, "--version"]
+    command = [sys.executable, "-m", "jaxcfa", "--version"]
     result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert result.stdout.strip() == jaxcfa.__version__

@@ -1,0 +1,5 @@
+"""`python -m jaxcfa`: the command."""
+
+from .cli import main
+
+main()
