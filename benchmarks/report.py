@@ -25,8 +25,9 @@ them; each package has a process of its own, and the cores to itself. Batches re
 MuJoCo compute in float64 always, and one state after the other, called from Python, where it does not say threads.
 Constraints of MuJoCo and MJX are soft, so that their accelerations differ. A contestant that needs more than 120 s
 until it is ready, or more than 30 s for one run, is stopped and listed as such, and not tried for other quantities of
-the same robot. MJX, JaxSim and Brax, which take minutes to compile or run, are measured for the chain of 7, and for
-forward dynamics of Panda and G1 and the gradient of Panda.
+the same robot. MJX, JaxSim and Brax, which take minutes to compile or run, are measured for forward dynamics of the
+chain of 7, Panda and G1 and for the gradient of Panda; what compiles long, other batches, and float64 for the chain of
+30, Panda and G1.
 """
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 

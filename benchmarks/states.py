@@ -3,53 +3,56 @@
 from functools import partial
 
 from .case import COMPARED, Case, Contestant
+from .contestant import ONE_FUNCTION
 from .peers import PEERS, Peer
-from .quantities import ALL, FORWARD, GRADIENT, INVERSE, MATRICES, as_one_function, in_chunks, own
+from .quantities import ALL, CONSTRAINED, FORWARD, GRADIENT, INVERSE, MATRICES, as_one_function, in_chunks, own
 from .robots import ROBOTS, problem
 from .settings import Settings
 
 TITLE = "Batches of states of six robots"
 BATCH, BATCHES = 2048, (1, 64, 16_384)
 LARGEST = 16_384
-# Of these, batches of all sizes, and float64.
+# Of these robots, quantities that take long to compile, batches of all sizes, and float64.
 CLOSER = ("chain of 30", "Panda", "G1")
-# Where packages that take minutes to compile or to run are measured, and all packages on JAX beyond the batch of 2048.
-_EVERYWHERE = (("Panda", FORWARD), ("Panda", GRADIENT), ("G1", FORWARD))
+_CLOSER_ONLY = (MATRICES, CONSTRAINED)
+_ALL_SIZES = (FORWARD, GRADIENT)
+# Where packages that take minutes to compile or to run are measured.
 _SLOW = ("MJX", "JaxSim", "Brax")
+_SLOW_ON = (("chain of 7", FORWARD), ("Panda", FORWARD), ("Panda", GRADIENT), ("G1", FORWARD))
 
 
 def cases(settings: Settings) -> list[Case]:
     if settings.smoke:
         return [_case(settings, "chain of 7", quantity, 4, "float64") for quantity in (FORWARD, INVERSE, MATRICES)]
-    first = [_case(settings, robot, quantity, BATCH, "float32") for robot in ROBOTS for quantity in ALL]
-    sizes = [
-        _case(settings, robot, quantity, batch, "float32", later=_later(quantity))
-        for robot in CLOSER
+    first = [
+        _case(settings, robot, quantity, BATCH, "float32")
+        for robot in ROBOTS
         for quantity in ALL
-        for batch in BATCHES
+        if robot in CLOSER or quantity not in _CLOSER_ONLY
     ]
     doubles = [
-        _case(settings, robot, quantity, BATCH, "float64", later=_later(quantity))
+        _case(settings, robot, quantity, BATCH, "float64", later=1) for robot in CLOSER for quantity in _ALL_SIZES
+    ]
+    sizes = [
+        _case(settings, robot, quantity, batch, "float32", later=1)
         for robot in CLOSER
-        for quantity in ALL
+        for quantity in _ALL_SIZES
+        for batch in BATCHES
     ]
     return first + doubles + sizes
-
-
-def _later(quantity: str) -> int:
-    """Beyond the batch that every robot has: when a quantity is measured."""
-    return 1 if quantity in (FORWARD, GRADIENT) else 2
 
 
 def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str, later: int = 0) -> Case:
     make = partial(problem, robot, dtype, batch)
     single = dtype == "float32" and not settings.smoke
-    slow = single and ((robot, quantity) in _EVERYWHERE or (robot == "chain of 7" and batch == BATCH))
-    compiled = slow or (single and batch == BATCH)
+    compiled = single and batch == BATCH
+    slow = compiled and (robot, quantity) in _SLOW_ON
     named = own(quantity, make) | (in_chunks(quantity, make) if batch == LARGEST else {})
-    if single:
-        named |= as_one_function(quantity, make)
     contestants = [Contestant(name, prepare) for name, prepare in named.items()]
+    if single:
+        # In a process of their own, so as to compile beside the others.
+        one = as_one_function(quantity, make)
+        contestants += [Contestant(name, prepare, f"jaxcfa, {ONE_FUNCTION}") for name, prepare in one.items()]
     if dtype == "float32" and quantity in (GRADIENT, MATRICES) and ROBOTS[robot].floating_base:
         # Of coordinates that no other package with derivatives in closed form has.
         exact = own(quantity, partial(problem, robot, "exact", COMPARED))["jaxcfa"]
