@@ -5,17 +5,31 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from ..numerics import _small, product
+from ..backend import backend
+from ..numerics import _small, product, transpose
 
 # Programs of products grow with the inner size only, so that more is unrolled than of factorisations.
 _LARGEST_UNROLLED = 16
+# XLA:CPU evaluates elements of sums anew wherever they are used, in each term of the next product. With more terms than
+# these that takes longer than all else, ten times as long as reductions, which it evaluates once.
+_LARGEST_SUM_ON_CPU = 7
 
 
 def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Float[Array, "*#batch n m"]:
     """Matrix product `a b`, in full precision."""
-    if a.shape[-1] <= _LARGEST_UNROLLED:
+    if a.shape[-1] > _LARGEST_SUM_ON_CPU and b.shape[-1] > 1:
+        return nested_matmul(a, b)
+    return product(a, b) if a.shape[-1] > _LARGEST_UNROLLED else _small.matmul(a, b)
+
+
+def nested_matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Float[Array, "*#batch n m"]:
+    """As `matmul`, for products of which others are made."""
+    inner = a.shape[-1]
+    if inner > _LARGEST_UNROLLED:
+        return product(a, b)
+    if inner == 0 or backend() != "cpu":
         return _small.matmul(a, b)
-    return product(a, b)
+    return jnp.sum(transpose(a)[..., None] * b[..., None, :], axis=-3)
 
 
 def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Float[Array, "*#batch n"]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from ..numerics import linear_solution, symmetrise, transpose
 from ._affine_scan import run
 from ._arguments import as_floating
-from ._products import followed, matmul, matvec, preceded
+from ._products import followed, matvec, nested_matmul as matmul, preceded
 from ._scan import SEQUENTIAL, AbstractSchedule, Sequential
 from ._small_spd import LDL, ldl_factor, ldl_solve
 from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
