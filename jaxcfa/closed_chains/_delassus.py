@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from ..model._arguments import positive_integer, positive_number
 from ..numerics import product
 from ..structured import LDL, ldl_factor, ldl_solve, spd_inverse
 from ..structured._semidefinite import reduce_semidefinite
@@ -101,14 +102,12 @@ class Proximal(AbstractConstraintSolver):
     `iterations` m.
     """
 
-    regularization: float | None = eqx.field(static=True, default=None)
-    iterations: int = eqx.field(static=True, default=12)
-
-    def __check_init__(self):
-        if self.regularization is not None and not self.regularization > 0:
-            raise ValueError(f"regularization must be positive, got {self.regularization!r}.")
-        if self.iterations < 1:
-            raise ValueError(f"iterations must be one or more, got {self.iterations!r}.")
+    regularization: float | None = eqx.field(
+        static=True,
+        default=None,
+        converter=lambda x: None if x is None else positive_number("regularization", x),
+    )
+    iterations: int = eqx.field(static=True, default=12, converter=lambda x: positive_integer("iterations", x))
 
     def factor(self, matrix: Float[Array, "k k"], scale: Float[Array, "k"]) -> AbstractDelassus:
         eps = float(jnp.finfo(matrix.dtype).eps)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
-from ..model._arguments import is_concrete
+from ..model._arguments import is_concrete, positive_integer, positive_number
 from ..motion import BodyMotions, motions_at
 from ..numerics import jvp_of_perturbed, product
 from ..structured import AbstractSchedule
@@ -61,10 +61,9 @@ def project_configuration(
     `constrained_forward_dynamics`.
     """
     model, constraints, (q,) = prepared(model, constraints, q=q)
-    if max_iterations < 1:
-        raise ValueError(f"max_iterations must be one or more, got {max_iterations}.")
-    if tolerance is not None and not tolerance > 0:
-        raise ValueError(f"tolerance must be positive, got {tolerance}.")
+    max_iterations = positive_integer("max_iterations", max_iterations)
+    if tolerance is not None and is_concrete(tolerance):
+        positive_number("tolerance", tolerance)
     plan = make_plan(model, LEAST_NORM, schedule)
     found = _project(plan, constraints, model, q, tolerance, jnp.asarray(max_iterations))
     if is_concrete(found):

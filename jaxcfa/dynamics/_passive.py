@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from ..joints import AbstractJoint
 from ..model import Model, map_joints
-from ..model._arguments import as_arrays
+from ..model._arguments import as_arrays, is_concrete, positive_number
 from ..typing import ConfigurationLike, Velocity, VelocityLike
 
 
@@ -24,8 +24,8 @@ def passive_forces(model: Model, q: ConfigurationLike, v: VelocityLike, friction
     positive.
     """
     q, v = as_arrays(model, q=q, v=v)
-    if not friction_velocity > 0:
-        raise ValueError(f"friction_velocity must be positive, got {friction_velocity}.")
+    if is_concrete(friction_velocity):
+        positive_number("friction_velocity", friction_velocity)
     return _passive_forces(model, q, v, friction_velocity)
 
 

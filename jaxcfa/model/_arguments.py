@@ -15,6 +15,7 @@ from ._given import (
     checked_key as checked_key,
     is_concrete as is_concrete,
     positive_integer as positive_integer,
+    positive_number as positive_number,
 )
 from ._model import Model
 

@@ -1,5 +1,6 @@
 """What is given for parts of a model, checked: `ValueError` saying what was given and what is wanted."""
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -154,6 +155,17 @@ def positive_integer(name: str, value: Any) -> int:
         number = 0
     if number < 1:
         raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+    return number
+
+
+def positive_number(name: str, value: Any) -> float:
+    """A number that has to be known when a program is traced."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):  # of traced values, too
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be positive and finite, one known number, got {value!r}.")
     return number
 
 

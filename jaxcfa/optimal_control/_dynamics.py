@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
+from ..model._arguments import positive_integer
+
 if TYPE_CHECKING:
     from ._stage import Stage
 
@@ -101,11 +103,11 @@ class FunctionDynamics(AbstractDynamics):
     def __init__(self, function: Callable[[Array, Array, Array], Array], states: int, controls: int):
         if not callable(function):
             raise ValueError(f"function must be x' = function(x, u, t), got {function!r}.")
-        for name, size in (("states", states), ("controls", controls)):
-            if not isinstance(size, int) or size < 1:
-                raise ValueError(f"{name} must be how many there are, a positive integer, got {size!r}.")
         self.function = function if isinstance(function, eqx.Module | Partial) else _Static(function)
-        self.sizes = states, controls
+        self.sizes = (
+            positive_integer("states", states),
+            positive_integer("controls", controls),
+        )
 
     @property
     def state_size(self) -> int:

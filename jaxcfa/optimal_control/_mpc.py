@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from ..model._arguments import positive_integer
 from ._closures import hoisted
 from ._fddp import FDDP
 from ._multiple_shooting import MultipleShooting
@@ -40,10 +41,8 @@ def mpc_step(
 
     **Raises:** `ValueError` as `solve` does for wrong types and shapes, and for problems whose start is not given.
     """
-    if not isinstance(iterations, int) or iterations < 1 or not isinstance(shift, int) or shift < 0:
-        raise ValueError(
-            f"iterations must be a positive integer and shift one that is not negative, got {iterations!r}, {shift!r}."
-        )
+    iterations = positive_integer("iterations", iterations)
+    shift = positive_integer("shift", shift) if shift else 0
     if not isinstance(problem, Problem) or not isinstance(solution, Solution):
         raise ValueError(
             f"mpc_step goes on from the Solution of a Problem, got {type(problem).__name__}, {type(solution).__name__}."

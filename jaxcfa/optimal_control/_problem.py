@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from ..model._arguments import is_concrete
+from ..model._arguments import is_concrete, positive_integer
 from ._dynamics import AbstractDynamics
 from ._stage import Stage
 from ._terms import Term, as_term
@@ -335,10 +335,7 @@ def _finite(bound: ArrayLike | None) -> tuple[int, ...] | None:
 
 def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:
     if isinstance(dynamics, AbstractDynamics):
-        steps = _as_int(steps)
-        if not isinstance(steps, int) or steps < 1:
-            raise ValueError(f"steps must be the number of time steps, a positive integer, got {steps!r}.")
-        return (Phase(dynamics, steps),)
+        return (Phase(dynamics, positive_integer("steps, the number of time steps,", steps)),)
     phases = tuple(dynamics) if isinstance(dynamics, Sequence) else ()
     if not phases or not all(isinstance(phase, Phase) for phase in phases):
         raise ValueError(
@@ -348,8 +345,7 @@ def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:
     if steps is not None:
         raise ValueError("Phases have their own steps: omit steps.")
     for phase in phases:
-        if not isinstance(phase.steps, int) or phase.steps < 1:
-            raise ValueError(f"The steps of a phase must be a positive integer, got {phase.steps!r}.")
+        positive_integer("The steps of a phase", phase.steps)
     all_dynamics = [phase.dynamics for phase in phases]
     sizes = {(x.state_size, x.tangent_blocks, x.control_size, x.defect_size) for x in all_dynamics}
     if len(sizes) > 1:

@@ -16,7 +16,7 @@ from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
 from ..joints import Free
 from ..model import WORLD, AbstractConstraint, Model
-from ..model._arguments import as_arrays
+from ..model._arguments import as_arrays, positive_number
 from ..motion import BodyMotions
 from ..numerics import cross, matvec, transpose
 from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
@@ -209,8 +209,6 @@ class RobotInverseDynamics(AbstractRobotDynamics):
             model.frame_number(contact)
         if len(set(contacts)) < len(contacts):
             raise ValueError(f"contacts must name every frame once, got {list(contacts)}.")
-        if not friction_velocity > 0:
-            raise ValueError(f"friction_velocity must be positive, got {friction_velocity}.")
         chosen = _driven(model) if actuated is None else _actuated(model, actuated)
         if chosen == "actuators":
             raise ValueError("RobotInverseDynamics finds torques of joints: name them in actuated, or omit it.")
@@ -220,7 +218,7 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         self.contacts = tuple(contacts)
         self.actuated = chosen
         self.has_passive_forces = bool(passive_forces)
-        self.friction_velocity = float(friction_velocity)
+        self.friction_velocity = positive_number("friction_velocity", friction_velocity)
 
     @property
     def control_size(self) -> int:

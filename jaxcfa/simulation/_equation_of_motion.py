@@ -21,7 +21,7 @@ from ..closed_chains._forward import status_in_motion
 from ..closed_chains._stabilization import check_stabilization
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
 from ..model import AbstractConstraint, Model
-from ..model._arguments import is_concrete
+from ..model._arguments import is_concrete, positive_number
 from ..typing import Configuration, Velocity
 from ._stops import StopForces, Stops, stop_forces
 
@@ -183,8 +183,6 @@ def equation_of_motion(
         raise ValueError(f"method must be an algorithm for forward dynamics, such as ABA(), got {method!r}.")
     if is_concrete(model):
         method.refuse(model)
-    if not friction_velocity > 0:
-        raise ValueError(f"friction_velocity must be positive, got {friction_velocity}.")
     if stabilization is not None:
         check_stabilization(stabilization)
     elif loops:
@@ -193,7 +191,7 @@ def equation_of_motion(
         model,
         method,
         bool(has_passive_forces),
-        float(friction_velocity),
+        positive_number("friction_velocity", friction_velocity),
         loops,
         stabilization,
         solver,

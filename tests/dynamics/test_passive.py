@@ -91,9 +91,9 @@ def test_single_precision(model):
     assert_close(single, np.asarray(jaxcfa.passive_forces(model, reference(model), v)), 1e-6)
 
 
-@pytest.mark.parametrize("value", [0.0, -1e-3, np.nan])
+@pytest.mark.parametrize("value", [0.0, -1e-3, np.nan, None])
 def test_friction_velocity_is_positive(model, value):
-    with pytest.raises(ValueError, match="friction_velocity must be positive, got"):
+    with pytest.raises(ValueError, match="friction_velocity must be positive and finite"):
         jaxcfa.passive_forces(model, reference(model), np.zeros(4), friction_velocity=value)
 
 
