@@ -241,7 +241,8 @@ def optimise(
 ) -> None:
     """Move a frame to a point, at rest in the end, with small efforts and within all limits, by optimal control.
 
-    Joints that do not move the frame are held. The motion is written and played only if the problem was solved.
+    Joints that do not move the frame are held, and the base of a robot that floats; loops that the file closes stay
+    closed. The motion is written and played only if the problem was solved.
     """
     with _explained():
         jax.config.update("jax_enable_x64", True)

@@ -46,7 +46,9 @@ def end_at(model: Model, q: Float[Array, "nq"]) -> tuple[AbstractTerm, AbstractT
     """Terms that vanish at rest in a configuration: as many coordinates as loops leave free, which decide the rest."""
     if not model.constraints:
         return Posture(q), Velocity()
-    free = scipy.linalg.null_space(geometry(model, model.constraints, body_motions(model, q)).jacobian)
+    jacobian = np.asarray(geometry(model, model.constraints, body_motions(model, q)).jacobian)
+    # The rank that `closed_chains` finds, whose pivots are squares: files have axes that are parallel to a few digits.
+    free = scipy.linalg.null_space(jacobian, rcond=float(np.finfo(jacobian.dtype).eps) ** 0.35)
     _, _, order = scipy.linalg.qr(free.T, pivoting=True)
     rows = np.sort(order[: free.shape[1]])
     return _Rows(Posture(q), rows), _Rows(Velocity(), rows)

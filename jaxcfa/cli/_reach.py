@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..closed_chains import project_configuration
 from ..closed_chains._relations import related
 from ..inverse_kinematics import FramePose, FramePosition, solve
 from ..joints import Free
@@ -141,9 +140,16 @@ def _between(model: Model, constraint: AbstractConstraint) -> set[int]:
 
 
 def closed_start(console: Console, model: Model, keyframe: str | None, seed: int | None) -> jax.Array:
-    """As `start_of`, with the loops of the file closed."""
+    """As `start_of`, with the loops of the file closed within the joints' ranges."""
     start = start_of(console, model, keyframe, seed)
-    return project_configuration(model, model.constraints, start).q if model.constraints else start
+    if not model.constraints:
+        return start
+    with working(console, "Closing the loops of the file"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = jax.block_until_ready(solve(model, (), start, constraints=model.constraints))
+    if not found.reached:
+        raise ValueError("No configuration was found that closes the loops of the file within the joints' ranges.")
+    return found.q
 
 
 def reach(console: Console, model: Model, target: Target, start: jax.Array) -> Reach:

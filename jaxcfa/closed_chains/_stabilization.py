@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..model import Model
-from ..model._arguments import check_positive, positive_integer
+from ..model._arguments import as_positive, positive_integer
 from ..typing import Configuration, Velocity
 from ._delassus import AbstractConstraintSolver
 from ._projection import project_step
@@ -49,12 +49,10 @@ class Baumgarte(AbstractStabilization):
     the fastest decay without oscillation.
     """
 
-    frequency: Float[Array, ""] = eqx.field(converter=jnp.asarray)
-    damping: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1.0)
-
-    def __check_init__(self):
-        check_positive("frequency of Baumgarte's stabilisation", self.frequency)
-        check_positive("damping of Baumgarte's stabilisation", self.damping, or_zero=True)
+    frequency: Float[Array, ""] = eqx.field(converter=as_positive("frequency of Baumgarte's stabilisation"))
+    damping: Float[Array, ""] = eqx.field(
+        converter=as_positive("damping of Baumgarte's stabilisation", or_zero=True), default=1.0
+    )
 
     @property
     def feedback(self) -> "Baumgarte":

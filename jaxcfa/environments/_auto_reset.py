@@ -52,7 +52,7 @@ class AutoReset(AbstractEnvironment):
         return self.environment.unwrapped
 
     def reset(self, key: Key) -> State:
-        """The start of the first episode."""
+        """The start of the first episode. `ValueError` where the environment's `info` has names of this class."""
         return _reset(self, checked_key(key))
 
     def step(self, state: State, action: ArrayLike) -> State:
@@ -70,6 +70,10 @@ def _reset(environment: AutoReset, key: Key) -> State:
         "steps": jnp.zeros((), jnp.int32),
         "key": key,
     }
+    if taken := sorted(own.keys() & state.info.keys()):
+        raise ValueError(
+            f"AutoReset keeps {', '.join(own)} in info; the environment has to call its {taken} otherwise."
+        )
     return state.replace(info=state.info | own)
 
 

@@ -1,6 +1,6 @@
 """Environments as those of Gymnasium, on the host."""
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 import equinox as eqx
 import jax
@@ -32,7 +32,7 @@ class GymnasiumEnv(gymnasium.Env):
     **Raises:** `ValueError` for an environment with `AutoReset`, and (from `step`) for actions that are not finite.
     """
 
-    def __init__(self, environment: AbstractEnvironment, episode_length: int | None = None):
+    def __init__(self, environment: AbstractEnvironment, episode_length: SupportsIndex | None = None):
         self.environment = _checked(environment)
         known = episode_length is not None
         self.episode_length = positive_integer("episode_length", episode_length) if known else None
@@ -69,11 +69,12 @@ class GymnasiumVectorEnv(VectorEnv):
 
     **Arguments:** `environment`, without `AutoReset`; `num_envs`: how many robots; `episode_length`: number of steps.
 
-    **Raises:** `ValueError` for an environment with `AutoReset`, and (from `step`) for actions that are not finite.
+    **Raises:** `ValueError` for an environment with `AutoReset`, and (from `step`) for actions of another shape or that
+    are not finite.
     """
 
-    def __init__(self, environment: AbstractEnvironment, num_envs: int, episode_length: int):
-        self.environment = AutoReset(_checked(environment), episode_length)
+    def __init__(self, environment: AbstractEnvironment, num_envs: SupportsIndex, episode_length: SupportsIndex):
+        self.environment = AutoReset(_checked(environment), positive_integer("episode_length", episode_length))
         self.num_envs = num_envs = positive_integer("num_envs", num_envs)
         fps = round(1 / float(environment.dt))
         self.metadata = {"render_modes": [], "render_fps": fps, "autoreset_mode": AutoresetMode.SAME_STEP}

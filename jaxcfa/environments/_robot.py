@@ -27,7 +27,7 @@ class AbstractRobotEnvironment(AbstractEnvironment):
 
     They are for one robot, and must be traceable by JAX. Episodes end where `terminated` says so; that they end after
     some time is the business of `AutoReset`. A motion that is not finite is not made: the state stays what it was, the
-    reward is zero, and the episode ends; derivatives are those of that.
+    reward is zero, and the episode ends; first derivatives are those of that.
 
     The `info` of a state holds the `task`.
     """
@@ -109,7 +109,7 @@ def _step(environment: AbstractRobotEnvironment, state: State, action: Float[Arr
 
 
 def _moved(plant: Plant, before: Motion, action: Float[Array, "m"]) -> Motion:
-    """The state after an action, with derivatives of zero where it is not finite.
+    """The state after an action, with first derivatives of zero where it is not finite.
 
     There JAX would find NaN, also where the state is not used: zero times infinity is not zero.
     """

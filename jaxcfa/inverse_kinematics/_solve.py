@@ -111,9 +111,9 @@ def solve(
         loops,
         *(jnp.broadcast_to(jnp.asarray(end, q.dtype), q.shape) for end in ends),
     )
-    least = jnp.asarray(max(1e-8, 100 * float(jnp.finfo(q.dtype).eps)) if tolerance is None else tolerance)
+    least = max(1e-8, 100 * float(jnp.finfo(q.dtype).eps)) if tolerance is None else tolerance
     check_positive("tolerance", least)
-    found = _solve(problem, q, least.astype(q.dtype), jnp.asarray(starts), jnp.asarray(max_iterations))
+    found = _solve(problem, q, jnp.asarray(least, q.dtype), jnp.asarray(starts), jnp.asarray(max_iterations))
     if is_concrete(found):
         _explain(found)
     return found

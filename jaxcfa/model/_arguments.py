@@ -10,6 +10,7 @@ from jaxtyping import Array, Int
 from ..typing import Frames
 from ._given import (
     as_list as as_list,
+    as_positive as as_positive,
     check_positive as check_positive,
     check_quaternions as check_quaternions,
     checked_key as checked_key,

@@ -183,16 +183,26 @@ def checked_key(key: Any) -> Key:
     return array
 
 
-def check_positive(what: str, value: Array, or_zero: bool = False) -> None:
+def check_positive(what: str, value: ArrayLike, or_zero: bool = False) -> None:
     """Raises `ValueError` for what is not one positive finite number, as far as that can be seen."""
-    if value.shape != ():
-        raise ValueError(f"The {what} must be one number, got shape {value.shape}. Batch with jax.vmap.")
+    if np.shape(value) != ():
+        raise ValueError(f"The {what} must be one number, got shape {np.shape(value)}. Batch with jax.vmap.")
     if not is_concrete(value):
         return
-    number = float(value)  # known, but comparing JAX's own would be traced where anything is
+    number = float(np.asarray(value))  # known, but comparing JAX's own would be traced where anything is
     if not (np.isfinite(number) and (number > 0 or (or_zero and number == 0))):
         wanted = "finite and not negative" if or_zero else "positive and finite"
         raise ValueError(f"The {what} must be {wanted}, got {value}.")
+
+
+def as_positive(what: str, or_zero: bool = False) -> Callable[[ArrayLike], Array]:
+    """A converter for fields that `check_positive` looks at first: inside of compiled functions arrays are traced."""
+
+    def converted(value: ArrayLike) -> Array:
+        check_positive(what, value, or_zero)
+        return jnp.asarray(value)
+
+    return converted
 
 
 def is_concrete(*trees) -> bool:

@@ -26,7 +26,7 @@ def as_intervals(during: Any) -> tuple[tuple[int, int | None], ...] | None:
         pairs = (pairs,)
     if not pairs or not all(_is_interval(pair) for pair in pairs):
         raise ValueError(
-            "during must be (first, end), the numbers of stages with 0 <= first < end, end may be None, or several "
+            "during must be (first, end), the numbers of stages with 0 <= first <= end, end may be None, or several "
             f"such; got {during!r}."
         )
     return tuple((_as_int(first), _as_int(end)) for first, end in pairs)
@@ -36,7 +36,7 @@ def _is_interval(pair: Any) -> bool:
     if not (isinstance(pair, Sequence) and len(pair) == 2):
         return False
     first, end = map(_as_int, pair)
-    return isinstance(first, int) and first >= 0 and (end is None or (isinstance(end, int) and end > first))
+    return isinstance(first, int) and first >= 0 and (end is None or (isinstance(end, int) and end >= first))
 
 
 def _as_int(x: Any) -> Any:

@@ -214,13 +214,11 @@ def as_term(term: Any) -> Any:
 Term = AbstractTerm | Callable[[Stage], ArrayLike]
 
 
-def _difference(
-    term: AbstractTerm, x: Float[Array, "k"], target: Float[Array, "..."], name: str = "target"
-) -> Float[Array, "k"]:
+def _difference(term: AbstractTerm, x: Float[Array, "k"], target: ArrayLike, name: str = "target") -> Float[Array, "k"]:
     """`x - target`, of which no broadcasting makes more rows than x has."""
-    if target.shape not in ((), x.shape):
+    if jnp.shape(target) not in ((), x.shape):
         raise ValueError(
-            f"The {name} of {type(term).__name__} must be a number or have shape {x.shape}, got {target.shape}."
+            f"The {name} of {type(term).__name__} must be a number or have shape {x.shape}, got {jnp.shape(target)}."
         )
     return x - target
 

@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec
 from jaxtyping import Array, PyTree
 
 from ..defaults import batch_piece
+from ..model._arguments import positive_integer
 from ..structured._distributed import check_mesh
 
 
@@ -44,8 +45,7 @@ def batched(
     """
     if not callable(function):
         raise ValueError(f"function must be a function of one state, got {function!r}.")
-    if piece is not None and not (isinstance(piece, int | np.integer) and piece >= 1):
-        raise ValueError(f"piece must be one state or more, got {piece!r}.")
+    piece = None if piece is None else positive_integer("piece", piece)
     if mesh is not None:
         check_mesh(mesh, *getattr(mesh, "axis_names", ()))
     each = in_axes if isinstance(in_axes, Sequence) else (in_axes,)

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..model._arguments import is_concrete
@@ -18,8 +19,8 @@ def checked_dt(dt: Any, dtype: Any) -> Float[Array, ""]:
         raise ValueError(f"dt must be a time step in seconds, got {dt!r}.") from error
     if array.shape != ():
         raise ValueError(f"dt must be one number, got shape {array.shape}. Batch with jax.vmap.")
-    # As a number of Python's: comparing JAX's own would be traced where anything is.
-    if is_concrete(array) and not 0 < float(array) < math.inf:
+    # As a number of Python's: comparing JAX's own would be traced where anything is, and arrays made there are, too.
+    if is_concrete(dt) and not 0 < float(np.asarray(dt)) < math.inf:
         raise ValueError(f"dt must be positive and finite, got {dt}.")
     return array.astype(dtype)
 

@@ -8,7 +8,7 @@ from ..configuration import neutral
 from ..dynamics import mass_matrix
 from ..joints import AbstractJoint
 from ..model import Model, map_joints
-from ..model._arguments import check_positive
+from ..model._arguments import as_positive
 from ..typing import Velocity
 
 
@@ -25,14 +25,9 @@ class Stops(eqx.Module):
     **Fields:** `frequency` w [rad/s]; `damping` ratio, 1 for a stop that returns nothing; `width` [rad, m].
     """
 
-    frequency: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=50.0)
-    damping: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1.0)
-    width: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1e-3)
-
-    def __check_init__(self):
-        check_positive("frequency of stops", self.frequency)
-        check_positive("damping of stops", self.damping, or_zero=True)
-        check_positive("width of stops", self.width)
+    frequency: Float[Array, ""] = eqx.field(converter=as_positive("frequency of stops"), default=50.0)
+    damping: Float[Array, ""] = eqx.field(converter=as_positive("damping of stops", or_zero=True), default=1.0)
+    width: Float[Array, ""] = eqx.field(converter=as_positive("width of stops"), default=1e-3)
 
 
 class StopForces(eqx.Module):

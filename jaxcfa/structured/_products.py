@@ -1,4 +1,4 @@
-"""Products of blocks of any size: unrolled for those of mechanisms, by the backend's library for large ones."""
+"""Products of blocks of any size: unrolled, as sums over an axis on CPUs, or by the library for large ones."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -121,9 +121,21 @@ def steady_riccati(
     series (Chu, Fan, Lin & Wang, Structure-preserving algorithms for periodic discrete-time algebraic Riccati
     equations, 2004). Not finite, or with a residual, if nothing stabilises the system. Derivatives are those of the
     equation. The notation is that of `LinearQuadratic`.
+
+    **Raises:** `ValueError` for other shapes.
     """
-    a, b, q, r = map(as_floating, (transition, input, state_cost, control_cost))
-    stage = Stages(a, b, q, r, None if cross_cost is None else as_floating(cross_cost))
+    costs = (state_cost, control_cost) if cross_cost is None else (state_cost, control_cost, cross_cost)
+    given = [as_floating(x) for x in (transition, input, *costs)]
+    n, m = given[1].shape if given[1].ndim == 2 else (0, 0)
+    expected = [(n, n), (n, m), (n, n), (m, m), (m, n)][: len(given)]
+    if [x.shape for x in given] != expected:
+        raise ValueError(
+            "steady_riccati is of one system: transition (n, n), input (n, m), state_cost (n, n), control_cost (m, m), "
+            f"cross_cost (m, n) if given; got shapes {', '.join(str(x.shape) for x in given)}. Batch with jax.vmap."
+        )
+    dtype = jnp.result_type(*given)
+    a, b, q, r, *cross = (x.astype(dtype) for x in given)
+    stage = Stages(a, b, q, r, cross[0] if cross else None)
     stiffness = _steady_stiffness(stage)
     return stiffness, _gains(stage, stiffness)[1]
 

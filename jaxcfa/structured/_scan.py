@@ -219,8 +219,8 @@ def common_length(elements: PyTree[Array]) -> int:
     shapes = [x.shape for x in jax.tree.leaves(elements)]
     if () in shapes or len({shape[0] for shape in shapes}) != 1:
         raise ValueError(
-            "The elements of a scan must be arrays with one leading axis in common, got shapes "
-            f"{', '.join(map(str, shapes)) or 'of no arrays'}."
+            "The elements of a scan must be arrays with one leading axis in common, got "
+            f"{'shapes ' + ', '.join(map(str, shapes)) if shapes else 'none'}."
         )
     return shapes[0][0]
 

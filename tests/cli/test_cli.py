@@ -50,7 +50,7 @@ REACHER = """<mujoco><worldbody>
 LINKAGE = """<mujoco><worldbody><body name="base" pos="0 0 1"><freejoint name="root"/><geom size=".1" mass="5"/>
   <body name="crank" pos="-.15 0 .05"><joint name="crank" axis="0 1 0" damping=".05"/>
     <geom type="capsule" fromto="0 0 0 0 0 .2" size=".01" mass=".3"/>
-    <body name="coupler" pos="0 0 .2"><joint name="coupler" axis="0 1 0"/>
+    <body name="coupler" pos="0 0 .2"><joint name="coupler" axis="1e-7 1 0"/>
       <geom type="capsule" fromto="0 0 0 .3 0 .05" size=".01" mass=".3"/><site name="tip" pos=".3 0 .15"/></body></body>
   <body name="rocker" pos=".15 0 .05"><joint name="rocker" axis="0 1 0"/>
     <geom type="capsule" fromto="0 0 0 0 0 .25" size=".01" mass=".3"/></body>

@@ -71,6 +71,14 @@ class Scaled(AbstractEnvironment):
         return self.environment.unwrapped
 
 
+class Keyed(Scaled):
+    """A wrapper that keeps a key of its own."""
+
+    def reset(self, key):
+        state = self.environment.reset(key)
+        return state.replace(info=state.info | {"key": key})
+
+
 def mass(**options) -> jaxcfa.Model:
     return jaxcfa.chain(1, jaxcfa.joints.Prismatic((1.0, 0.0, 0.0)), **options)
 
@@ -368,6 +376,7 @@ def test_mistakes_are_explained(key):
         "substeps must be a positive integer": lambda: Plant(dynamics, 1.0, substeps=0),
         "dynamics must be": lambda: Plant(mass(), 1.0),
         "one without AutoReset": lambda: AutoReset(AutoReset(env, 3), 3),
+        "has to call its \\['key'\\] otherwise": lambda: AutoReset(Keyed(env, 1.0), 3).reset(key),
         "episode_length must be a positive integer": lambda: AutoReset(env, True),
         "observe must give a vector": lambda: bad_environment(observe=lambda self, q, v, task: q[0]).reset(key),
         "reward must be one number": lambda: bad_environment(reward=lambda self, q, v, action, task: q).reset(key),

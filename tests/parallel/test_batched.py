@@ -107,9 +107,9 @@ def test_bad_arguments_are_explained(states):
         batched(jnp.sin, 1)
     with pytest.raises(ValueError, match="some argument must have a batch axis"):
         batched(jnp.sin, None)
-    with pytest.raises(ValueError, match="piece must be one state or more, got 0"):
+    with pytest.raises(ValueError, match="piece must be a positive integer, got 0"):
         batched(jnp.sin, piece=0)
-    with pytest.raises(ValueError, match=r"piece must be one state or more, got 2\.5"):
+    with pytest.raises(ValueError, match=r"must be a positive integer, got 2\.5"):
         batched(jnp.sin, piece=2.5)
     with pytest.raises(ValueError, match=r"mesh must be a jax\.sharding\.Mesh"):
         batched(jnp.sin, mesh=8)

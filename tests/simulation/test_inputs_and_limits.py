@@ -47,7 +47,8 @@ def test_known_numbers_may_be_arrays_where_states_are_traced():
         return step(model, x, x, x, dt, limits=Stops(frequency))
 
     assert jax.eval_shape(moved, jnp.ones(1)).q.shape == (1,)
-    for message, options in (("dt must be positive", {"dt": zero}), ("frequency of stops", {"frequency": zero})):
+    cases = [("dt must be positive", {"dt": x}) for x in (zero, 0.0)]
+    for message, options in [*cases, *(("frequency of stops", {"frequency": x}) for x in (zero, 0.0))]:
         with pytest.raises(ValueError, match=message):
             jax.eval_shape(functools.partial(moved, **options), jnp.ones(1))
 

@@ -204,6 +204,15 @@ def test_derivatives_of_infinite_horizons():
     assert_close(backwards, (by_cost, by_input), rtol=1e-9)
 
 
+def test_steady_solutions_take_any_numbers():
+    """Lists and other precisions together; systems of other shapes are explained."""
+    input, costs = jnp.array([[0.0], [0.1]], "float32"), (np.eye(2, dtype="float32"), [[1]])
+    stiffness, gain = jax.eval_shape(lambda: steady_riccati([[1.0, 0.1], [0.0, 1.0]], input, *costs))
+    assert (stiffness.shape, gain.shape, stiffness.dtype) == ((2, 2), (1, 2), jnp.float64)
+    with pytest.raises(ValueError, match=r"is of one system.*got shapes \(3, 2, 2\)"):
+        steady_riccati(jnp.ones((3, 2, 2)), input, *costs)
+
+
 def test_errors():
     lq, terms = problem(stages=3)
     with pytest.raises(ValueError, match=r"state_cost must have shape \(4, 4, 4\)"):
