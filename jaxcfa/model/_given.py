@@ -147,14 +147,15 @@ def as_list(names: NameOrNumber | Sequence[NameOrNumber]) -> list[NameOrNumber]:
     return [names]
 
 
-def positive_integer(name: str, value: Any) -> int:
+def positive_integer(name: str, value: Any, or_zero: bool = False) -> int:
     """A number of steps or the like, of any type of integers but booleans."""
     try:
-        number = 0 if isinstance(value, bool) else operator.index(value)
+        number = -1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
-        number = 0
-    if number < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+        number = -1
+    if number < (0 if or_zero else 1):
+        wanted = "an integer that is not negative" if or_zero else "a positive integer"
+        raise ValueError(f"{name} must be {wanted}, got {value!r}.")
     return number
 
 

@@ -42,7 +42,7 @@ def mpc_step(
     **Raises:** `ValueError` as `solve` does for wrong types and shapes, and for problems whose start is not given.
     """
     iterations = positive_integer("iterations", iterations)
-    shift = positive_integer("shift", shift) if shift else 0
+    shift = positive_integer("shift", shift, or_zero=True)
     if not isinstance(problem, Problem) or not isinstance(solution, Solution):
         raise ValueError(
             f"mpc_step goes on from the Solution of a Problem, got {type(problem).__name__}, {type(solution).__name__}."

@@ -167,6 +167,8 @@ def test_stages_and_bounds_that_mean_nothing_are_refused():
     assert oc.Problem(dynamics, np.int64(3)).phases[0] == oc.Phase(dynamics, np.int32(3))
     with pytest.raises(ValueError, match="Solution of a Problem"):
         oc.mpc_step(line_problem(), START, None)
+    with pytest.raises(ValueError, match="shift must be an integer that is not negative"):
+        oc.mpc_step(line_problem(), START, None, shift=0.5)
 
 
 class Learned(eqx.Module):
