@@ -2,6 +2,8 @@
 
 import dataclasses
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import jax
@@ -14,11 +16,12 @@ from jaxcfa.closed_chains import Connect, connect
 from jaxcfa.joints import Free
 from jaxcfa.spatial import Transform
 
+from .case import COMPARED
 from .urdf import to_urdf, without_shapes
 
 # Snakes bend up and down and left and right in turn; these are also the joints that Pinocchio is fastest with.
 _AXES = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-DISTINCT = 64  # states of a batch, which repeats them
+DISTINCT = COMPARED  # states of a batch, which repeats them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,12 +48,14 @@ class Problem:
     def floating_base(self) -> bool:
         return any(isinstance(joint, Free) for joint in self.model.joints)
 
-    def urdf(self) -> Path:
-        """A URDF file of the model, without shapes."""
+    @contextmanager
+    def urdf(self) -> Iterator[Path]:
+        """A URDF file of the model, without shapes, for as long as it is read."""
         text = to_urdf(self.model) if self.file is None else without_shapes(self.file)
-        path = Path(tempfile.mkdtemp(prefix="jaxcfa-bench-")) / "model.urdf"
-        path.write_text(text)
-        return path
+        with tempfile.TemporaryDirectory(prefix="jaxcfa-bench-") as folder:
+            path = Path(folder) / "model.urdf"
+            path.write_text(text)
+            yield path
 
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The states as float64 rows (b, ...), for packages that compute one by one."""

@@ -24,7 +24,7 @@ _Key = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 def groups(cases: Sequence[tuple[int, Case]]) -> Iterator[list[tuple[int, Case]]]:
-    """Neighbours of one precision and quantity kind, at most `_GROUP`; cases of fresh processes are alone."""
+    """Neighbours of one precision, at most `_GROUP`; cases of fresh processes are alone."""
     group: list[tuple[int, Case]] = []
     for number, case in cases:
         if group and (len(group) == _GROUP or case.fresh or group[-1][1].dtype != case.dtype):

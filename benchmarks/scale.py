@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -58,10 +59,15 @@ def _in_a_process(task: str) -> dict:
     settings = {"XLA_FLAGS": flags, "JAX_ENABLE_X64": str(int(task.startswith("chain")))}
     command = [sys.executable, "-m", "benchmarks.scale", task]
     # One device must not compute on several cores if it is to be compared with several.
-    if devices == "1":
-        command = ["taskset", "--cpu-list", "0", *command]
+    if devices == "1" and shutil.which("taskset"):
+        command = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), *command]
     run = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=False)
-    return json.loads(run.stdout) if run.returncode == 0 else {"failed": run.stderr.strip().splitlines()[-1][:300]}
+    return json.loads(run.stdout) if run.returncode == 0 else {"failed": reason(run)}
+
+
+def reason(run: subprocess.CompletedProcess[str]) -> str:
+    """Why a process failed; one that was killed, for want of memory as a rule, has not said so."""
+    return (run.stderr.strip().splitlines() or [f"its process ended, with status {run.returncode}"])[-1][:300]
 
 
 def states(count: int, devices: int) -> dict:

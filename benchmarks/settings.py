@@ -9,8 +9,8 @@ class Settings:
     """Options of a run.
 
     **Fields:** `smoke`: tiny sizes, to see that everything runs. `repetitions`: samples per measurement, at most.
-    `seconds`: time for all samples of one contestant in one case [s]; a contestant whose first run takes longer is
-    not run again. `compile_limit`: time until a contestant must be ready, imports included [s]. `cap`: time for one
+    `seconds`: time for all samples of one contestant in one case [s]; a contestant whose first sample takes longer
+    has no other. `compile_limit`: time until a contestant must be ready, imports included [s]. `cap`: time for one
     run [s]; a contestant that is expected to take longer is dropped for larger sizes. `methods`: names of the
     algorithms to measure; all if empty. `together`: how many contestants are prepared at once.
     """

@@ -88,16 +88,20 @@ def _chunks(records: list[Record]) -> list[str]:
     if not ratios:
         return []
     (quantity, label), most = max(ratios.items(), key=lambda item: item[1])
-    better = sum(ratio > _SAME for ratio in ratios.values())
-    worse = sum(ratio < 1 / _SAME for ratio in ratios.values())
+    better = _are(sum(ratio > _SAME for ratio in ratios.values()))
+    worse = _are(sum(ratio < 1 / _SAME for ratio in ratios.values()))
     return [
         (
-            f"**Large batches.** Of {len(ratios)} programs for a large batch, {better} are faster in chunks of 1024 "
-            f"states, {worse} are slower, and the rest equal to within 10 %. The largest gain is {most:.2g} times, for "
+            f"**Large batches.** Of {len(ratios)} programs for a large batch, {better} faster in chunks of 1024 "
+            f"states, {worse} slower, and the rest equal to within 10 %. The largest gain is {most:.2g} times, for "
             f"{quantity} on {label}."
         ),
         "",
     ]
+
+
+def _are(number: int) -> str:
+    return f"{number or 'none'} {'is' if number == 1 else 'are'}"
 
 
 def _precisions(records: list[Record]) -> list[str]:

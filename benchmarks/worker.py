@@ -62,6 +62,7 @@ class Worker:
                 raise Failed(f"takes more than {limit:.0f} s")
             answer = self._connection.recv()
         except (EOFError, OSError):
+            self._process.join(5.0)  # until then it has no status
             code = self._process.exitcode
             self.stop()
             raise Failed(f"its process ended, with status {code}") from None

@@ -11,6 +11,7 @@ import pytest
 from benchmarks import report, runner, scale, summary
 from benchmarks.benchmarks import BENCHMARKS
 from benchmarks.case import Case, Contestant, Prepared, Unable
+from benchmarks.problem import revolute_chain, with_states
 from benchmarks.record import Record, Result, read
 from benchmarks.runner import Runner, difference, groups
 from benchmarks.settings import Settings
@@ -184,6 +185,17 @@ def test_what_was_ready_is_kept_when_a_later_case_is_stopped(tmp_path, monkeypat
     assert found[1]["grows"].reason == "compiling takes more than 2 s"
     assert "more than 2 s" in found[2]["grows"].reason
     assert all(records["beside"].reason is None and len(records["beside"].seconds) == 2 for records in found)
+
+
+def test_files_for_other_packages_are_removed():
+    with with_states(revolute_chain(2), "float32").urdf() as path:
+        assert "<robot" in path.read_text()
+    assert not path.parent.exists()
+
+
+def test_a_process_that_was_killed_has_a_reason():
+    assert scale.reason(subprocess.CompletedProcess([], -9, "", "")) == "its process ended, with status -9"
+    assert scale.reason(subprocess.CompletedProcess([], 1, "", "Traceback\nValueError: no\n")) == "ValueError: no"
 
 
 def test_a_process_is_stopped_when_its_time_is_over(tmp_path):

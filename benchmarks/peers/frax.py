@@ -22,7 +22,8 @@ def frax(problem: Problem, quantity: str) -> Prepared:
 
         names = problem.model.joint_names[1:] if problem.floating_base else problem.model.joint_names
         base = "quaternion" if problem.floating_base else None
-        robot = frax.Robot(str(problem.urdf()), joint_ordering=list(names), floating_base=base)
+        with problem.urdf() as path:
+            robot = frax.Robot(str(path), joint_ordering=list(names), floating_base=base)
     # It has this package's coordinates, the free base's included.
     gravity = jnp.array([0.0, 0.0, 9.81, 0.0, 0.0, 0.0])
 

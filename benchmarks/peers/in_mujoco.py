@@ -34,7 +34,8 @@ def build(problem: Problem, held: bool = False):
     """The `MjModel` of a problem, without contacts; constrained only by the ends that are `held`."""
     import mujoco
 
-    spec = mujoco.MjSpec.from_file(str(problem.urdf()))
+    with problem.urdf() as path:
+        spec = mujoco.MjSpec.from_file(str(path))
     for joint in spec.joints:
         joint.limited = mujoco.mjtLimited.mjLIMITED_FALSE
     for equality in list(spec.equalities):

@@ -52,7 +52,8 @@ def _build(problem: Problem):
     import pinocchio as pin
 
     base = (pin.JointModelFreeFlyer(),) if problem.floating_base else ()
-    model = pin.buildModelFromUrdf(str(problem.urdf()), *base)
+    with problem.urdf() as path:
+        model = pin.buildModelFromUrdf(str(path), *base)
     model.gravity.linear = np.asarray(problem.model.gravity, dtype=float)
     return model, jaxcfa.convert.Pinocchio(problem.model, model), started
 
