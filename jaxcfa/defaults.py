@@ -18,6 +18,7 @@ How loops over bodies are written for each backend is in `backend.py`.
 from .backend import backend
 from .model import Model
 from .structured import AbstractSchedule, Doubling, Sequential
+from .structured._scan import check_schedule
 
 _DEPTH = 32
 
@@ -33,12 +34,6 @@ def choose_schedule(model: Model, schedule: AbstractSchedule | None) -> Abstract
         return default_schedule(model)
     check_schedule(schedule)
     return schedule
-
-
-def check_schedule(schedule: object) -> None:
-    """Raises `ValueError` for what is no schedule."""
-    if not isinstance(schedule, AbstractSchedule):
-        raise ValueError(f"schedule must be one of jaxcfa.structured, such as Doubling(), got {schedule!r}.")
 
 
 def batch_piece() -> int:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ..dynamics._run import are_finite, mechanism_of
 from ..dynamics._suitability import refuse_massless_subtrees
 from ..model import WORLD, Model, unpad_dofs
-from ..model._arguments import as_arrays, is_concrete
+from ..model._arguments import as_arrays, check_instance, is_concrete
 from ..numerics import matmul, matvec, product, transpose
 from ..spatial import Transform, pack
 from ..structured import spd_solve
@@ -94,8 +94,7 @@ def grasp_forward_dynamics(
     no inertia, and, unless traced, for contact wrenches that are not unique if the solver needs them to be.
     """
     problem = pose_problem(arms, object, grasps, q, v, pose, velocity, tau, f_ext, wrench)
-    if not isinstance(algorithm, AbstractGraspAlgorithm):
-        raise ValueError(f"algorithm must be RCCFD1(), RCCFD2() or RCCFD3(), got {algorithm!r}.")
+    check_instance("algorithm", algorithm, AbstractGraspAlgorithm, "RCCFD1(), RCCFD2() or RCCFD3()")
     check_solver(solver)
     solution = _solve(algorithm, solver, problem)
     if is_concrete(solution):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..model import Model
-from ..model._arguments import as_positive, positive_integer
+from ..model._arguments import as_positive, check_instance, positive_integer
 from ..typing import Configuration, Velocity
 from ._delassus import AbstractConstraintSolver
 from ._projection import project_step
@@ -104,12 +104,7 @@ class Projection(AbstractStabilization):
 
 def check_stabilization(stabilization: Any) -> None:
     """Raises `ValueError` for anything but a stabilisation."""
-    if not isinstance(stabilization, AbstractStabilization):
-        is_class = isinstance(stabilization, type) and issubclass(stabilization, AbstractStabilization)
-        remedy = f" Write {stabilization.__name__}(...)." if is_class else ""
-        raise ValueError(
-            f"stabilization must be one such as Projection() or Baumgarte(20.0), got {stabilization!r}.{remedy}"
-        )
+    check_instance("stabilization", stabilization, AbstractStabilization, "one such as Projection() or Baumgarte(20.0)")
 
 
 def check_feedback(stabilization: Any) -> None:

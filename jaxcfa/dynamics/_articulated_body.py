@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..model import Model, join_dofs, split_bodies, split_dofs
+from ..model._arguments import check_instance
 from ..motion import BodyMotions, Link, resting_world
 from ..numerics import matmul, product, transpose
 from ..spatial import ArticulatedInertia, Force, Motion, shift_force_columns
@@ -50,9 +51,9 @@ class ABA(AbstractForwardDynamics):
             self.schedule = "sequential"
 
     def __check_init__(self):
-        if not isinstance(self.schedule, AbstractSchedule) and self.schedule not in _SCHEDULES:
+        if self.schedule not in _SCHEDULES:
             names = ", ".join(map(repr, _SCHEDULES))
-            raise ValueError(f"schedule must be one of {names}, or of jaxcfa.structured, got {self.schedule!r}.")
+            check_instance("schedule", self.schedule, AbstractSchedule, f"one of {names}, or of jaxcfa.structured")
 
     @property
     def _by_scan(self) -> bool:

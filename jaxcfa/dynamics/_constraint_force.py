@@ -1,7 +1,5 @@
 """Forward dynamics by the constraint force algorithm."""
 
-import operator
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,8 +7,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from ..defaults import check_schedule
 from ..model import Model, pad_dofs, unpad_dofs
+from ..model._arguments import check_instance, positive_integer
 from ..motion import BodyArrays, BodyMotions, fictitious_acceleration
 from ..numerics import dot, matmul, matvec, transpose
 from ..spatial import inverse_inertia, shift_force, shift_force_columns, shift_motion
@@ -27,7 +25,7 @@ from ..structured import (
     spd_inverse,
 )
 from ..structured._rounds import rounds
-from ..structured._scan import DOUBLING
+from ..structured._scan import DOUBLING, check_schedule
 from ..structured._small_spd import PINNING
 from ..structured._tree_scan import from_parents, sum_of_children
 from ..typing import Velocity
@@ -73,14 +71,12 @@ class CFA(AbstractForwardDynamics):
     ):
         if isinstance(solver, AbstractTridiagonalSolver):
             solver = ChainsAndNodes(solver)
-        if not isinstance(solver, AbstractEdgeSolver):
-            raise ValueError(f"solver must be one of jaxcfa.structured, such as OddEvenElimination(), got {solver!r}.")
+        kinds = AbstractEdgeSolver, AbstractTridiagonalSolver
+        check_instance("solver", solver, kinds, "one of jaxcfa.structured, such as OddEvenElimination()")
         check_schedule(schedule)
-        for name, value in (("side_branches", side_branches), ("refinements", refinements)):
-            if operator.index(value) < 0:
-                raise ValueError(f"{name} must not be negative, got {value}.")
         self.solver, self.schedule = solver, schedule
-        self.side_branches, self.refinements = side_branches, refinements
+        self.side_branches = positive_integer("side_branches", side_branches, or_zero=True)
+        self.refinements = positive_integer("refinements", refinements, or_zero=True)
 
     def solve(self, model: Model, motions: BodyMotions, loads: Loads) -> Velocity:
         return self.solve_with_wrenches(model, motions, loads)[0]

@@ -4,13 +4,12 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..defaults import check_schedule
 from ..model import Model, pad_dofs, unpad_dofs
 from ..motion import BodyMotions, fictitious_acceleration
 from ..numerics import matvec, transpose
 from ..spatial import shift_motion
 from ..structured import AbstractSchedule, Sequential
-from ..structured._scan import SEQUENTIAL
+from ..structured._scan import SEQUENTIAL, check_schedule
 from ..structured._tree_scan import from_parents
 from ..typing import Velocity
 from ._factors import Factors, LinkVector, bias_wrench, drift_accelerations, drift_wrenches, factorise, solve_links

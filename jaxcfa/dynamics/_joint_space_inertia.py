@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..defaults import check_schedule
 from ..model import Model
 from ..motion import BodyMotions
 from ..numerics import symmetrise
 from ..structured import AbstractSchedule, Doubling, ldl_factor, ldl_solve
 from ..structured._rounds import rounds
+from ..structured._scan import check_schedule
 from ..typing import Velocity
 from ._articulated_joints import links
 from ._factors import mass_product

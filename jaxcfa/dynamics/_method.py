@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..model import Model
+from ..model._arguments import check_instance
 from ..motion import BodyMotions
 from ..numerics import jvp_of_perturbed, linear_solution, no_tangent
 from ..structured import AbstractSchedule, Sequential
@@ -117,6 +118,11 @@ class _SolverAtRest(AbstractMassSolver):
     def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
         unloaded = jnp.zeros((model.nb, 6), b.dtype)
         return self.method.solve(without_gravity(model), self.motions, Loads(b, unloaded))
+
+
+def check_method(method: object) -> None:
+    """Raises `ValueError` for what is no algorithm for forward dynamics."""
+    check_instance("method", method, AbstractForwardDynamics, "an algorithm for forward dynamics, such as ABA()")
 
 
 @jax.custom_jvp

@@ -17,6 +17,7 @@ from ._method import (
     Loads,
     accelerations_and_solver,
     accelerations_and_wrenches,
+    check_method,
 )
 
 
@@ -61,8 +62,7 @@ def solve_joint_reactions(
 
 def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
     """`function(method, model, ...)` with checked arguments, and with an explanation where it has no finite result."""
-    if not isinstance(method, AbstractForwardDynamics):
-        raise ValueError(f"method must be an algorithm for forward dynamics, such as ABA(), got {method!r}.")
+    check_method(method)
     arguments = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
     schedule_for(model, None, motions)
     if is_concrete(model) and not is_concrete(arguments):

@@ -7,6 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from .._options import (
+    check_instance as check_instance,
+    positive_integer as positive_integer,
+    positive_number as positive_number,
+)
 from ..typing import Frames
 from ._given import (
     as_list as as_list,
@@ -15,8 +20,6 @@ from ._given import (
     check_quaternions as check_quaternions,
     checked_key as checked_key,
     is_concrete as is_concrete,
-    positive_integer as positive_integer,
-    positive_number as positive_number,
 )
 from ._model import Model
 

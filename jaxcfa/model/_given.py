@@ -1,7 +1,5 @@
 """What is given for parts of a model, checked: `ValueError` saying what was given and what is wanted."""
 
-import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -145,29 +143,6 @@ def as_list(names: NameOrNumber | Sequence[NameOrNumber]) -> list[NameOrNumber]:
     if isinstance(names, Sequence) and not isinstance(names, str):
         return list(names)
     return [names]
-
-
-def positive_integer(name: str, value: Any, or_zero: bool = False) -> int:
-    """A number of steps or the like, of any type of integers but booleans."""
-    try:
-        number = -1 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = -1
-    if number < (0 if or_zero else 1):
-        wanted = "an integer that is not negative" if or_zero else "a positive integer"
-        raise ValueError(f"{name} must be {wanted}, got {value!r}.")
-    return number
-
-
-def positive_number(name: str, value: Any) -> float:
-    """A number that has to be known when a program is traced."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):  # of traced values, too
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise ValueError(f"{name} must be positive and finite, one known number, got {value!r}.")
-    return number
 
 
 def checked_key(key: Any) -> Key:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..model._arguments import is_concrete
+from ..model._arguments import check_instance, is_concrete
 from ._integrators import AbstractIntegrator
 
 
@@ -27,12 +27,4 @@ def checked_dt(dt: Any, dtype: Any) -> Float[Array, ""]:
 
 def check_integrator(integrator: Any) -> None:
     """Raises `ValueError` for anything but an integrator."""
-    if not isinstance(integrator, AbstractIntegrator):
-        remedy = f" Write {integrator.__name__}()." if _is_integrator_class(integrator) else ""
-        raise ValueError(
-            f"integrator must be one such as SemiImplicitEuler() or RungeKutta4(), got {integrator!r}.{remedy}"
-        )
-
-
-def _is_integrator_class(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, AbstractIntegrator)
+    check_instance("integrator", integrator, AbstractIntegrator, "one such as SemiImplicitEuler() or RungeKutta4()")

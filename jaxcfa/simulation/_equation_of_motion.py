@@ -20,8 +20,9 @@ from ..closed_chains._delassus import LEAST_NORM, check_solver
 from ..closed_chains._forward import status_in_motion
 from ..closed_chains._stabilization import check_stabilization
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
+from ..dynamics._method import check_method
 from ..model import AbstractConstraint, Model
-from ..model._arguments import is_concrete, positive_number
+from ..model._arguments import check_instance, is_concrete, positive_number
 from ..typing import Configuration, Velocity
 from ._stops import StopForces, Stops, stop_forces
 
@@ -179,8 +180,7 @@ def equation_of_motion(
         )
     check_solver(solver)
     method = default_method(model) if method is None else method
-    if not isinstance(method, AbstractForwardDynamics):
-        raise ValueError(f"method must be an algorithm for forward dynamics, such as ABA(), got {method!r}.")
+    check_method(method)
     if is_concrete(model):
         method.refuse(model)
     if stabilization is not None:
@@ -203,6 +203,5 @@ def equation_of_motion(
 def _stops(model: Model, limits: Any) -> StopForces | None:
     if isinstance(limits, (bool, np.bool_)):
         return stop_forces(model, Stops()) if limits else None
-    if not isinstance(limits, Stops):
-        raise ValueError(f"limits must be True, False or Stops(...), got {limits!r}.")
+    check_instance("limits", limits, Stops, "True, False or Stops(...)")
     return stop_forces(model, limits)

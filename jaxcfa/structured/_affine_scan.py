@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from ..numerics import linear_solution, transpose
 from ._arguments import as_blocks, as_columns, as_floating
 from ._products import following, matmul, previous
-from ._scan import SEQUENTIAL, AbstractSchedule, compose_affine
+from ._scan import SEQUENTIAL, AbstractSchedule, check_schedule, compose_affine
 
 
 def affine_scan(
@@ -29,8 +29,9 @@ def affine_scan(
 
     **Returns:** x, of the shape of `b`.
 
-    **Raises:** `ValueError` for shapes that do not fit.
+    **Raises:** `ValueError` for shapes that do not fit, and for what is no schedule.
     """
+    check_schedule(schedule)
     a = as_blocks("a", a)
     columns, restore = as_columns("b", b, a)
     if x0 is not None and len(a):

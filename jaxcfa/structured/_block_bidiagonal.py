@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from ._affine_scan import solve_recurrence, transpose_recurrence
 from ._arguments import as_blocks, as_columns
 from ._products import following, matmul, previous
-from ._scan import SEQUENTIAL, AbstractSchedule
+from ._scan import SEQUENTIAL, AbstractSchedule, check_schedule
 
 
 class BlockBidiagonal(eqx.Module):
@@ -40,6 +40,7 @@ class BlockBidiagonal(eqx.Module):
         schedule: AbstractSchedule = SEQUENTIAL,
     ) -> Array:
         """`x` in `L x = c` for one column (n, k) or several (n, k, m)."""
+        check_schedule(schedule)
         columns, restore = as_columns("c", c, self.blocks)
         return restore(solve_recurrence(self.blocks, columns, schedule, self.upper))
 

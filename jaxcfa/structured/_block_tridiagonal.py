@@ -11,7 +11,12 @@ from jaxtyping import Array, Float
 from ..numerics import linear_solution, transpose
 from ._arguments import as_blocks, as_columns
 from ._block_ldl import BLOCK_LDL
-from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, tridiagonal_product
+from ._tridiagonal_solver import (
+    AbstractTridiagonalFactor,
+    AbstractTridiagonalSolver,
+    check_tridiagonal_solver,
+    tridiagonal_product,
+)
 
 
 class BlockTridiagonal(eqx.Module):
@@ -79,6 +84,7 @@ class FactoredBlockTridiagonal(eqx.Module):
     factors: AbstractTridiagonalFactor | None
 
     def __init__(self, matrix: BlockTridiagonal, solver: AbstractTridiagonalSolver = BLOCK_LDL):
+        check_tridiagonal_solver(solver)
         self.matrix = matrix
         # Derivatives come from the matrix (see `solve`), never from the course of the factorisation.
         diagonal, lower = lax.stop_gradient((matrix.diagonal, matrix._padded_lower()))

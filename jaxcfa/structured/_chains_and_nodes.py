@@ -11,7 +11,7 @@ from ._edge_system import AbstractEdgeFactor, AbstractEdgeSolver, EdgeSystem, ch
 from ._odd_even_elimination import OddEvenElimination
 from ._products import matmul, previous
 from ._small_spd import STRICT, PivotRule
-from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
+from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, check_tridiagonal_solver
 
 
 class ChainsAndNodes(AbstractEdgeSolver):
@@ -23,6 +23,9 @@ class ChainsAndNodes(AbstractEdgeSolver):
     """
 
     chains: AbstractTridiagonalSolver = OddEvenElimination()
+
+    def __check_init__(self):
+        check_tridiagonal_solver(self.chains, "chains")
 
     def factor(self, system: EdgeSystem, pivots: PivotRule = STRICT) -> "ChainsFactor | ChainsAndNodesFactor":
         parts = system.tree.chain_partition

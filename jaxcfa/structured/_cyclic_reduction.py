@@ -4,11 +4,12 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._options import positive_integer
 from ..numerics import symmetrise, transpose
 from ._odd_even_elimination import OddEvenElimination
 from ._products import following, matmul, previous
 from ._small_spd import LDL, STRICT, PivotRule, ldl_solve
-from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
+from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, check_tridiagonal_solver
 
 
 class CyclicReduction(AbstractTridiagonalSolver):
@@ -23,8 +24,8 @@ class CyclicReduction(AbstractTridiagonalSolver):
     rest: AbstractTridiagonalSolver = OddEvenElimination()
 
     def __check_init__(self):
-        if self.levels < 0:
-            raise ValueError(f"The number of levels must not be negative, got levels={self.levels}.")
+        positive_integer("levels", self.levels, or_zero=True)
+        check_tridiagonal_solver(self.rest, "rest")
 
     def within(self, longest: int) -> "CyclicReduction":
         return CyclicReduction(self.levels, self.rest.within(-(-longest // 2**self.levels)))

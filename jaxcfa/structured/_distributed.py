@@ -16,9 +16,18 @@ from jaxtyping import Array, Float, PyTree
 from ..numerics import transpose
 from ._block_ldl import BLOCK_LDL
 from ._products import matmul
-from ._scan import DOUBLING, SEQUENTIAL, AbstractParallelSchedule, AbstractSchedule, Combine, Element, common_length
+from ._scan import (
+    DOUBLING,
+    SEQUENTIAL,
+    AbstractParallelSchedule,
+    AbstractSchedule,
+    Combine,
+    Element,
+    check_schedule,
+    common_length,
+)
 from ._small_spd import STRICT, PivotRule
-from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
+from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, check_tridiagonal_solver
 
 
 class Distributed(AbstractParallelSchedule):
@@ -38,6 +47,7 @@ class Distributed(AbstractParallelSchedule):
 
     def __check_init__(self):
         check_mesh(self.mesh, self.axis)
+        check_schedule(self.inside, "inside")
 
     def scan(self, combine: Combine, elements: Element, reverse: bool = False) -> Element:
         """As for every schedule; the chunks are reversed each on its device."""
@@ -82,6 +92,8 @@ class Partitioned(AbstractTridiagonalSolver):
 
     def __check_init__(self):
         check_mesh(self.mesh, self.axis)
+        for name in ("inside", "across"):
+            check_tridiagonal_solver(getattr(self, name), name)
 
     def factor(
         self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT

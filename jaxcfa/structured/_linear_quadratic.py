@@ -13,6 +13,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from .._options import check_instance
 from ..numerics import linear_solution, symmetrise, transpose
 from ._arguments import as_floating
 from ._products import followed, matvec, preceded
@@ -171,10 +172,10 @@ class LinearQuadratic(eqx.Module):
         return Extremal(states, controls, preceded(dynamics, start), end)
 
     def _check(self) -> None:
-        if self.input.ndim != 3 or self.input.shape[0] < 1:
+        if self.input.ndim != 3 or 0 in self.input.shape[:2]:
             raise ValueError(
-                f"input must have shape (T, n, m) with one stage or more, got {self.input.shape}. Problems are for one "
-                "system; batch them with jax.vmap."
+                "input must have shape (T, n, m), of one stage and one state or more, "
+                f"got {self.input.shape}. Problems are for one system; batch them with jax.vmap."
             )
         stages, n, m, k = self.sizes
         expected = {
@@ -212,6 +213,7 @@ class FactoredLinearQuadratic(eqx.Module):
     at_ends: Float[Array, "e e"] | None
 
     def __init__(self, problem: LinearQuadratic, solver: AbstractStageSolver):
+        check_instance("solver", solver, AbstractStageSolver, "one for stages, such as Riccati()")
         self.problem = problem
         # Derivatives come from the problem (see `solve`), never from the course of the factorisation.
         constant = lax.stop_gradient(problem)

@@ -4,6 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._options import positive_integer
 from ..numerics import symmetrise, transpose
 from ._products import matmul
 from ._rounds import collected_rounds
@@ -23,6 +24,10 @@ class OddEvenElimination(AbstractTridiagonalSolver):
     """
 
     longest: int | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        if self.longest is not None:
+            positive_integer("longest", self.longest)
 
     def within(self, longest: int) -> "OddEvenElimination":
         return OddEvenElimination(longest)

@@ -3,8 +3,14 @@
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from .._options import positive_integer
 from ._small_spd import STRICT, PivotRule
-from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, tridiagonal_product
+from ._tridiagonal_solver import (
+    AbstractTridiagonalFactor,
+    AbstractTridiagonalSolver,
+    check_tridiagonal_solver,
+    tridiagonal_product,
+)
 
 
 class Refined(AbstractTridiagonalSolver):
@@ -21,8 +27,8 @@ class Refined(AbstractTridiagonalSolver):
         return Refined(self.solver.within(longest), self.steps)
 
     def __check_init__(self):
-        if self.steps < 0:
-            raise ValueError(f"The number of steps must not be negative, got steps={self.steps}.")
+        positive_integer("steps", self.steps, or_zero=True)
+        check_tridiagonal_solver(self.solver)
 
     def factor(
         self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT

@@ -13,7 +13,7 @@ from ..numerics import linear_solution, symmetrise, transpose
 from ._affine_scan import run
 from ._arguments import as_floating
 from ._products import followed, matvec, nested_matmul as matmul, preceded
-from ._scan import SEQUENTIAL, AbstractSchedule, Sequential
+from ._scan import SEQUENTIAL, AbstractSchedule, Sequential, check_schedule
 from ._small_spd import LDL, ldl_factor, ldl_solve
 from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
 from ._two_port import TwoPort, star_product_by_roots
@@ -33,6 +33,9 @@ class Riccati(AbstractStageSolver):
     """
 
     schedule: AbstractSchedule = SEQUENTIAL
+
+    def __check_init__(self):
+        check_schedule(self.schedule)
 
     def factor(self, stages: Stages) -> "RiccatiFactors":
         sequential = isinstance(self.schedule, Sequential)
@@ -128,10 +131,11 @@ def steady_riccati(
     given = [as_floating(x) for x in (transition, input, *costs)]
     n, m = given[1].shape if given[1].ndim == 2 else (0, 0)
     expected = [(n, n), (n, m), (n, n), (m, m), (m, n)][: len(given)]
-    if [x.shape for x in given] != expected:
+    if not n or [x.shape for x in given] != expected:
         raise ValueError(
-            "steady_riccati is of one system: transition (n, n), input (n, m), state_cost (n, n), control_cost (m, m), "
-            f"cross_cost (m, n) if given; got shapes {', '.join(str(x.shape) for x in given)}. Batch with jax.vmap."
+            "steady_riccati is of one system of one state or more: transition (n, n), input (n, m), state_cost (n, n), "
+            "control_cost (m, m), cross_cost (m, n) if given; got shapes "
+            f"{', '.join(str(x.shape) for x in given)}. Batch with jax.vmap."
         )
     dtype = jnp.result_type(*given)
     a, b, q, r, *cross = (x.astype(dtype) for x in given)

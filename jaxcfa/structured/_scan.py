@@ -11,6 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
+from .._options import check_instance, positive_integer
 from ..numerics import transpose
 from ._products import following, matmul
 from ._rounds import rounds
@@ -149,6 +150,10 @@ class Doubling(AbstractParallelSchedule):
 
     longest: int | None = eqx.field(static=True, default=None)
 
+    def __check_init__(self):
+        if self.longest is not None:
+            positive_integer("longest", self.longest)
+
     def prefix(self, combine: Combine, elements: Element) -> Element:
         n = common_length(elements)
 
@@ -175,8 +180,8 @@ class Chunked(AbstractParallelSchedule):
     across: AbstractSchedule = DOUBLING
 
     def __check_init__(self):
-        if self.size < 1:
-            raise ValueError(f"Chunks must have one element or more, got size={self.size}.")
+        positive_integer("size", self.size)
+        check_schedule(self.across, "across")
 
     def prefix(self, combine: Combine, elements: Element) -> Element:
         n = common_length(elements)
@@ -192,8 +197,17 @@ class Chunked(AbstractParallelSchedule):
 
 
 def prefix_sum(x: PyTree[ArrayLike], schedule: AbstractSchedule = DOUBLING, reverse: bool = False) -> PyTree[Array]:
-    """Cumulative sums along the leading axis, `y[i] = x[0] + ... + x[i]`; from the end if `reverse`."""
-    return schedule.scan(add, x, reverse)
+    """Cumulative sums along the leading axis, `y[i] = x[0] + ... + x[i]`; from the end if `reverse`.
+
+    Booleans are counted.
+    """
+    check_schedule(schedule)
+    return schedule.scan(add, jax.tree.map(_countable, x), reverse)
+
+
+def check_schedule(schedule: object, name: str = "schedule") -> None:
+    """Raises `ValueError` for what is no schedule."""
+    check_instance(name, schedule, AbstractSchedule, "one of jaxcfa.structured, such as Doubling()")
 
 
 def add(a: Element, b: Element) -> Element:
@@ -223,6 +237,11 @@ def common_length(elements: PyTree[Array]) -> int:
             f"{'shapes ' + ', '.join(map(str, shapes)) if shapes else 'none'}."
         )
     return shapes[0][0]
+
+
+def _countable(x: ArrayLike) -> Array:
+    array = jnp.asarray(x)
+    return array.astype(int) if array.dtype == bool else array
 
 
 def _flip(elements: Element) -> Element:

@@ -8,7 +8,7 @@ from ._block_ldl import BLOCK_LDL
 from ._products import matmul, matvec
 from ._small_spd import LDL, ldl_factor, ldl_solve
 from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
-from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver
+from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, check_tridiagonal_solver
 
 
 class StageMultipliers(AbstractStageSolver):
@@ -19,6 +19,9 @@ class StageMultipliers(AbstractStageSolver):
     """
 
     solver: AbstractTridiagonalSolver = BLOCK_LDL
+
+    def __check_init__(self):
+        check_tridiagonal_solver(self.solver)
 
     def factor(self, stages: Stages) -> "StageMultiplierFactors":
         count, n, m = stages.input.shape

@@ -5,6 +5,7 @@ import abc
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from .._options import check_instance
 from ..numerics import transpose
 from ._products import following, matmul, previous
 from ._small_spd import STRICT, PivotRule
@@ -38,6 +39,11 @@ class AbstractTridiagonalSolver(eqx.Module):
     def within(self, longest: int) -> "AbstractTridiagonalSolver":
         """The solver for matrices in which no more than `longest` successive blocks are coupled; may do less work."""
         return self
+
+
+def check_tridiagonal_solver(solver: object, name: str = "solver") -> None:
+    """Raises `ValueError` for anything else."""
+    check_instance(name, solver, AbstractTridiagonalSolver, "one for block-tridiagonal systems, such as BlockLDL()")
 
 
 def tridiagonal_product(

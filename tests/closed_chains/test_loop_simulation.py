@@ -211,7 +211,7 @@ def test_errors_name_the_argument_and_the_remedy():
         r"Baumgarte\(...\) or None, got Projection.* give it to step or rollout": lambda: forward(
             model, constraints, q, v, tau, stabilization=Projection()
         ),
-        r"stabilization must be .*Projection.* Write Projection\(...\)": lambda: step(
+        r"stabilization must be .*Projection.* Write Projection\(\)": lambda: step(
             model, q, v, tau, 0.1, constraints=constraints, stabilization=Projection
         ),
         "stabilization must be .*, got 20.0": lambda: step(

@@ -392,8 +392,6 @@ def test_massless_bodies_may_be_on_side_branches():
 def test_options_are_checked():
     with pytest.raises(ValueError, match=r"one of 'sequential', 'hybrid', 'scan', or of .* got 'parallel'"):
         ABA("parallel")
-    with pytest.raises(ValueError, match="must not be negative, got -1"):
-        CFA(side_branches=-1)
     model = mechanism("straight chain")
     # Without the checks of types that the tests switch on, as users have it.
     with pytest.raises(ValueError, match=r"such as Doubling\(\)"):

@@ -226,7 +226,3 @@ def test_invalid_arguments():
         BlockTridiagonal(diagonal[None], lower[None])
     with pytest.raises(ValueError, match="b must have shape"):
         BlockTridiagonal(diagonal, lower).solve(b[:-1])
-    with pytest.raises(ValueError, match="levels=-1"):
-        CyclicReduction(levels=-1)
-    with pytest.raises(ValueError, match="steps=-1"):
-        Refined(BlockLDL(), steps=-1)

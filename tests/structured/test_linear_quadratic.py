@@ -217,8 +217,12 @@ def test_errors():
     lq, terms = problem(stages=3)
     with pytest.raises(ValueError, match=r"state_cost must have shape \(4, 4, 4\)"):
         LinearQuadratic(lq.transition, lq.input, lq.state_cost[:-1], lq.control_cost)
-    with pytest.raises(ValueError, match="one stage or more"):
+    with pytest.raises(ValueError, match=r"one state or more.*got shapes \(0, 0\)"):
+        steady_riccati(np.zeros((0, 0)), np.zeros((0, 2)), np.zeros((0, 0)), np.eye(2))
+    with pytest.raises(ValueError, match="one stage and one state or more"):
         LinearQuadratic(lq.transition[:0], lq.input[:0], lq.state_cost[:1], lq.control_cost[:0])
+    with pytest.raises(ValueError, match="one stage and one state or more"):
+        LinearQuadratic(lq.transition[:, :0, :0], lq.input[:, :0], lq.state_cost[:, :0, :0], lq.control_cost)
     with pytest.raises(ValueError, match="given"):
         LinearQuadratic(lq.transition, lq.input, lq.state_cost, lq.control_cost, start="fixed")
     with pytest.raises(ValueError, match="there is no offset"):

@@ -104,6 +104,13 @@ def test_prefix_sum_from_the_end():
     assert_close(prefix_sum(np.arange(1.0, 6.0), reverse=True), np.array([15.0, 14.0, 12.0, 9.0, 5.0]))
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_prefix_sums_of_booleans_count(schedule):
+    sums = prefix_sum(np.array([True, False, True, True]), schedule)
+    assert jnp.issubdtype(sums.dtype, jnp.integer)
+    np.testing.assert_array_equal(sums, [1, 1, 2, 3])
+
+
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_block_bidiagonal_matches_its_dense_matrix(n):
     blocks, c = random_recurrence(n, 3, 2)
@@ -178,5 +185,3 @@ def test_invalid_arguments():
         affine_scan(a, np.zeros((4, 3)), x0=np.zeros(3) * 1j)
     with pytest.raises(ValueError, match="Complex numbers are not supported"):
         affine_scan(a * 1j, np.zeros((4, 3)))
-    with pytest.raises(ValueError, match="size=0"):
-        Chunked(0)

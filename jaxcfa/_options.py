@@ -1,0 +1,40 @@
+"""Options that have to be known when a program is traced, checked: numbers, and algorithms to choose from."""
+
+import inspect
+import math
+import operator
+from typing import Any
+
+
+def positive_integer(name: str, value: Any, or_zero: bool = False) -> int:
+    """A number of steps or the like, of any type of integers but booleans."""
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = -1
+    if number < (0 if or_zero else 1):
+        wanted = "an integer that is not negative" if or_zero else "a positive integer"
+        raise ValueError(f"{name} must be {wanted}, got {value!r}.")
+    return number
+
+
+def positive_number(name: str, value: Any) -> float:
+    """A positive finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):  # of traced values, too
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be positive and finite, one known number, got {value!r}.")
+    return number
+
+
+def check_instance(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) -> None:
+    """Raises `ValueError` for what is no instance of `kind`; for a subclass of it, saying how to make an instance."""
+    if isinstance(value, kind):
+        return
+    remedy = ""
+    if isinstance(value, type) and issubclass(value, kind) and not inspect.isabstract(value):
+        needed = any(x.default is x.empty for x in inspect.signature(value).parameters.values())
+        remedy = f" Write {value.__name__}({'...' if needed else ''})."
+    raise ValueError(f"{name} must be {wanted}, got {value!r}.{remedy}")

@@ -1,0 +1,85 @@
+"""Options of the wrong kind are refused with a `ValueError` that says what to write."""
+
+import re
+
+import jax.numpy as jnp
+import pytest
+
+import jaxcfa
+from jaxcfa import ABA, CFA, JSI, FactoredFD, simulation
+from jaxcfa.closed_chains import Baumgarte, LeastNorm, Projection
+from jaxcfa.structured import (
+    BlockBidiagonal,
+    BlockLDL,
+    BlockTridiagonal,
+    ChainsAndNodes,
+    Chunked,
+    CyclicReduction,
+    Doubling,
+    LeafToRoot,
+    LinearQuadratic,
+    OddEvenElimination,
+    Refined,
+    Riccati,
+    StageMultipliers,
+    affine_scan,
+    prefix_sum,
+)
+
+BLOCKS, COLUMN = jnp.tile(jnp.eye(2), (3, 1, 1)), jnp.ones((3, 2))
+MODEL, STATE = jaxcfa.chain(2), (jnp.zeros(2),) * 3
+PROBLEM = LinearQuadratic(BLOCKS, BLOCKS, jnp.tile(jnp.eye(2), (4, 1, 1)), BLOCKS)
+
+CLASSES = [
+    ("solver", "OddEvenElimination()", lambda: BlockTridiagonal(BLOCKS, BLOCKS[1:]).solve(COLUMN, OddEvenElimination)),
+    ("solver", "BlockLDL()", lambda: Refined(BlockLDL)),
+    ("rest", "BlockLDL()", lambda: CyclicReduction(rest=BlockLDL)),
+    ("chains", "CyclicReduction()", lambda: ChainsAndNodes(CyclicReduction)),
+    ("solver", "BlockLDL()", lambda: StageMultipliers(BlockLDL)),
+    ("solver", "Refined(...)", lambda: StageMultipliers(Refined)),
+    ("solver", "Riccati()", lambda: PROBLEM.solve(PROBLEM.terms(), Riccati)),
+    ("schedule", "Doubling()", lambda: Riccati(Doubling)),
+    ("across", "Doubling()", lambda: Chunked(4, Doubling)),
+    ("schedule", "Chunked()", lambda: affine_scan(BLOCKS, COLUMN, Chunked)),
+    ("schedule", "Doubling()", lambda: prefix_sum(COLUMN, Doubling)),
+    ("schedule", "Doubling()", lambda: BlockBidiagonal(BLOCKS).solve(COLUMN, Doubling)),
+    ("solver", "LeafToRoot()", lambda: CFA(LeafToRoot)),
+    ("schedule", "Doubling()", lambda: ABA(Doubling)),
+    ("schedule", "Doubling()", lambda: JSI(Doubling)),
+    ("schedule", "Doubling()", lambda: FactoredFD(1, Doubling)),
+    ("method", "ABA()", lambda: jaxcfa.forward_dynamics(MODEL, *STATE, method=ABA)),
+    ("schedule", "Doubling()", lambda: jaxcfa.inverse_dynamics(MODEL, *STATE, schedule=Doubling)),
+    ("method", "CFA()", lambda: jaxcfa.step(MODEL, *STATE, 0.1, method=CFA)),
+    ("integrator", "RungeKutta4()", lambda: jaxcfa.step(MODEL, *STATE, 0.1, simulation.RungeKutta4)),
+    ("limits", "Stops()", lambda: jaxcfa.step(MODEL, *STATE, 0.1, limits=simulation.Stops)),
+    ("stabilization", "Projection()", lambda: jaxcfa.step(MODEL, *STATE, 0.1, stabilization=Projection)),
+    ("stabilization", "Baumgarte(...)", lambda: jaxcfa.step(MODEL, *STATE, 0.1, stabilization=Baumgarte)),
+    ("solver", "LeastNorm()", lambda: jaxcfa.step(MODEL, *STATE, 0.1, solver=LeastNorm)),
+]
+NUMBERS = {
+    "longest must be a positive integer, got 0": lambda: OddEvenElimination(longest=0),
+    "longest must be a positive integer, got -1": lambda: Doubling(-1),
+    "longest must be a positive integer, got 2.5": lambda: Doubling(2.5),
+    "size must be a positive integer, got 0": lambda: Chunked(0),
+    "size must be a positive integer, got 1.5": lambda: Chunked(1.5),
+    "levels must be an integer that is not negative, got -1": lambda: CyclicReduction(levels=-1),
+    "steps must be an integer that is not negative, got 0.5": lambda: Refined(BlockLDL(), steps=0.5),
+    "side_branches must be an integer that is not negative, got -1": lambda: CFA(side_branches=-1),
+}
+
+
+@pytest.mark.parametrize(("name", "instance", "call"), CLASSES)
+def test_a_class_in_the_place_of_an_instance(name, instance, call):
+    with pytest.raises(ValueError, match=rf"^{name} must be .* Write {re.escape(instance)}\.$"):
+        call()
+
+
+@pytest.mark.parametrize("message", NUMBERS)
+def test_numbers(message):
+    with pytest.raises(ValueError, match=message):
+        NUMBERS[message]()
+
+
+def test_what_is_no_class_of_the_kind_has_no_remedy():
+    with pytest.raises(ValueError, match=r"such as Doubling\(\), got <class .*BlockLDL'>\.$"):
+        Riccati(BlockLDL)
