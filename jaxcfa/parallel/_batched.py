@@ -94,7 +94,8 @@ def _in_pieces(function: Callable[..., Any], states: tuple, largest: int) -> PyT
         return x.reshape(number, size, *x.shape[1:])
 
     filled = jax.tree.map(pieces, _lengthened(states, number * size - length))
-    found = lax.map(jax.checkpoint(lambda piece: over_piece(*piece)), filled)
+    # Inside a loop nothing can be shared with the first evaluation, so XLA need not be kept from trying.
+    found = lax.map(jax.checkpoint(lambda piece: over_piece(*piece), prevent_cse=False), filled)
     return jax.tree.map(lambda x: x.reshape(number * size, *x.shape[2:])[:length], found)
 
 
@@ -111,6 +112,6 @@ def _common_length(states: tuple) -> int:
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(
             "Arguments with in_axes=0 must have one leading batch axis in common, of one state or more; got arrays of "
-            f"shapes {', '.join(map(str, shapes))}."
+            f"shapes {', '.join(map(str, shapes)) or 'none'}."
         )
     return lengths.pop()
