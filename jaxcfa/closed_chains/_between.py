@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 
 from ..joints import AbstractJoint, Cylindrical, Fixed, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from ..model import Connect, Distance, JointCoupling, LoopJoint, Model, Weld
-from ..model._arguments import is_concrete
+from ..model._arguments import check_instance, is_concrete
 from ..spatial import Transform
 from ..typing import NameOrNumber
 
@@ -73,10 +73,11 @@ def loop_joint(
     (body1, pose1), (body2, pose2) = _places(model, frame1, frame2)
     if (joint is None) == (free is None):
         raise ValueError("Give either joint or free, to say how the frames can move.")
-    if free is not None and len(free) != 6:
+    if free is not None and np.shape(free) != (6,):
         raise ValueError(f"free must be 6 booleans, for rotations about and translations along x, y, z, got {free!r}.")
     if joint is None:
         return LoopJoint(body1, body2, pose1, pose2, tuple(map(bool, free)), name=name)  # type: ignore[arg-type]
+    check_instance("joint", joint, AbstractJoint, "a joint such as Revolute((0, 0, 1))")
     if type(joint) not in _FREE:
         names = ", ".join(kind.__name__ for kind in _FREE)
         raise ValueError(f"A loop can be closed by a joint that is {names}; got {joint!r}. Use free=... for others.")
@@ -89,17 +90,17 @@ def couple(
     model: Model,
     joint: NameOrNumber,
     reference: NameOrNumber | None,
-    coefficients: Sequence[float],
+    coefficients: ArrayLike | Sequence[ArrayLike],
     name: str = "",
 ) -> JointCoupling:
     """The position of a joint is a polynomial of another's: gears, mimicking fingers.
 
     **Arguments:** `joint`, `reference`: names or numbers of joints of one degree of freedom; `None` fixes the joint.
-    `coefficients`: constant term first.
+    `coefficients`: constant term first; or that alone.
 
     **Raises:** `ValueError` for unknown names, other joints, a joint coupled with itself, and no coefficients.
     """
-    numbers = [-1 if x is None else model.joint_index(x) for x in (joint, reference)]
+    numbers = [model.joint_index(joint), -1 if reference is None else model.joint_index(reference)]
     for number in numbers:
         if number >= 0 and (model.topology.nqs[number], model.topology.nvs[number]) != (1, 1):
             raise ValueError(

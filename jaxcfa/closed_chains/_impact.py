@@ -6,7 +6,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from ..model import AbstractConstraint, Model
-from ..model._arguments import is_concrete
+from ..model._arguments import check_positive, is_concrete
 from ..motion import motions_at
 from ..numerics import product
 from ..structured import AbstractSchedule
@@ -49,11 +49,10 @@ def impulse(
     **Arguments:** `q` (nq,), `v` (nv,) before; `restitution`: 0 for an inelastic impact, 1 for an elastic one, which
     keeps the kinetic energy; `solver` and `schedule` as for `constrained_forward_dynamics`.
 
-    **Raises:** as `constrained_forward_dynamics`.
+    **Raises:** as `constrained_forward_dynamics`, and for a negative `restitution`.
     """
     model, constraints, (q, v) = prepared(model, constraints, q=q, v=v)
-    if jnp.shape(restitution) != ():
-        raise ValueError(f"restitution must be one number, got {restitution!r}.")
+    check_positive("restitution", restitution, or_zero=True)
     plan = make_plan(model, solver, schedule)
     result = _impulse(plan, constraints, model, q, v, jnp.asarray(restitution, v.dtype))
     if is_concrete(result):

@@ -62,6 +62,8 @@ def _as_array(model: Model, name: str, value) -> Array:
     if array.shape != shape:
         batch = array.ndim > len(shape) and array.shape[-len(shape) :] == shape
         remedy = " Functions are for one state; batch them with jax.vmap." if batch else ""
+        if name in _CONTROLS and not shape[0]:
+            remedy = " The model has no actuators; those of MJCF files are read."
         raise ValueError(f"{name} must have shape {letters} = {shape}, got {array.shape}.{remedy}")
     return array
 

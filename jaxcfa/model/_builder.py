@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._options import check_instance
 from ..joints import AbstractJoint, Fixed
 from ..typing import NameOrNumber
 from ._assemble import STANDARD_GRAVITY, assemble, group_joints
@@ -110,8 +111,7 @@ class ModelBuilder:
         self._check_new(name)
         if joint_name in self._joint_names:
             raise ValueError(f"Duplicate joint name {joint_name!r}; names must be unique.")
-        if not isinstance(joint, AbstractJoint):
-            raise ValueError(f"The joint of {what} must be an instance of a joint type, got {joint!r}.")
+        check_instance(f"The joint of {what}", joint, AbstractJoint, "an instance of a joint type")
         rotation, translation = as_pose(placement, what)
         link = _Link(
             name,

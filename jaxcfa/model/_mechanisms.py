@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from .._options import positive_integer
 from ..joints import (
     AbstractJoint,
     Cylindrical,
@@ -20,6 +21,7 @@ from ..joints import (
 )
 from ..typing import Key
 from ._assemble import STANDARD_GRAVITY, assemble
+from ._given import checked_key
 from ._model import Model
 
 _EXAMPLES: tuple[AbstractJoint, ...] = (
@@ -55,7 +57,7 @@ def chain(
 
     **Returns:** a model with bodies `link0`, `link1`, ... and a frame `tip` at the end of the last one.
     """
-    _check_count(n)
+    n = positive_integer("n", n)
     joint = Revolute((0.0, 1.0, 0.0)) if joint is None else joint
     stacked = jax.tree.map(lambda x: np.broadcast_to(x, (n, *np.shape(x))), joint)
     if axes is not None:
@@ -109,13 +111,15 @@ def random_tree(
     trees. `floating_base`: the first body moves freely.
 
     **Returns:** a model with bodies `body0`, `body1`, ...
+
+    **Raises:** `ValueError` for numbers out of range, what is no random key, and joint types that cannot be drawn.
     """
-    _check_count(n)
+    n = positive_integer("n", n)
     if not 0 <= branching <= 1:
         raise ValueError(f"branching is a probability between 0 and 1, got {branching}.")
     if not 1 <= roots <= n:
         raise ValueError(f"roots must be between 1 and the number of bodies {n}, got {roots}.")
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32).tolist())
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(checked_key(key))).astype(np.uint32).tolist())
     joints, group_bodies = _random_joints(_example_joints(joint_types), n, floating_base, rng)
     mass = rng.uniform(0.5, 2.0, n)
     return assemble(
@@ -133,11 +137,6 @@ def random_tree(
         gravity=gravity,
         dtype=dtype,
     )
-
-
-def _check_count(n: int) -> None:
-    if n < 1:
-        raise ValueError(f"A mechanism needs at least one body, got n = {n}.")
 
 
 def _with_axes(joint: AbstractJoint, axes: np.ndarray, n: int) -> AbstractJoint:

@@ -29,10 +29,11 @@ def device_mesh(
     """
     available = jax.devices() if devices is None else list(devices)
     sizes = (len(available),) if shape is None and len(names) == 1 else tuple(shape or ())
-    if not names or len(sizes) != len(names) or math.prod(sizes) != len(available):
+    named = bool(names) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    if not named or len(sizes) != len(names) or math.prod(sizes) != len(available):
         raise ValueError(
-            f"A mesh of {len(available)} devices needs names, and a shape with one size for each name and that many "
-            f"devices in all; got the names {names!r} and the shape {shape!r}."
+            f"A mesh of {len(available)} devices needs different names, and a shape with one size for each name and "
+            f"that many devices in all; got the names {names!r} and the shape {shape!r}."
         )
     return Mesh(np.array(available).reshape(sizes), names, axis_types=(AxisType.Auto,) * len(names))
 

@@ -627,6 +627,8 @@ class TestErrors:
             distance(model, "left end", "right end", 0.0)
         with pytest.raises(ValueError, match="No joint named 'elbow'"):
             couple(model, "elbow", None, [1.0])
+        with pytest.raises(ValueError, match="None"):
+            couple(model, None, 0, [1.0])
         with pytest.raises(ValueError, match="cannot be coupled with itself"):
             couple(model, 0, 0, [1.0])
         with pytest.raises(ValueError, match="Only joints of one degree of freedom"):
@@ -637,8 +639,11 @@ class TestErrors:
             loop_joint(model, "left end", "right end")
         with pytest.raises(ValueError, match="constrains nothing"):
             loop_joint(model, "left end", "right end", free=[True] * 6)
-        with pytest.raises(ValueError, match="6 booleans"):
-            loop_joint(model, "left end", "right end", free=[True] * 3)
+        for free in ([True] * 3, 6):
+            with pytest.raises(ValueError, match="6 booleans"):
+                loop_joint(model, "left end", "right end", free=free)
+        with pytest.raises(ValueError, match=r"joint must be a joint .* Write Revolute\(\.\.\.\)"):
+            loop_joint(model, "left end", "right end", Revolute)
         with pytest.raises(ValueError, match="A loop can be closed by a joint that is"):
             loop_joint(model, "left end", "right end", Free())
         with pytest.raises(ValueError, match="must be perpendicular"):
@@ -659,8 +664,9 @@ class TestErrors:
         for message, mistaken in wrong.items():
             with pytest.raises(ValueError, match=message):
                 project_velocity(model, mistaken, still, still)
-        with pytest.raises(ValueError, match="restitution must be one number"):
-            impulse(model, constraint, still, still, np.zeros(2))
+        for wrong in (np.zeros(2), -0.5, np.nan):
+            with pytest.raises(ValueError, match="restitution must be"):
+                impulse(model, constraint, still, still, wrong)
         with pytest.raises(ValueError, match="tolerance must be positive"):
             project_configuration(model, constraint, np.zeros(14), -1.0)
         for solver in (LeastNorm, Proximal):

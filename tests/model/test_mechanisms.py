@@ -68,7 +68,7 @@ def test_springs_are_at_rest_in_the_neutral_configuration():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n": 0}, "at least one body, got n = 0"),
+        ({"n": 0}, "n must be a positive integer, got 0"),
         ({"n": 2, "joint": Spherical(), "axes": np.ones((2, 3))}, "Spherical has no field `axis`"),
         ({"n": 2, "axes": np.ones(3)}, r"axes must have shape \(2, 3\), got \(3,\)"),
         ({"n": 2, "axes": np.eye(3)[:2] * [[1], [0]]}, "finite and not zero"),
@@ -161,7 +161,9 @@ class Unknown(AbstractJoint):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n": 0}, "at least one body"),
+        ({"n": 0}, "n must be a positive integer, got 0"),
+        ({"n": 2.0}, r"n must be a positive integer, got 2\.0"),
+        ({"key": 0}, "key must be a random key"),
         ({"branching": 1.5}, "probability between 0 and 1, got 1.5"),
         ({"branching": -0.1}, "probability"),
         ({"roots": 0}, "roots must be between 1 and the number of bodies 3, got 0"),

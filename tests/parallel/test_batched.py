@@ -119,16 +119,19 @@ def test_bad_arguments_are_explained(states):
         batched(jnp.sin, (0, None))(states[0])
     with pytest.raises(ValueError, match=r"one leading batch axis in common.* got arrays of shapes \(3,\), \(4,\)"):
         batched(jnp.add)(jnp.zeros(3), jnp.zeros(4))
+    with pytest.raises(ValueError, match="got arrays of shapes none"):
+        batched(jnp.sin)()
     with pytest.raises(ValueError, match="of one state or more"):
         batched(jnp.sin)(jnp.zeros((0, 3)))
 
 
 def test_meshes_and_places_that_do_not_fit_are_explained(model):
     mesh = device_mesh("links")
-    with pytest.raises(ValueError, match="A mesh of 8 devices needs names"):
+    with pytest.raises(ValueError, match="A mesh of 8 devices needs different names"):
         device_mesh("a", "b", shape=(3, 2))
-    with pytest.raises(ValueError, match="names"):
-        device_mesh()
+    for names in ((), (1,), ("links", "links")):
+        with pytest.raises(ValueError, match="different names"):
+            device_mesh(*names, shape=(8,) + (1,) * (len(names) - 1))
     with pytest.raises(ValueError, match=r"shape \(9, 2\) cannot be cut into 8 equal parts"):
         spread(jnp.zeros((9, 2)), mesh, "links")
     with pytest.raises(ValueError, match="axis must be one of the mesh's, 'links', got 'batch'"):
