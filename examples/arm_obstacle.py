@@ -68,8 +68,7 @@ def effort_of(model: jaxcfa.Model) -> jax.Array:
 
 def task(model: jaxcfa.Model, steps: int) -> tuple[Problem, jax.Array, jax.Array, dict[str, Bounds]]:
     """The problem, its start (nq,), the ball's centre (3,), and the bounds by name."""
-    limits, hand = model.limits, (*model.body_names, *model.frame_names)[-1]
-    effort = jnp.where(jnp.isfinite(limits.effort) & (limits.effort > 0), limits.effort, UNLIMITED)
+    limits, hand, effort = model.limits, hand_of(model), effort_of(model)
     # Not in the middle of all limits, where the axes of many arms are in line.
     posture = (0.4 * limits.lower + 0.6 * limits.upper).at[0].set(0.0)
     ball = jaxcfa.frame_pose(model, posture, hand).translation + jnp.array([0.0, 0.0, ABOVE])

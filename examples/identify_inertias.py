@@ -16,6 +16,7 @@ trajectory. Run:
 
 import argparse
 import time
+import warnings
 from importlib import metadata, resources
 from pathlib import Path
 from typing import NamedTuple
@@ -233,7 +234,10 @@ def main() -> None:
     began = time.perf_counter()
 
     jax.config.update("jax_enable_x64", True)
-    model = jaxcfa.load_model(arguments.robot).astype("float64")
+    with warnings.catch_warnings():
+        # What files hold beyond inertias and joints, such as the Panda's safety controllers, does not matter here.
+        warnings.simplefilter("ignore", jaxcfa.io.ModelWarning)
+        model = jaxcfa.load_model(arguments.robot).astype("float64")
     if model.nq != model.nv:
         parser.error("the robot has joints with quaternions; this example is for arms")
     keys = jax.random.split(jax.random.key(0), 5)

@@ -191,7 +191,8 @@ candidates = {
 
 # %%
 new_q = jax.vmap(lambda key: jaxcfa.random_configuration(arm, key))(jax.random.split(keys[0], SAMPLES))
-new_rows = jax.jit(jax.vmap(lambda *state: jaxcfa.regressor(arm, *state)))(new_q, accelerations, vs)
+new_v, new_qdd = jax.random.normal(jax.random.fold_in(keys[0], 1), (2, SAMPLES, arm.nv))
+new_rows = jax.jit(jax.vmap(lambda *state: jaxcfa.regressor(arm, *state)))(new_q, new_v, new_qdd)
 expected = new_rows @ truth
 torque_errors, impossible = {}, {}
 for name, pi in candidates.items():

@@ -129,25 +129,14 @@ for name, error in precision.items():
 # Control loops have one state. There, XLA starts a few dozen small functions for every body in a loop, and that is
 # most of the time. `jaxcfa.low_latency`, in the place of `jax.jit`, has it compile the whole program into one function.
 
-
 # %%
-def best_time(function, *arguments) -> float:
-    function(*arguments).block_until_ready()
-    times = []
-    for _ in range(200):
-        began = time.perf_counter()
-        function(*arguments).block_until_ready()
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
 chain, x = jaxcfa.chain(CHAIN), jnp.full(CHAIN, 0.01)
 latency = {
-    name: best_time(compiled(lambda q: jaxcfa.forward_dynamics(chain, q, q, q)), x)
+    name: seconds(compiled(lambda q: jaxcfa.forward_dynamics(chain, q, q, q)), x)
     for name, compiled in {"jax.jit": jax.jit, "low_latency": jaxcfa.low_latency}.items()
 }
-for name, seconds in latency.items():
-    print(f"{name:12} {1e6 * seconds:8.0f} µs for one state of a chain of {CHAIN} links")
+for name, shortest in latency.items():
+    print(f"{name:12} {1e6 * shortest:8.0f} µs for one state of a chain of {CHAIN} links")
 
 # %%
 figure, (batches, digits, alone) = plt.subplots(
