@@ -65,8 +65,8 @@ def solution(model: Model, x: State, **options) -> list[Array]:
     return [operator.solve(x.v), operator.inv_sqrt_mv(x.v)]
 
 
-def operational_space(model: Model, x: State) -> list[Array]:
-    found = jaxcfa.operational_space_inertia(model, x.q, [last(model)])
+def operational_space(model: Model, x: State, **options) -> list[Array]:
+    found = jaxcfa.operational_space_inertia(model, x.q, [last(model)], **options)
     return [found.inverse_inertia, found.inertia, found.dynamically_consistent_inverse]
 
 
@@ -221,6 +221,9 @@ FUNCTIONS = {
     "mass_operator by scans": Function(lambda m, x: solution(m, x, schedule=Doubling()), QV),
     "mass_operator of motions": Function(with_motions(lambda m, x, motions: solution(m, x, motions=motions)), QV),
     "operational_space_inertia": Function(operational_space, Q),
+    "operational_space_inertia of motions": Function(
+        with_motions(lambda m, x, motions: operational_space(m, x, motions=motions)), Q
+    ),
     "regressor": Function(lambda m, x: jaxcfa.regressor(m, x.q, x.v, x.qdd), MOTION),
     "with_inertial_parameters, inertial_parameters": Function(other_inertias, ALL),
     "inverse_dynamics_derivatives": Function(lambda m, x: tuple(jaxcfa.inverse_dynamics_derivatives(m, *x)), ALL),

@@ -40,6 +40,7 @@ def results(model, state, motions=None):
             jaxcfa.joint_reactions(model, q, v, qdd, f_ext, motions=motions),
             jaxcfa.forward_dynamics_derivatives(model, q, v, qdd, f_ext, motions=motions),
             jaxcfa.mass_operator(model, q, motions=motions).solve(qdd),
+            jaxcfa.operational_space_inertia(model, q, hand, motions=motions).inverse_inertia,
         ),
         "totals": (
             jaxcfa.center_of_mass(model, q, motions=motions),

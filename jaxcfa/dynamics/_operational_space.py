@@ -9,10 +9,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from ..defaults import choose_schedule
 from ..model import Model
 from ..model._arguments import as_arrays, as_list
-from ..motion import motions_at
+from ..motion import BodyMotions, motions_at, schedule_for
 from ..motion._jacobians import point_jacobians
 from ..numerics import product, symmetrise
 from ..spatial import Transform
@@ -61,6 +60,7 @@ def operational_space_inertia(
     q: ConfigurationLike,
     frames: NameOrNumber | Sequence[NameOrNumber],
     schedule: AbstractSchedule | None = None,
+    motions: BodyMotions | None = None,
 ) -> OperationalSpace:
     """Inertia at one or several frames, with the coupling between them, in O(n).
 
@@ -68,7 +68,7 @@ def operational_space_inertia(
     (Rodriguez & Kreutz 1992, sec. 6; here for trees and any joints). Its depth is logarithmic with a parallel schedule.
 
     **Arguments:** `q` (nq,); `frames`: names or numbers (`Model.frame_number`) of frames or bodies, one or several;
-    `schedule` as for `mass_operator`.
+    `schedule` and `motions` as for `mass_operator`.
 
     **Raises:** `ValueError` for a wrong shape, an unknown name, and bodies that move no inertia.
     """
@@ -79,8 +79,9 @@ def operational_space_inertia(
     places = [model.locate(name) for name in names]
     bodies = np.array([body for body, _ in places])
     placements = jax.tree.map(lambda *x: jnp.stack(x), *(placement for _, placement in places))
-    schedule = choose_schedule(model, schedule)
-    return _operational_space(model, q, placements, tuple(bodies.tolist()), schedule, may_scan(model, schedule))
+    schedule = schedule_for(model, schedule, motions)
+    numbers = tuple(bodies.tolist())
+    return _operational_space(model, q, placements, numbers, schedule, may_scan(model, schedule), motions)
 
 
 @eqx.filter_jit
@@ -91,8 +92,9 @@ def _operational_space(
     bodies: tuple[int, ...],
     schedule: AbstractSchedule,
     by_scan: bool,
+    motions: BodyMotions | None,
 ) -> OperationalSpace:
-    motions = motions_at(model, q, None, schedule)
+    motions = motions_at(model, q, None, schedule, motions)
     operator = operator_of_motions(model, motions, by_scan)
     rotation, origins = motions.poses.rotation, motions.origins
     pose = Transform(
