@@ -4,6 +4,7 @@ from typing import Annotated
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
@@ -40,20 +41,33 @@ def change_of_basis(mass: Annotated[ArrayLike, "n n"], free: Annotated[ArrayLike
     **Arguments:** `mass` M, symmetric positive definite (n, n); `free` S1, a basis of the motions that the constraint
     allows (n, r).
 
-    **Returns:** the bases. T2 is orthonormal, and one of many choices.
+    **Returns:** the bases. T2 is orthonormal, and one of many choices; as S1 changes it moves with the constraint
+    space, and no further within that.
 
     **Raises:** `ValueError` for shapes that do not fit.
     """
     mass, free = as_floating(mass), as_floating(free)
-    n = len(mass)
+    n = mass.shape[0] if mass.ndim else 0
     if mass.shape != (n, n) or free.ndim != 2 or len(free) != n or free.shape[1] > n:
         raise ValueError(
             f"mass must be square (n, n), and free (n, r) with r <= n columns; got {mass.shape} and {free.shape}."
         )
     r = free.shape[1]
-    constraint = jnp.linalg.qr(free, mode="complete")[0][:, r:]
+    constraint = _complement(free)
     momentum = product(mass, free)
     active = cho_solve(cho_factor(product(free.T, momentum)), momentum.T).T if r else momentum
     mobility = cho_solve(cho_factor(mass), constraint)
     blocked = cho_solve(cho_factor(product(constraint.T, mobility)), mobility.T).T if r < n else mobility
     return ReciprocalBases(free, active, blocked, constraint)
+
+
+def _complement(free: Float[Array, "n r"]) -> Float[Array, "n m"]:
+    """An orthonormal basis of what is perpendicular to all columns.
+
+    Its derivative is that of its projection. That of the QR decomposition is NaN where the columns are unit vectors.
+    """
+    basis = jnp.linalg.qr(lax.stop_gradient(free), mode="complete")[0][:, free.shape[1] :]
+    if not (free.shape[1] and basis.shape[1]):
+        return basis
+    gram = cho_factor(product(free.T, free))
+    return basis - product(free, cho_solve(gram, product(free.T, basis)))

@@ -57,6 +57,26 @@ def test_derivatives_and_batches():
     assert_close(jax.vmap(projector)(jnp.array([0.3, 0.5]))[1], projector(0.5))
 
 
+@pytest.mark.parametrize("free", [problem(5, 2)[1], np.eye(5, 2)], ids=["any", "unit vectors"])
+def test_derivatives_of_both_sides_are_equal(free):
+    """Constrained = unconstrained - immobilised, in both modes and twice; also where the columns are unit vectors."""
+    mass, other = problem(5, 2)
+
+    def constrained(x):
+        moved = free + x * other
+        return moved @ jnp.linalg.inv(moved.T @ mass @ moved) @ moved.T
+
+    def unconstrained_less_immobilised(x):
+        bases, inverse = change_of_basis(mass, free + x * other), jnp.linalg.inv(mass)
+        return inverse - bases.blocked @ bases.constraint.T @ inverse
+
+    for derivative in (jax.jacfwd, jax.jacrev, lambda f: jax.jacfwd(jax.jacfwd(f))):
+        expected, found = (jax.jit(derivative(f))(0.0) for f in (constrained, unconstrained_less_immobilised))
+        assert_close(found, np.asarray(expected))
+
+
 def test_shapes_are_checked():
     with pytest.raises(ValueError, match=r"got \(4, 4\) and \(3, 2\)"):
         change_of_basis(np.eye(4), np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"got \(\) and \(\)"):
+        change_of_basis(1.0, 1.0)
