@@ -138,7 +138,7 @@ def check_quaternions(model: Model, name: str, q: Array) -> None:
 
 def as_list(names: NameOrNumber | Sequence[NameOrNumber]) -> list[NameOrNumber]:
     """One name or number, or several."""
-    if isinstance(names, np.ndarray):
+    if isinstance(names, (np.ndarray, jax.Array)) and is_concrete(names):
         return list(np.atleast_1d(names))
     if isinstance(names, Sequence) and not isinstance(names, str):
         return list(names)
