@@ -79,7 +79,7 @@ def free_motions(bodies: Links, joints: JointElimination) -> Float[Array, "nb 6 
 def _felt_by_parents(own: Float[Array, "nb 6 6"], bodies: Links) -> Float[Array, "nb 6 6"]:
     """Articulated inertias of all bodies as felt by their parents, across their joints and at the parents' origins."""
     paths, parents = bodies.tree.heavy_paths, jnp.asarray(bodies.tree.parents)
-    along_paths = Doubling(longest=paths.longest)
+    along_paths = Doubling(longest=max(paths.longest, 1))
     # A path's last slot comes first in the scan, and starts it anew.
     restarts = jnp.roll(jnp.asarray(paths.heads), -1, axis=1)
 
