@@ -57,11 +57,6 @@ def attached_pair():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::jaxcfa.io.ModelWarning")
-@pytest.mark.parametrize("kind", [list, np.array, jnp.array])
-def test_joints_to_be_locked_are_numbers_of_any_kind(kind):
-    assert lock_joints(jaxcfa.chain(3), kind([0, 2])).joint_names == ("joint1",)
-
-
 def test_pinocchio_agrees():
     """As one forest, and so one program."""
     legs = ["FL_hip_joint", "FL_thigh_joint", "FL_calf_joint", "RR_thigh_joint"]
@@ -307,6 +302,11 @@ def residuals(model, q):
         return constraint.residual(*(poses[x] if x >= 0 else world for x in bodies))
 
     return [of(constraint) for constraint in model.constraints]
+
+
+@pytest.mark.parametrize("kind", [list, np.array, jnp.array])
+def test_joints_to_be_locked_are_numbers_of_any_kind(kind):
+    assert lock_joints(jaxcfa.chain(3), kind([0, 2])).joint_names == ("joint1",)
 
 
 def test_constraints_actuators_and_keyframes_of_locked_joints():
