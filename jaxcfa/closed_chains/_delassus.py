@@ -77,7 +77,9 @@ class LeastNorm(AbstractConstraintSolver):
         # Internal forces, in the original units; columns that there are not become those of an identity.
         null = (s / jnp.max(s, initial=0))[:, None] * found.null_space()
         gram = product(null.T, null) + jnp.diag(found.chosen.astype(null.dtype))
-        return _Reduced(matrix, _scaled(found.inverse, s), null, spd_inverse(gram))
+        unfelt = product(product(null, spd_inverse(gram)), null.T)
+        felt = jnp.eye(len(matrix), dtype=matrix.dtype) - unfelt
+        return _Reduced(matrix, product(product(felt, _scaled(found.inverse, s)), felt), unfelt)
 
 
 LEAST_NORM = LeastNorm()
@@ -136,31 +138,26 @@ class _Factored(AbstractDelassus):
 
 
 class _Reduced(AbstractDelassus):
-    """The pseudo-inverse is `P E P`, with the projector `P = 1 - N (N^T N)^-1 N^T` onto the range of the matrix.
+    """By the pseudo-inverse `P E P`, with E the inverse of as many rows and columns as the rank, zero elsewhere.
 
-    **Fields:** E, an `inverse` of as many rows and columns of the matrix as its rank, zero elsewhere; `null` N, forces
-    that no motion feels, with zero columns; `gram` `(N^T N)^-1` for the others.
+    **Fields:** the pseudo-`inverse`; `unfelt`, the projector `1 - P = N (N^T N)^-1 N^T` onto forces N that no motion
+    feels.
     """
 
     matrix: Float[Array, "k k"]
     inverse: Float[Array, "k k"]
-    null: Float[Array, "k k"]
-    gram: Float[Array, "k k"]
+    unfelt: Float[Array, "k k"]
 
     def solve(self, b: Float[Array, "k"]) -> Float[Array, "k"]:
-        multipliers = self._once(b)
-        return multipliers + self._once(b - product(self.matrix, multipliers))
+        multipliers = product(self.inverse, b)
+        return multipliers + product(self.inverse, b - product(self.matrix, multipliers))
 
     def internal(self, multipliers: Float[Array, "k"]) -> Float[Array, "k"]:
-        return product(self.null, product(self.gram, product(self.null.T, multipliers)))
+        return product(self.unfelt, multipliers)
 
     @property
     def is_singular(self) -> Bool[Array, ""]:
         return jnp.zeros((), bool)
-
-    def _once(self, b: Float[Array, "k"]) -> Float[Array, "k"]:
-        of_chosen = product(self.inverse, b - self.internal(b))
-        return of_chosen - self.internal(of_chosen)
 
 
 class _Regularised(AbstractDelassus):

@@ -41,7 +41,7 @@ def _floor(articulated: Float[Array, "6 6"], subspace: Float[Array, "6 d"]) -> F
     """
     sizes = jnp.abs(subspace)
     terms = sizes * matmul(jnp.abs(articulated), sizes)
-    return 4 * jnp.finfo(terms.dtype).eps * sum_of(terms[i] for i in range(6))
+    return 4 * jnp.finfo(terms.dtype).eps * sum_of(jnp.unstack(terms))
 
 
 class Elimination(eqx.Module):

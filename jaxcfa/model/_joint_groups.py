@@ -6,6 +6,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from ..joints import AbstractJoint, Fixed
@@ -105,8 +106,10 @@ def joints_of_segments(model: Model) -> list[list[AbstractJoint]]:
 
 def split_bodies(topology: Topology, tree: PyTree[Array]) -> list[PyTree[Array]]:
     """Arrays over bodies, cut into the segments of the topology."""
-    visits = topology.schedule.visits
-    return [jax.tree.map(lambda x, bodies=visits[s.start : s.stop]: take(x, bodies), tree) for s in topology.segments]
+    leaves, structure = jax.tree.flatten(tree)
+    lengths = [segment.stop - segment.start for segment in topology.segments]
+    parts = [lax.split(take(x, topology.schedule.visits), lengths) for x in leaves]
+    return [jax.tree.unflatten(structure, [of_leaf[k] for of_leaf in parts]) for k in range(len(lengths))]
 
 
 def join_bodies(topology: Topology, parts: Sequence[PyTree[Array]]) -> PyTree[Array]:

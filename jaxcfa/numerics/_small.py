@@ -13,9 +13,10 @@ All functions broadcast over leading axes.
 
 import functools
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 
@@ -29,7 +30,7 @@ def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Fl
     inner = a.shape[-1]
     if inner == 0:
         return jnp.zeros((*jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
-    return sum_of(a[..., k : k + 1] * b[..., k : k + 1, :] for k in range(inner))
+    return sum_of(x * y for x, y in zip(_entries(a), _entries(b, -2), strict=True))
 
 
 def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Float[Array, "*#batch n"]:
@@ -37,12 +38,12 @@ def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Floa
     inner = a.shape[-1]
     if inner == 0:
         return jnp.zeros((*jnp.broadcast_shapes(a.shape[:-2], x.shape[:-1]), a.shape[-2]), a.dtype)
-    return sum_of(a[..., k] * x[..., k : k + 1] for k in range(inner))
+    return sum_of(column * entry for column, entry in zip(jnp.unstack(a, axis=-1), _entries(x), strict=True))
 
 
 def dot(a: Float[Array, "*#batch k"], b: Float[Array, "*#batch k"]) -> Float[Array, "*#batch"]:
     """Inner product of the last axes."""
-    return sum_of(a[..., k : k + 1] * b[..., k : k + 1] for k in range(a.shape[-1]))[..., 0]
+    return sum_of(x * y for x, y in zip(_entries(a), _entries(b), strict=True))[..., 0]
 
 
 def cross(a: Float[Array, "*#batch 3"], b: Float[Array, "*#batch 3"]) -> Float[Array, "*#batch 3"]:
@@ -73,5 +74,6 @@ def skew(a: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
     return jnp.concatenate([o, -z, y, z, o, -x, -y, x, o], axis=-1).reshape(*a.shape, 3)
 
 
-def _entries(a: Float[Array, "*batch k"]) -> list[Float[Array, "*batch 1"]]:
-    return [a[..., k : k + 1] for k in range(a.shape[-1])]
+def _entries(a: Float[Array, "*batch"], axis: int = -1) -> Sequence[Float[Array, "*part"]]:
+    """All slices of length one along an axis: as one operation, whose transpose is one, too."""
+    return lax.split(a, (1,) * a.shape[axis], axis % a.ndim)

@@ -51,7 +51,7 @@ class Vector(eqx.Module):
     @staticmethod
     def of(array: Float[Array, "*n 3"]) -> "Vector":
         """From an array whose last axis has the components."""
-        return Vector(array[..., 0], array[..., 1], array[..., 2])
+        return Vector(*jnp.unstack(array, axis=-1))
 
     def array(self) -> Float[Array, "*n 3"]:
         """The components along a last axis."""
@@ -109,7 +109,7 @@ class Matrix(eqx.Module):
     @staticmethod
     def of(array: Float[Array, "*n 3 3"]) -> "Matrix":
         """From an array whose last two axes are the matrix."""
-        return Matrix(*(Vector(*(array[..., i, j] for j in range(3))) for i in range(3)))
+        return Matrix(*map(Vector.of, jnp.unstack(array, axis=-2)))
 
     def array(self) -> Float[Array, "*n 3 3"]:
         """As an array whose last two axes are the matrix."""
@@ -151,7 +151,7 @@ class Symmetric(eqx.Module):
     @staticmethod
     def of(array: Float[Array, "*n 3 3"]) -> "Symmetric":
         """The upper triangle of an array's last two axes."""
-        return Symmetric(*(array[..., i, j] for i in range(3) for j in range(i, 3)))
+        return Symmetric.upper(Matrix.of(array))
 
     @staticmethod
     def upper(matrix: Matrix) -> "Symmetric":

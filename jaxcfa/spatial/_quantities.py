@@ -4,6 +4,7 @@ So the recursions of dynamics read as in the textbooks, and compile to plain loo
 and forces that stand for the columns of a matrix have components (d,); a scalar quantity then acts on each column.
 """
 
+import operator
 from typing import TypeVar
 
 import equinox as eqx
@@ -41,12 +42,13 @@ class Motion(eqx.Module):
     @staticmethod
     def of(array: Float[Array, "*n 6"]) -> "Motion":
         """From an array whose last axis is `[angular; linear]`."""
-        return Motion(Vector.of(array[..., :3]), Vector.of(array[..., 3:]))
+        components = jnp.unstack(array, axis=-1)
+        return Motion(Vector(*components[:3]), Vector(*components[3:]))
 
     @staticmethod
     def columns(array: Float[Array, "*n 6 d"]) -> "Motion":
         """The columns of a matrix."""
-        rows = [array[..., i, :] for i in range(6)]
+        rows = jnp.unstack(array, axis=-2)
         return Motion(Vector(*rows[:3]), Vector(*rows[3:]))
 
     @staticmethod
@@ -99,12 +101,13 @@ class Force(eqx.Module):
     @staticmethod
     def of(array: Float[Array, "*n 6"]) -> "Force":
         """From an array whose last axis is `[moment; force]`."""
-        return Force(Vector.of(array[..., :3]), Vector.of(array[..., 3:]))
+        components = jnp.unstack(array, axis=-1)
+        return Force(Vector(*components[:3]), Vector(*components[3:]))
 
     @staticmethod
     def columns(array: Float[Array, "*n 6 d"]) -> "Force":
         """The columns of a matrix."""
-        rows = [array[..., i, :] for i in range(6)]
+        rows = jnp.unstack(array, axis=-2)
         return Force(Vector(*rows[:3]), Vector(*rows[3:]))
 
     @staticmethod
@@ -290,7 +293,8 @@ def _dense(vector: AnyVector, like: Array) -> Vector:
 def _combined(columns: AnyVector, x: Float[Array, "d"]) -> AnyVector:
     if isinstance(columns, ZeroVector):
         return columns
-    return Vector(*(sum_of(c[k] * x[k] for k in range(len(x))) for c in (columns.x, columns.y, columns.z)))
+    each = jnp.unstack(x)
+    return Vector(*(sum_of(map(operator.mul, jnp.unstack(c), each)) for c in (columns.x, columns.y, columns.z)))
 
 
 def _steiner(r: Vector, h: Vector) -> Symmetric:

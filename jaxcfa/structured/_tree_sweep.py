@@ -175,7 +175,7 @@ def _add(first: PyTree[Array], second: PyTree[Array]) -> PyTree[Array]:
 
 def _scan(visit, state, xs, reverse: bool):
     if _length(xs) == 1:
-        state, output = visit(state, jax.tree.map(lambda x: x[0], xs))
+        state, output = visit(state, jax.tree.map(lambda x: lax.squeeze(x, [0]), xs))
         return state, jax.tree.map(lambda x: x[None], output)
     form = backend.loop_form()
     if form.unroll == 1:
