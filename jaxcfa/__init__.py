@@ -23,6 +23,7 @@ from . import (
 )
 from .actuation import actuator_forces as actuator_forces
 from .backend import compiling_for as compiling_for
+from .compilation import quick_compilation as quick_compilation
 from .configuration import (
     difference as difference,
     integrate as integrate,

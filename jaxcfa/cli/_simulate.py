@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from ..closed_chains import ConstraintStatus, project_configuration
+from ..compilation import quick_compilation
 from ..model import AbstractConstraint, Model
 from ..simulation import Trajectory, rollout
 from ._energy import total_energy
@@ -68,7 +69,9 @@ def _simulate(
     length = math.ceil(steps / _PARTS)
     still = jnp.zeros((length, model.nv), model.dtype)
     options: dict[str, Any] = {"limits": settings.limits, "constraints": held, "checkpoint": length}
-    part = jax.jit(lambda q, v: rollout(model, q, v, still, settings.dt, **options))
+    part = jax.jit(
+        lambda q, v: rollout(model, q, v, still, settings.dt, **options), compiler_options=quick_compilation()
+    )
     state, status = (q, jnp.zeros(model.nv, model.dtype)), ConstraintStatus.OK
     qs, vs = [q[None]], [state[1][None]]
     for first in counted(console, "Compiling and simulating", range(0, steps, length)):

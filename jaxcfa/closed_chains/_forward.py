@@ -1,10 +1,13 @@
 """Forward dynamics of mechanisms with closed loops."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..compilation import jit_of_one_state
 from ..dynamics import Loads
 from ..dynamics._inverse import bias_of_motions, inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
@@ -82,7 +85,7 @@ def constrained_forward_dynamics(
     return solution
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 def _solution(
     plan: Plan,
     constraints: Constraints,

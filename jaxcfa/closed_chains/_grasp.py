@@ -3,6 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated
 
 import equinox as eqx
@@ -12,6 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
+from ..compilation import jit_of_one_state
 from ..dynamics._run import are_finite, mechanism_of
 from ..dynamics._suitability import refuse_massless_subtrees
 from ..model import WORLD, Model, unpad_dofs
@@ -117,7 +119,7 @@ def pose_problem(arms, object, grasps, q, v, pose, velocity, tau, f_ext=None, wr
     return jax.tree.map(lambda x: jnp.asarray(x, dtype), problem)
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 def _solve(algorithm: AbstractGraspAlgorithm, solver: AbstractConstraintSolver, problem: GraspProblem) -> GraspSolution:
     return solve_system(algorithm, problem, assemble(solver, problem))
 

@@ -1,6 +1,7 @@
 """Inverse dynamics of mechanisms with closed loops."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from ..compilation import jit_of_one_state
 from ..defaults import choose_schedule
 from ..dynamics._inverse import inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
@@ -64,7 +66,7 @@ def constrained_inverse_dynamics(
     return _torques(choose_schedule(model, schedule), constraints, model, jnp.asarray(driven), *arguments)
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 def _torques(
     schedule: AbstractSchedule,
     constraints: Constraints,

@@ -1,6 +1,7 @@
 """Configurations and velocities that satisfy constraints."""
 
 from collections.abc import Callable
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from ..compilation import jit_of_one_state
 from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
 from ..model._arguments import is_concrete, positive_integer, positive_number
@@ -98,7 +100,7 @@ def project_velocity(
     return projected
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 def _project_velocity(
     plan: Plan, constraints: Constraints, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> Velocity:
@@ -146,7 +148,7 @@ def _closest(
     return lambda demanded: solve_implicitly(model, motions, system, where, still, demanded)[0]
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 def _project(
     plan: Plan,
     constraints: Constraints,

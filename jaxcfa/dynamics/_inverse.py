@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..model import Model, join_bodies, split_bodies
 from ..model._arguments import as_arrays
 from ..motion import (
@@ -71,7 +72,7 @@ def bias_forces(
     return _inverse_dynamics(model, q, v, jnp.zeros_like(v), f_ext, schedule_for(model, schedule, motions), motions)
 
 
-@jax.jit
+@jit_of_one_state
 def _inverse_dynamics(
     model: Model,
     q: Float[Array, "nq"],

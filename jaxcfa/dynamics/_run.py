@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..model import Model
 from ..model._arguments import as_arrays, is_concrete
 from ..motion import BodyMotions, motions_at, schedule_for
@@ -76,19 +77,19 @@ def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
     return result
 
 
-@jax.jit
+@jit_of_one_state
 def _solve(method, model, q, v, tau, f_ext, motions) -> Velocity:
     motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))[0]
 
 
-@jax.jit
+@jit_of_one_state
 def _solve_and_factor(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, AbstractMassSolver]:
     motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))
 
 
-@jax.jit
+@jit_of_one_state
 def _solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, Float[Array, "nb 6"]]:
     motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_wrenches(method, model, motions, Loads(tau, f_ext))

@@ -3,6 +3,7 @@
 import enum
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, SupportsIndex
 
 import equinox as eqx
@@ -11,6 +12,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from ..closed_chains._checks import prepared
+from ..compilation import jit_of_one_state
 from ..configuration import neutral
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_positive, is_concrete, positive_integer
@@ -119,7 +121,7 @@ def solve(
     return found
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 def _solve(problem: Problem, q: Array, tolerance: Array, starts: Array, max_iterations: Array) -> Solution:
     arguments = problem, problem.clipped(q), tolerance, starts, max_iterations
     found = without_derivatives(search(*without_derivatives(arguments)))

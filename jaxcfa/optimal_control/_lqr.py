@@ -1,9 +1,12 @@
 """Feedback that keeps a system at an equilibrium."""
 
+from functools import partial
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..model._arguments import is_concrete
 from ..numerics import transpose
 from ..structured import steady_riccati
@@ -53,7 +56,7 @@ def lqr(problem: Problem, x, u) -> Regulator:
     return found
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 def _regulator(problem: Problem, x: Float[Array, "nx"], u: Float[Array, "m"]) -> tuple[Regulator, Float[Array, ""]]:
     """And by how much the system moves in one step."""
     first = problem.phases[0]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..model._arguments import check_quaternions, is_concrete
 from ._closures import hoisted
 from ._first_state import violated_by_the_start
@@ -67,7 +69,7 @@ def solve(
     return found
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 def run(problem: Problem, x0: Array, guess: Guess, solver: AbstractSolver, progress: bool) -> Solution:
     """The solution with its derivatives, without checks and explanations."""
     fixed, start, begin = without_derivatives((problem, x0, guess))

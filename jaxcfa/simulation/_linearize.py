@@ -1,6 +1,7 @@
 """The derivative of one step."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -10,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
+from ..compilation import jit_of_one_state
 from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
@@ -78,7 +80,7 @@ def linearize(
     return Linearization(*_matrices(integrator, equation, q, v, inputs, f_ext, checked_dt(dt, q.dtype)))
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 def _matrices(integrator: AbstractIntegrator, equation: EquationOfMotion, *arguments: Array) -> tuple[Array, Array]:
     return linearized_step(integrator, equation, *arguments)[2:]
 

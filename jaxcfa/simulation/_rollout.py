@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, SupportsIndex
 
 import equinox as eqx
@@ -13,6 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization, ConstraintStatus
 from ..closed_chains._delassus import LEAST_NORM
+from ..compilation import jit_of_one_state
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..model._arguments import as_arrays, is_concrete, positive_integer
@@ -107,7 +109,7 @@ def rollout(
     return found
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 def _rollout(
     integrator: AbstractIntegrator,
     equation: EquationOfMotion,

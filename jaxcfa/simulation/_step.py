@@ -1,6 +1,7 @@
 """One step in time."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -9,6 +10,7 @@ from jaxtyping import Array, Float
 
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
+from ..compilation import jit_of_one_state
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..model._arguments import as_arrays
@@ -93,7 +95,7 @@ def advance(
     return equation.after_step(q, *integrator.step(equation, q, v, tau, f_ext, dt), dt)
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 def _step(
     integrator: AbstractIntegrator,
     equation: EquationOfMotion,

@@ -1,0 +1,58 @@
+"""Compiling sooner, where it costs nothing: programs for one state at a time on CPUs."""
+
+import functools
+from collections.abc import Callable
+from typing import TypeVar
+
+import jax
+from jax._src import core
+
+from . import backend
+
+Result = TypeVar("Result")
+
+# XLA:CPU compiles each fused loop by a pipeline of its own, which is slow, and whose code vectorises better over
+# batches; without, all loops are compiled together.
+_TOGETHER = {"xla_cpu_use_fusion_emitters": False}
+
+
+def quick_compilation() -> dict[str, bool]:
+    """Options of XLA with which large programs of one state, or a few, compile in about half of the time on CPUs.
+
+        solve = jax.jit(lambda x0: optimal_control.solve(problem, x0), compiler_options=jaxcfa.quick_compilation())
+
+    They run as fast then; batches of thousands of states take up to twice as long. What is called outside of any
+    `jax.jit` (forward dynamics, rollouts, inverse kinematics, optimal control) uses these options by itself.
+
+    **Returns:** the options, for `jax.jit`; none for other backends, and versions of XLA that do not have them.
+    """
+    return dict(_TOGETHER) if backend.backend() == "cpu" and _are_known() else {}
+
+
+@functools.cache
+def _are_known() -> bool:
+    """Whether this version of XLA has the options; asking is compiling something."""
+    with jax.ensure_compile_time_eval():
+        try:
+            jax.jit(lambda: 0, compiler_options=_TOGETHER).lower().compile()
+        except jax.errors.JaxRuntimeError:
+            return False
+    return True
+
+
+def jit_of_one_state(function: Callable[..., Result], jit: Callable = jax.jit) -> Callable[..., Result]:
+    """`jit(function)` for what users call with one state: with `quick_compilation` outside of other programs.
+
+    Inside of them it is a part of theirs, for which they choose.
+    """
+    plain = jit(function)
+    # Not before the first call, because asking for the backend starts it.
+    quick = functools.cache(lambda: jit(function, compiler_options=quick_compilation()))
+
+    @functools.wraps(function)
+    def run(*arguments, **named):
+        # JAX has no public way to ask whether it is tracing.
+        alone = core.trace_state_clean() and backend.backend() == "cpu"
+        return (quick() if alone else plain)(*arguments, **named)
+
+    return run
