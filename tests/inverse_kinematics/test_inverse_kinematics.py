@@ -97,27 +97,29 @@ def test_derivatives_of_a_single_solution_in_both_modes_and_of_second_order(arm)
     zero, weights = jnp.zeros(3), jnp.arange(1.0, 4)
 
     @jax.jit
-    def slopes(targets, offset):
-        """Of a batch of two, backwards."""
-        total = lambda x, y: jnp.sum(jax.vmap(lambda x: solved(x, y))(x) @ weights)  # noqa: E731
-        return jax.grad(total, (0, 1))(targets, offset)
+    def derivatives(targets):
+        """One program for all: backwards, and forwards of the solution and of what was found backwards."""
 
-    @jax.jit
-    def forward_and_second(target):
-        slope = jax.grad(lambda x: solved(x, zero) @ weights)
-        return jax.jacfwd(solved)(target, zero), jax.jacfwd(slope)(target)
+        def at(target):
+            def backwards(target):
+                q, transpose = jax.vjp(solved, target, zero)
+                return q, *transpose(weights)
 
-    rate, curvature = forward_and_second(target)
+            (_, by_target, by_length), forward = jax.linearize(backwards, target)
+            rate, curvature, _ = jax.vmap(forward, out_axes=-1)(jnp.eye(3))
+            return by_target, by_length, rate, curvature
+
+        return jax.lax.map(at, targets)
+
+    step = 1e-2 * jnp.array([0.01, -0.02, 0.015])
+    every = derivatives(jnp.stack([target, target + step, target - step]))
+    by_target, by_length, rate, curvature = (x[0] for x in every)
     jacobian = jaxcfa.jacobian(arm, q, "tip")[3:]
     rotation = jaxcfa.frame_pose(arm, q, "tip").rotation
     np.testing.assert_allclose(rate, jnp.linalg.inv(jacobian), atol=1e-7)
-    by_target, by_length = slopes(jnp.stack([target, target]), zero)
-    np.testing.assert_allclose(by_target, jnp.stack([weights @ rate] * 2), atol=1e-10)
-    np.testing.assert_allclose(by_length, -2 * weights @ jnp.linalg.solve(jacobian, rotation), atol=1e-7)
-
-    step = 1e-2 * jnp.array([0.01, -0.02, 0.015])
-    after, before = slopes(jnp.stack([target + step, target - step]), zero)[0]
-    np.testing.assert_allclose(2 * curvature @ step, after - before, atol=1e-7)
+    np.testing.assert_allclose(by_target, weights @ rate, atol=1e-10)
+    np.testing.assert_allclose(by_length, -weights @ jnp.linalg.solve(jacobian, rotation), atol=1e-7)
+    np.testing.assert_allclose(2 * curvature @ step, every[0][1] - every[0][2], atol=1e-7)
 
 
 def test_values_are_traced_without_derivatives(arm):
@@ -146,10 +148,14 @@ def test_targets_out_of_reach_are_approached_and_said_to_be(arm):
     np.testing.assert_allclose(found.q[2], 0.1, atol=1e-12)
 
     # It turns about the vertical with the target, the last joint held at its end.
-    solved = jax.jit(lambda x: ik.solve(arm, ik.FramePosition("tip", x), starts=3).q)
-    rate = jax.jit(jax.jacrev(solved))(target)
+    @jax.jit
+    def solution_and_rate(target):
+        q, transpose = jax.vjp(lambda x: ik.solve(arm, ik.FramePosition("tip", x), starts=3).q, target)
+        return q, jax.vmap(lambda row: transpose(row)[0])(jnp.eye(3))
+
     across = 1e-3 * jnp.array([0.3, -1.0, 2.0])
-    np.testing.assert_allclose(rate @ across, (solved(target + across) - solved(target - across)) / 2, atol=1e-7)
+    (_, rate), (after, _), (before, _) = (solution_and_rate(target + x) for x in (0.0, across, -across))
+    np.testing.assert_allclose(rate @ across, (after - before) / 2, atol=1e-7)
     np.testing.assert_allclose(rate[2], 0, atol=1e-12)
 
 
