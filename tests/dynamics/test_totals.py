@@ -51,9 +51,10 @@ def test_derivatives_are_finite_everywhere():
 
         x = jnp.zeros(2 * model.nv + model.nb)
         along = jnp.cos(jnp.arange(1.0, 1 + len(x)))
-        value, forward = jax.jvp(of, (x,), (along,))
+        value, forward = jax.linearize(of, x)
         weights = jnp.sin(jnp.arange(1.0, 1 + len(value)))
-        return value, forward @ weights, jax.grad(lambda x: of(x) @ weights)(x) @ along
+        (reverse,) = jax.linear_transpose(forward, x)(weights)
+        return value, forward(along) @ weights, reverse @ along
 
     for q in (neutral, turned):
         value, forward, reverse = jax.device_get(derivatives(q))
