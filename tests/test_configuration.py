@@ -86,8 +86,8 @@ def test_derivatives_at_zero(dtype):
     @jax.jit
     def derivatives(q, v):
         zero = jnp.zeros_like(v)
-        _, forward = jax.jvp(lambda v: reached(q, v), (zero,), (v,))
-        return forward, jax.grad(lambda v: weights @ reached(q, v))(zero)
+        _, forward = jax.linearize(lambda v: reached(q, v), zero)
+        return forward(v), jax.linear_transpose(forward, zero)(weights)[0]
 
     forward, reverse = derivatives(s.q[0], s.v[0])
     assert_close(forward, np.asarray(s.v[0]), small(dtype))

@@ -63,9 +63,9 @@ def test_derivatives_are_finite_at_the_zero_configuration():
 
     def derivatives(joint):
         q, v = joint.neutral(), jnp.ones(joint.nv)
-        outputs, tangents = jax.jvp(lambda q, v: everything(joint, q, v), (q, v), (jnp.ones_like(q), v))
-        _, transposed = jax.vjp(lambda q, v: everything(joint, q, v), q, v)
-        return tangents, transposed(jax.tree.map(jnp.ones_like, outputs))
+        outputs, forward = jax.linearize(lambda q, v: everything(joint, q, v), q, v)
+        transposed = jax.linear_transpose(forward, q, v)
+        return forward(jnp.ones_like(q), v), transposed(jax.tree.map(jnp.ones_like, outputs))
 
     of_all = jax.jit(lambda joints: {name: derivatives(joint) for name, joint in joints.items()})
     for name, found in of_all(jax.tree.map(jnp.asarray, JOINTS)).items():

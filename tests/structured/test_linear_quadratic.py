@@ -157,13 +157,13 @@ def test_derivatives():
             matrices, terms = restore(x)
             return jnp.vdot(weights, ravel_pytree(solve(LinearQuadratic(*matrices), terms))[0])
 
-        first = jax.grad(value)
         along = jnp.asarray(directions)
+        first, second = jax.linearize(jax.grad(value), flat)
         return (
-            first(flat),
+            first,
             jax.jvp(value, (flat,), (along[0],))[1],
-            jax.jvp(first, (flat,), (along[1],))[1] @ along[0],
-            jax.grad(lambda x: first(x) @ along[0])(flat) @ along[1],
+            second(along[1]) @ along[0],
+            jax.linear_transpose(second, flat)(along[0])[0] @ along[1],
             jax.vmap(value)(flat + 0.1 * along),
         )
 
