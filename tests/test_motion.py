@@ -53,7 +53,7 @@ def results(model, state, motions=None):
 
 @pytest.mark.slow
 def test_results_are_the_same_with_motions_made_before():
-    model = mechanism("straight chain")
+    model = mechanism("ball joints")
     state = random_state(model)
 
     @jax.jit
