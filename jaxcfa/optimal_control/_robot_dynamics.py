@@ -111,10 +111,19 @@ class RobotDynamics(AbstractRobotDynamics):
         self.integrator = integrator
         self.actuated = _actuated(model, actuated)
         by_actuators = self.actuated == "actuators"
-        self.equation = equation_of_motion(
-            model, method, passive_forces, friction_velocity, constraints, stabilization, solver, by_actuators, limits
-        )
         self.dt = checked_dt(dt, model.dtype)
+        self.equation = equation_of_motion(
+            model,
+            method,
+            passive_forces,
+            friction_velocity,
+            constraints,
+            stabilization,
+            solver,
+            by_actuators,
+            limits,
+            dt=self.dt,
+        )
         (self.f_ext,) = as_arrays(model, f_ext=f_ext)
 
     @property  # type: ignore[misc]

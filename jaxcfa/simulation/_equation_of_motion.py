@@ -26,7 +26,10 @@ from ..model._arguments import check_instance, is_concrete, positive_number
 from ..typing import Configuration, Velocity
 from ._stops import StopForces, Stops, stop_forces
 
-_FREQUENCY = 20.0  # rad/s: loops that drift open close again within a few tenths of a second
+# Loops that drift open close again within a few tenths of a second, or of a dozen steps where these are long: explicit
+# steps of 0.8 over the frequency are unstable.
+_FREQUENCY = 20.0  # rad/s
+_PER_STEP = 0.4  # the frequency, at most, times the time step
 _DRIFT = 0.01  # relative: loops that are open by more do not drift, but are not held
 
 
@@ -164,10 +167,12 @@ def equation_of_motion(
     solver: Any = LEAST_NORM,
     actuated: bool = False,
     limits: Any = False,
+    *,
+    dt: Float[Array, ""],
 ) -> EquationOfMotion:
     """The equation with checked options; `method` may be `None`, and must be so with constraints.
 
-    `limits` are `Stops`, or whether there are those by default.
+    `limits` are `Stops`, or whether there are those by default. `dt` is the length of the steps [s].
 
     The algorithm is chosen and checked here, where the model's values can still be looked at: inside `jit` they
     cannot.
@@ -186,7 +191,7 @@ def equation_of_motion(
     if stabilization is not None:
         check_stabilization(stabilization)
     elif loops:
-        stabilization = Baumgarte(jnp.asarray(_FREQUENCY))
+        stabilization = Baumgarte(jnp.minimum(_FREQUENCY, _PER_STEP / dt))
     return EquationOfMotion(
         model,
         method,

@@ -74,10 +74,11 @@ def linearize(
     """
     check_integrator(integrator)
     q, v, f_ext, inputs = as_arrays(model, q=q, v=v, f_ext=f_ext, **{"control" if actuated else "tau": tau})
+    dt = checked_dt(dt, q.dtype)
     equation = equation_of_motion(
-        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, actuated, limits
+        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, actuated, limits, dt=dt
     )
-    return Linearization(*_matrices(integrator, equation, q, v, inputs, f_ext, checked_dt(dt, q.dtype)))
+    return Linearization(*_matrices(integrator, equation, q, v, inputs, f_ext, dt))
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)

@@ -99,11 +99,12 @@ def rollout(
     wrenches = _wrenches(model, f_ext, steps)
     dtype = jnp.result_type(q0, wrenches, q0 if inputs is None else inputs)
     q0, v0, wrenches = q0.astype(dtype), v0.astype(dtype), wrenches.astype(dtype)
+    dt = checked_dt(dt, dtype)
     equation = equation_of_motion(
-        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, actuated, limits
+        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, actuated, limits, dt=dt
     )
     source = controls if inputs is None else inputs.astype(dtype)
-    found = _rollout(integrator, equation, q0, v0, source, wrenches, checked_dt(dt, dtype), steps, length)
+    found = _rollout(integrator, equation, q0, v0, source, wrenches, dt, steps, length)
     if equation.constraints and is_concrete(found) and found.status:
         _warn(ConstraintStatus(int(found.status)))
     return found

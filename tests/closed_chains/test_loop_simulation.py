@@ -180,12 +180,32 @@ def test_projection_after_steps_of_any_integrator_in_batches_and_single_precisio
     assert_close(single.q[2], double.q, 1e-4)
 
 
-def test_the_status_of_a_trajectory_says_whether_constraints_could_be_held():
-    """With a solver that needs the constraints to be independent."""
+def sliders():
+    """Two of them, side by side."""
     builder = jaxcfa.ModelBuilder()
     for name in ("slider", "other"):
         builder.add_body(name, None, Prismatic((1, 0, 0)), mass=1.0)
-    model = builder.build(dtype="float64")
+    return builder.build(dtype="float64")
+
+
+def test_loops_close_again_in_long_steps_too():
+    """By default, after an oscillation at most, in as many steps as these are long."""
+    model = sliders()
+    coupled = couple(model, 0, 1, (0.0, 1.0))
+
+    @jax.jit
+    def gaps(dt):
+        found = rollout(model, jnp.array([0.0, 1.0]), np.zeros(2), np.zeros((60, 2)), dt, constraints=coupled)
+        return jnp.abs(found.q[:, 1] - found.q[:, 0])
+
+    for dt in (0.01, 0.05, 0.3):
+        assert jnp.all(gaps(dt) <= 1)
+        assert gaps(dt)[-1] < 1e-3
+
+
+def test_the_status_of_a_trajectory_says_whether_constraints_could_be_held():
+    """With a solver that needs the constraints to be independent."""
+    model = sliders()
 
     def run(q, ratios):
         coupled = [couple(model, 0, 1, (0.0, ratio)) for ratio in ratios]
