@@ -71,7 +71,7 @@ class _State(NamedTuple):
     controls: Float[Array, "T m"]
     gains: Float[Array, "T m n"]
     costates: Float[Array, "T+1 n"]
-    regularisation: Float[Array, ""]
+    regularization: Float[Array, ""]
     cost: Float[Array, ""]
     gap: Float[Array, ""]
     stationarity: Float[Array, ""]
@@ -92,7 +92,7 @@ def _iterate(
 ) -> _State:
     local = model_of(problem, x0, state.states, state.controls)
     values = local.values
-    found, factors, terms = _solved(local, state.regularisation)
+    found, factors, terms = _solved(local, state.regularization)
     gains = factors.gains
     feedforward = found.controls - jnp.einsum("tmn,tn->tm", gains, found.states[:-1], precision="highest")
     residual = _stationarity(local, factors, found, terms)
@@ -128,8 +128,8 @@ def _iterate(
     )
     solved = (residual <= stationarity) & (gap <= tolerance) & (settled | ~accepted)
     taken = accepted & ~solved
-    harder = jnp.where(accepted & (length > 0.5), state.regularisation / 10, state.regularisation)
-    harder = jnp.where(~accepted | (length <= 0.01), state.regularisation * 10, harder)
+    harder = jnp.where(accepted & (length > 0.5), state.regularization / 10, state.regularization)
+    harder = jnp.where(~accepted | (length <= 0.01), state.regularization * 10, harder)
     stuck = ~accepted & (harder > _MOST)
     harder = jnp.maximum(harder, _LEAST)
     status = jnp.where(
@@ -141,7 +141,7 @@ def _iterate(
         violation=gap,
         stationarity=residual,
         step=jnp.where(taken, length, 0),
-        regularisation=state.regularisation,
+        regularization=state.regularization,
     )
     if progress:
         report(state.iteration, solver.max_iterations, values.cost, gap, residual)
@@ -167,11 +167,11 @@ def feedback(local: LocalModel) -> tuple[Float[Array, "T m n"], Float[Array, "T+
     return factors.gains, found.costates - matvec(factors.stiffness, found.states)
 
 
-def _solved(local: LocalModel, regularisation: Float[Array, ""]) -> tuple[Extremal, RiccatiFactors, LinearTerms]:
+def _solved(local: LocalModel, regularization: Float[Array, ""]) -> tuple[Extremal, RiccatiFactors, LinearTerms]:
     """The displacements that the quadratic model asks for, with more weight on the controls."""
     n, m = local.input.shape[1:]
     of_controls = jnp.diag((jnp.arange(n + m) >= n).astype(local.input.dtype))
-    hessians = local.stages.hessian + regularisation * of_controls, local.end.hessian
+    hessians = local.stages.hessian + regularization * of_controls, local.end.hessian
     problem, terms = linear_quadratic_of(local, hessians, (local.stages.gradient, local.end.gradient))
     factored = problem.factor(_RICCATI)
     assert isinstance(factored.factors, RiccatiFactors)

@@ -60,12 +60,12 @@ def newton_step(
     point: Point,
     barrier: Float[Array, ""],
     proximity: Float[Array, ""],
-    regularisation: Float[Array, ""],
+    regularization: Float[Array, ""],
     start: Start,
     solver: AbstractStageSolver,
 ) -> Step:
-    """The solution of the linearised conditions; `proximity` is rho, and Hessians have the `regularisation` added."""
-    problem, terms = linear_quadratic(local, point, barrier, proximity, regularisation, start)
+    """The solution of the linearised conditions; `proximity` is rho, and Hessians have the `regularization` added."""
+    problem, terms = linear_quadratic(local, point, barrier, proximity, regularization, start)
     factored = problem.factor(solver)
     found = factored.solve(terms)
     gains = factored.factors.gains if isinstance(factored.factors, RiccatiFactors) else jnp.zeros_like(local.input.mT)
@@ -77,7 +77,7 @@ def linear_quadratic(
     point: Point,
     barrier: Float[Array, ""],
     proximity: Float[Array, ""],
-    regularisation: Float[Array, ""],
+    regularization: Float[Array, ""],
     start: Start,
 ) -> tuple[LinearQuadratic, LinearTerms]:
     """The problem that is left for the displacements, and its linear terms."""
@@ -87,7 +87,7 @@ def linear_quadratic(
     def condensed(model: StageModel, y, h, weight, push):
         rows = product(y + h / proximity, model.equalities) + product(push, model.inequalities)
         hessian = condensed_hessian(model, proximity, weight)
-        return hessian + regularisation * jnp.eye(len(rows), dtype=rows.dtype), model.gradient + rows
+        return hessian + regularization * jnp.eye(len(rows), dtype=rows.dtype), model.gradient + rows
 
     y, h = point.multipliers.equalities, values.equalities
     hessians, gradients = jax.vmap(condensed)(local.stages, y.stages, h.stages, weights.stages, pushes.stages)

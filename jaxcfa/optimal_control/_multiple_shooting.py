@@ -43,7 +43,7 @@ class MultipleShooting(AbstractSolver):
     the second for all else. `schedule`: what solves the linear-quadratic problems. `steps`: `"linear"`, all states at
     once; `"nonlinear"`, simulated one after the other under the feedback, which finds its way where dynamics are
     unstable; or the better of `"both"`; by default `"nonlinear"` if dynamics are the only constraints, else `"both"`.
-    `barrier`: where the interior point starts. `regularisation`: the least that is added to Hessians. `together`: how
+    `barrier`: where the interior point starts. `regularization`: the least that is added to Hessians. `together`: how
     many step lengths are tried at once.
     """
 
@@ -54,7 +54,7 @@ class MultipleShooting(AbstractSolver):
     schedule: AbstractStageSolver = Riccati()
     steps: Steps | None = eqx.field(static=True, default=None)
     barrier: float = eqx.field(static=True, default=0.1)
-    regularisation: float = eqx.field(static=True, default=1e-9)
+    regularization: float = eqx.field(static=True, default=1e-9)
     together: int = eqx.field(static=True, default=1)
 
     def __check_init__(self):
@@ -85,7 +85,7 @@ class _Settings(NamedTuple):
     stationarity: float
     proximity: float
     smallest_barrier: float
-    largest_regularisation: float
+    largest_regularization: float
 
     @staticmethod
     def of(solver: MultipleShooting, dtype) -> "_Settings":
@@ -103,7 +103,7 @@ class _State(NamedTuple):
     disturbances: Int[Array, ""]
     gains: Float[Array, "T m n"]
     barrier: Float[Array, ""]
-    regularisation: Float[Array, ""]
+    regularization: Float[Array, ""]
     penalty: Float[Array, ""]
     seen: Seen
     worth: Worth
@@ -149,7 +149,7 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
         disturbances=jnp.asarray(0 if guess.multipliers is None else _DISTURBANCES, jnp.int32),
         gains=jnp.zeros((problem.steps, m, n), dtype),
         barrier=barrier,
-        regularisation=jnp.asarray(solver.regularisation, dtype),
+        regularization=jnp.asarray(solver.regularization, dtype),
         penalty=jnp.asarray(1.0, dtype),
         seen=Seen.nothing(dtype),
         worth=Worth(values.cost, nothing, nothing),
@@ -184,7 +184,7 @@ def _iterate(
     proximity = jnp.maximum(settings.proximity, _YIELD * barrier)
 
     def newton(local: LocalModel, shift: Float[Array, ""]) -> Step:
-        shift = state.regularisation + shift
+        shift = state.regularization + shift
         return newton_step(local, point, barrier, proximity, shift, problem.start, solver.schedule)
 
     reached = _within(final, settings.tolerance, settings.stationarity)
@@ -203,10 +203,10 @@ def _iterate(
     moved = jax.tree.map(lambda x, y: jnp.where(taken, y, x), point, found.point)
     moved = jax.tree.map(lambda x, y: jnp.where(crowded, y, x), moved, widened(point, WIDER * barrier))
 
-    regularisation = _regularisation(solver, state.regularisation, found)
-    regularisation = jnp.where(crowded, state.regularisation, regularisation)
+    regularization = _regularization(solver, state.regularization, found)
+    regularization = jnp.where(crowded, state.regularization, regularization)
     feasible = final.violation <= 100 * settings.tolerance
-    stuck = ~taken & ~crowded & (regularisation > settings.largest_regularisation)
+    stuck = ~taken & ~crowded & (regularization > settings.largest_regularization)
     stuck = (stuck | (~crowded & is_at_rest(step, point, final.violation) & ~feasible)) & ~solved
     # The first step shows whether dynamics and derivatives are finite, too.
     broken = (state.iteration == 0) & ~_all_finite(safe)
@@ -224,7 +224,7 @@ def _iterate(
         violation=final.violation,
         stationarity=final.stationarity,
         step=jnp.where(taken, found.length, 0),
-        regularisation=state.regularisation,
+        regularization=state.regularization,
     )
     if progress:
         report(state.iteration, solver.max_iterations, local.values.cost, final.violation, final.stationarity)
@@ -234,7 +234,7 @@ def _iterate(
         disturbances=state.disturbances + again,
         gains=step.gains,
         barrier=jnp.where(again, solver.barrier, jnp.where(crowded, WIDER * barrier, barrier)),
-        regularisation=jnp.where(again, solver.regularisation, regularisation),
+        regularization=jnp.where(again, solver.regularization, regularization),
         penalty=jnp.where(again, 1.0, found.penalty),
         seen=seen,
         worth=jax.tree.map(lambda x, y: jnp.where(taken, y, x), here, found.worth),
@@ -246,12 +246,12 @@ def _iterate(
     )
 
 
-def _regularisation(solver: MultipleShooting, before: Float[Array, ""], found: Found) -> Float[Array, ""]:
+def _regularization(solver: MultipleShooting, before: Float[Array, ""], found: Found) -> Float[Array, ""]:
     """More if only a small part of the step was taken, less if most of it."""
     part = found.length / found.longest
     after = jnp.where(part > 0.5, before / 10, before)
     after = jnp.where(part <= 0.02, jnp.maximum(before, 1e-9) * 10, after)
-    return jnp.maximum(after, solver.regularisation)
+    return jnp.maximum(after, solver.regularization)
 
 
 def _steps(solver: MultipleShooting, problem: Problem) -> Steps:

@@ -1,4 +1,4 @@
-"""Single shooting: the controls alone are unknown, and an optimiser of optax follows the gradient."""
+"""Single shooting: the controls alone are unknown, and an optimizer of optax follows the gradient."""
 
 from typing import NamedTuple
 
@@ -25,11 +25,11 @@ class Shooting(AbstractSolver):
 
     For short or damped motions without constraints, and for comparison: it needs only first derivatives.
 
-    **Fields:** `optimiser`, any of optax, `optax.lbfgs()` by default; `max_iterations`; `stationarity`: tolerance of
+    **Fields:** `optimizer`, any of optax, `optax.lbfgs()` by default; `max_iterations`; `stationarity`: tolerance of
     the gradient by the controls, by default 1e-6 in float64 and 1e-3 in float32.
     """
 
-    optimiser: optax.GradientTransformation = eqx.field(static=True, default=LBFGS)
+    optimizer: optax.GradientTransformation = eqx.field(static=True, default=LBFGS)
     max_iterations: int = eqx.field(static=True, default=1000)
     stationarity: float | None = eqx.field(static=True, default=None)
 
@@ -37,15 +37,15 @@ class Shooting(AbstractSolver):
         check_unconstrained(type(self).__name__, problem)
         double = jnp.finfo(x0.dtype).bits >= 64
         tolerance = (1e-6 if double else 1e-3) if self.stationarity is None else self.stationarity
-        optimiser = optax.with_extra_args_support(self.optimiser)
+        optimizer = optax.with_extra_args_support(self.optimizer)
 
         def cost(controls: Float[Array, "T m"]) -> Float[Array, ""]:
             return _values(problem, x0, controls)[0]
 
         def body(state: _State) -> _State:
             value, gradient = jax.value_and_grad(cost)(state.controls)
-            updates, optimiser_state = optimiser.update(
-                gradient, state.optimiser, state.controls, value=value, grad=gradient, value_fn=cost
+            updates, optimizer_state = optimizer.update(
+                gradient, state.optimizer, state.controls, value=value, grad=gradient, value_fn=cost
             )
             slope = jnp.max(jnp.abs(gradient))
             solved, finite = slope <= tolerance, jnp.isfinite(value) & jnp.isfinite(slope)
@@ -56,7 +56,7 @@ class Shooting(AbstractSolver):
                 violation=jnp.zeros_like(value),
                 stationarity=slope,
                 step=jnp.ones_like(value),
-                regularisation=jnp.zeros_like(value),
+                regularization=jnp.zeros_like(value),
             )
             if progress:
                 report(state.iteration, self.max_iterations, value, jnp.zeros_like(value), slope)
@@ -69,7 +69,7 @@ class Shooting(AbstractSolver):
             return _State(
                 jnp.where(going, optax.apply_updates(state.controls, updates), end),
                 state.controls,
-                optimiser_state,
+                optimizer_state,
                 jnp.where(finite | first, slope, state.slope),
                 state.iteration + jnp.where(solved, 0, 1).astype(jnp.int32),
                 jnp.where(finite, status, failed).astype(jnp.int32),
@@ -80,7 +80,7 @@ class Shooting(AbstractSolver):
         start = _State(
             guess.controls,
             guess.controls,
-            optimiser.init(guess.controls),
+            optimizer.init(guess.controls),
             jnp.asarray(jnp.inf, x0.dtype),
             jnp.asarray(0, jnp.int32),
             jnp.asarray(SolveStatus.ITERATIONS, jnp.int32),
@@ -95,7 +95,7 @@ class _State(NamedTuple):
 
     controls: Float[Array, "T m"]
     before: Float[Array, "T m"]
-    optimiser: optax.OptState
+    optimizer: optax.OptState
     slope: Float[Array, ""]
     iteration: Int[Array, ""]
     status: Int[Array, ""]

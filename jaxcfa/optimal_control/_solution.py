@@ -33,14 +33,14 @@ class History(eqx.Module):
     """What happened in each iteration (n,), NaN after the last.
 
     **Fields:** `cost`; `violation`: of gaps and constraints, the largest; `stationarity`; `step`: the part of the step
-    that was taken, zero if none was; `regularisation`.
+    that was taken, zero if none was; `regularization`.
     """
 
     cost: Float[Array, "n"]
     violation: Float[Array, "n"]
     stationarity: Float[Array, "n"]
     step: Float[Array, "n"]
-    regularisation: Float[Array, "n"]
+    regularization: Float[Array, "n"]
 
     @staticmethod
     def empty(length: int, dtype) -> "History":

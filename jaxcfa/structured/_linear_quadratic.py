@@ -53,7 +53,7 @@ class LinearQuadratic(eqx.Module):
     be zero where every control counts otherwise. The regularisation delta lets the dynamics yield to their multipliers.
 
     **Fields:** `transition` A (T, n, n), `input` B (T, n, m), `state_cost` Q (T + 1, n, n), the last for the end,
-    `control_cost` R (T, m, m), `cross_cost` S (T, m, n), `end_rows` E (k, n), `regularisation` delta, `start`. S, E and
+    `control_cost` R (T, m, m), `cross_cost` S (T, m, n), `end_rows` E (k, n), `regularization` delta, `start`. S, E and
     delta may be `None`, which stands for nothing and saves work.
     """
 
@@ -63,7 +63,7 @@ class LinearQuadratic(eqx.Module):
     control_cost: Float[Array, "T m m"]
     cross_cost: Float[Array, "T m n"] | None
     end_rows: Float[Array, "k n"] | None
-    regularisation: Float[Array, ""] | None
+    regularization: Float[Array, ""] | None
     start: Start = eqx.field(static=True)
 
     def __init__(
@@ -74,14 +74,14 @@ class LinearQuadratic(eqx.Module):
         control_cost: Annotated[ArrayLike, "T m m"],
         cross_cost: Annotated[ArrayLike, "T m n"] | None = None,
         end_rows: Annotated[ArrayLike, "k n"] | None = None,
-        regularisation: ArrayLike | None = None,
+        regularization: ArrayLike | None = None,
         start: Start = "given",
     ):
         required = [as_floating(x) for x in (transition, input, state_cost, control_cost)]
-        optional = [None if x is None else as_floating(x) for x in (cross_cost, end_rows, regularisation)]
+        optional = [None if x is None else as_floating(x) for x in (cross_cost, end_rows, regularization)]
         dtype = jnp.result_type(*required, *(x for x in optional if x is not None))
         self.transition, self.input, self.state_cost, self.control_cost = (x.astype(dtype) for x in required)
-        self.cross_cost, self.end_rows, self.regularisation = (x if x is None else x.astype(dtype) for x in optional)
+        self.cross_cost, self.end_rows, self.regularization = (x if x is None else x.astype(dtype) for x in optional)
         self.start = start
         self._check()
         self.state_cost, self.control_cost = symmetrise(self.state_cost), symmetrise(self.control_cost)
@@ -135,10 +135,10 @@ class LinearQuadratic(eqx.Module):
         Controls w of unit cost that act by `sqrt(delta) w` are optimally `-sqrt(delta) lam`.
         """
         a, b, r, s = self.transition, self.input, self.control_cost, self.cross_cost
-        if self.regularisation is not None:
+        if self.regularization is not None:
             n = a.shape[-1]
             identity = jnp.broadcast_to(jnp.eye(n, dtype=a.dtype), a.shape)
-            b = jnp.concatenate([b, jnp.sqrt(self.regularisation) * identity], axis=-1)
+            b = jnp.concatenate([b, jnp.sqrt(self.regularization) * identity], axis=-1)
             r = jnp.pad(r, ((0, 0), (0, n), (0, n))).at[:, -n:, -n:].set(identity)
             s = None if s is None else jnp.pad(s, ((0, 0), (0, n), (0, 0)))
         return Stages(a, b, self.state_cost, r, s)
@@ -154,8 +154,8 @@ class LinearQuadratic(eqx.Module):
             states = states + followed(matvec(transpose(self.cross_cost), u))
             controls = controls + matvec(self.cross_cost, x[:-1])
         dynamics = matvec(a, x[:-1]) + matvec(b, u) - x[1:]
-        if self.regularisation is not None:
-            dynamics = dynamics - self.regularisation * later
+        if self.regularization is not None:
+            dynamics = dynamics - self.regularization * later
         if self.start == "free":
             start = lam[0]
         else:
@@ -184,7 +184,7 @@ class LinearQuadratic(eqx.Module):
             "control_cost": (stages, m, m),
             "cross_cost": (stages, m, n),
             "end_rows": (k, n),
-            "regularisation": (),
+            "regularization": (),
         }
         for name, shape in expected.items():
             value = getattr(self, name)
@@ -274,7 +274,7 @@ def _largest(x: Array) -> Float[Array, ""]:
 def _solve_stages(problem: LinearQuadratic, factors: AbstractStageFactors, rhs: Extremal) -> Extremal:
     """A solution with the factors of `problem.stages()`, which may have more controls."""
     _, n, m, _ = problem.sizes
-    if problem.regularisation is None:
+    if problem.regularization is None:
         return factors.solve(rhs)
     found = factors.solve(eqx.tree_at(lambda z: z.controls, rhs, jnp.pad(rhs.controls, ((0, 0), (0, n)))))
     return eqx.tree_at(lambda z: z.controls, found, found.controls[:, :m])

@@ -68,8 +68,8 @@ def lagrangian(lq, terms, z: Extremal):
     total += jnp.vdot(terms.state_gradients, x) + jnp.vdot(terms.control_gradients, u)
     reached = jnp.einsum("tij,tj->ti", lq.transition, x[:-1]) + jnp.einsum("tij,tj->ti", lq.input, u) + terms.offsets
     total += jnp.vdot(lam[1:], reached - x[1:])
-    if lq.regularisation is not None:
-        total -= lq.regularisation * jnp.vdot(lam[1:], lam[1:]) / 2
+    if lq.regularization is not None:
+        total -= lq.regularization * jnp.vdot(lam[1:], lam[1:]) / 2
     if lq.start == "free":
         total += lam[0] @ lam[0] / 2
     else:
@@ -111,11 +111,11 @@ def test_one_stage():
 def test_ends(start):
     """All kinds of starts with conditions for the end, and without; dynamics that yield."""
     rows = np.random.default_rng(5).standard_normal((2, 4))
-    check(*problem(start=start, end_rows=rows, regularisation=0.3), ("one by one",))
+    check(*problem(start=start, end_rows=rows, regularization=0.3), ("one by one",))
     if start != "given":
         check(*problem(start=start), ("one by one",))
     else:
-        check(*problem(end_rows=rows, regularisation=0.3), ("doubling", "multipliers"))
+        check(*problem(end_rows=rows, regularization=0.3), ("doubling", "multipliers"))
 
 
 @pytest.mark.parametrize("stages", [300, 1000])
