@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from .._options import (
+from ..numerics._options import (
     check_instance as check_instance,
     positive_integer as positive_integer,
     positive_number as positive_number,

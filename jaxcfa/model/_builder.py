@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._options import check_instance
 from ..joints import AbstractJoint, Fixed
+from ..numerics._options import check_instance
 from ..typing import NameOrNumber
 from ._assemble import STANDARD_GRAVITY, assemble, group_joints
 from ._given import NOT_NEGATIVE, as_coordinates, as_finite, as_inertia, as_mass, as_pose

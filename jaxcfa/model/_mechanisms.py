@@ -7,7 +7,6 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._options import positive_integer
 from ..joints import (
     AbstractJoint,
     Cylindrical,
@@ -19,6 +18,7 @@ from ..joints import (
     Spherical,
     Universal,
 )
+from ..numerics._options import positive_integer
 from ..typing import Key
 from ._assemble import STANDARD_GRAVITY, assemble
 from ._given import checked_key

@@ -4,8 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._options import positive_integer
 from ..numerics import symmetrise, transpose
+from ..numerics._options import positive_integer
 from ._odd_even_elimination import OddEvenElimination
 from ._products import following, matmul, previous
 from ._small_spd import LDL, STRICT, PivotRule, ldl_solve

@@ -13,8 +13,8 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from .._options import check_instance
 from ..numerics import linear_solution, symmetrise, transpose
+from ..numerics._options import check_instance
 from ._arguments import as_floating
 from ._products import followed, matvec, preceded
 from ._riccati import RICCATI

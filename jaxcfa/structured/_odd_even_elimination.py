@@ -4,8 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._options import positive_integer
 from ..numerics import symmetrise, transpose
+from ..numerics._options import positive_integer
 from ._products import matmul
 from ._rounds import collected_rounds
 from ._scan import doubling_rounds

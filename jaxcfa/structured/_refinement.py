@@ -3,7 +3,7 @@
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from .._options import positive_integer
+from ..numerics._options import positive_integer
 from ._small_spd import STRICT, PivotRule
 from ._tridiagonal_solver import (
     AbstractTridiagonalFactor,

@@ -11,8 +11,8 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from .._options import check_instance, positive_integer
 from ..numerics import transpose
+from ..numerics._options import check_instance, positive_integer
 from ._products import following, matmul
 from ._rounds import rounds
 from ._tree_scan import doubling_inward, doubling_outward, doubling_sum, select

@@ -5,8 +5,8 @@ import abc
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from .._options import check_instance
 from ..numerics import transpose
+from ..numerics._options import check_instance
 from ._products import following, matmul, previous
 from ._small_spd import STRICT, PivotRule
 
