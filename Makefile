@@ -57,8 +57,8 @@ browser:  ## Install the browser that tests of the viewer need (Debian and Ubunt
 	apt-get update -qq
 	apt-get install -qq -y --no-install-recommends chromium
 
-bench: .venv-bench/.installed  ## Benchmarks into output/bench/, under an hour: all, or e.g. ARGS="chain batch", ARGS=--smoke
-	.venv-bench/bin/python -m benchmarks $(ARGS)
+bench: .venv-bench/.installed .venv-control/.installed  ## Benchmarks, an hour: all, or e.g. ARGS="chain batch", ARGS=--smoke
+	JAXCFA_BENCH_PYTHON=$(CURDIR)/.venv-control/bin/python .venv-bench/bin/python -m benchmarks $(ARGS)
 
 accelerators: .venv-aot/.installed  ## Compile for GPUs and TPUs that are not there, e.g. ARGS="h100 --only ABA" (Linux)
 	.venv-aot/bin/python -m benchmarks.accelerators $(ARGS)
@@ -85,6 +85,7 @@ lock:  ## Pin the versions of all dependencies anew (needs uv)
 	$(LOCK) --extra dev -o requirements/dev.txt pyproject.toml
 	$(LOCK) --extra all -o requirements/demo.txt -c requirements/dev.txt pyproject.toml
 	$(LOCK) --extra peers -o requirements/bench.txt -c requirements/dev.txt pyproject.toml
+	$(LOCK) --extra control -o requirements/control.txt pyproject.toml
 	$(LOCK) --extra aot -o requirements/aot.txt -c requirements/dev.txt pyproject.toml
 
 clean:  ## Remove caches and outputs
@@ -92,7 +93,7 @@ clean:  ## Remove caches and outputs
 	find $(wildcard jaxcfa tests examples benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## Remove the virtual environments too
-	rm -rf .venv .venv-aot .venv-bench .venv-demo
+	rm -rf .venv .venv-aot .venv-bench .venv-control .venv-demo
 
 .venv/.installed: requirements/dev.txt pyproject.toml
 	$(call install,.venv,requirements/dev.txt)
@@ -102,6 +103,9 @@ distclean: clean  ## Remove the virtual environments too
 
 .venv-bench/.installed: requirements/bench.txt pyproject.toml
 	$(call install,.venv-bench,requirements/bench.txt)
+
+.venv-control/.installed: requirements/control.txt pyproject.toml
+	$(call install,.venv-control,requirements/control.txt)
 
 .venv-aot/.installed: requirements/aot.txt pyproject.toml
 	$(call install,.venv-aot,requirements/aot.txt)

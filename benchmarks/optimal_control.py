@@ -1,7 +1,7 @@
 """Optimal control: whole solves beside crocoddyl and ipopt, a batch of starts, and linear-quadratic problems by length.
 
-crocoddyl and casadi need packages of their own: `JAXCFA_BENCH_PYTHON` in the environment is the path of a Python that
-has them (crocoddyl 3.2 with pin 4, example-robot-data; casadi).
+crocoddyl and casadi live in an environment of their own, which `make bench` makes from requirements/control.txt, since
+crocoddyl needs an older Pinocchio than the rest. `JAXCFA_BENCH_PYTHON` is the path of that Python.
 """
 
 from collections.abc import Callable

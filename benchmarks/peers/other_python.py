@@ -24,7 +24,7 @@ def other_python(task: str, which: int | str):
     from ..case import Prepared
 
     if VARIABLE not in os.environ:
-        raise ModuleNotFoundError(f"{VARIABLE} is not the path of a Python with crocoddyl and casadi")
+        raise ModuleNotFoundError(f"{VARIABLE} names no Python with crocoddyl and casadi (`make bench` does)")
     process = subprocess.Popen(
         [os.environ[VARIABLE], __file__, task, str(which)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
