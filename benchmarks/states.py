@@ -65,7 +65,7 @@ def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str,
         and (not peer.compiled or (slow if peer.package in _SLOW else compiled))
     )
     contestants += [_of_peer(peer, quantity, robot, dtype, batch) for peer in chosen]
-    return Case(f"{quantity}, {batch} states", robot, contestants, None, dtype, batch, later=later)
+    return Case(f"{quantity}, {batch} state{'s' * (batch > 1)}", robot, contestants, None, dtype, batch, later=later)
 
 
 def _of_peer(peer: Peer, quantity: str, robot: str, dtype: str, batch: int) -> Contestant:
