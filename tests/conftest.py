@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 from pathlib import Path
 
 from compilation import QUICK_FLAGS
@@ -16,12 +17,29 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from jaxcfa.cli._cache import processor
+
 # Laws are tested in double precision; tests of single precision convert their data with the `dtype` fixture.
 jax.config.update("jax_enable_x64", True)
 
 # Tracing makes millions of objects that live on. Looking through them for garbage takes a tenth of all time at Python's
 # own thresholds.
 gc.set_threshold(100_000, 20, 20)
+
+
+_LARGEST_CACHE = 4e9  # bytes, of compiled programs
+
+
+def pytest_configure(config):
+    """Compiled programs are kept beside pytest's own cache: for the other workers, and for the next run."""
+    if not hasattr(config, "cache") or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    folder = config.cache.mkdir(f"programs-{processor()}")
+    if not hasattr(config, "workerinput") and sum(x.stat().st_size for x in folder.iterdir()) > _LARGEST_CACHE:
+        shutil.rmtree(folder)
+        folder.mkdir()
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -60,6 +60,7 @@ def dynamics_and_simulation(model, x):
     return gradient, (motion.q, motion.v), jaxcfa.mass_matrix(model, x.q)
 
 
+@pytest.mark.slow
 def test_a_program_is_one_function():
     model = mechanism("humanoid-like")
     x = random_state(model)

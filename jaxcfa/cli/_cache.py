@@ -23,7 +23,7 @@ def keep_programs() -> Path | None:
     folder = settings["jax_compilation_cache_dir"]
     if folder is None:
         try:
-            folder = _caches() / "jaxcfa" / f"programs-{_processor()}"
+            folder = _caches() / "jaxcfa" / f"programs-{processor()}"
             folder.mkdir(parents=True, exist_ok=True)
         except (OSError, RuntimeError):  # RuntimeError: there is no home
             return None
@@ -45,7 +45,7 @@ def _caches() -> Path:
     return Path(given) if Path(given).is_absolute() else Path.home() / ".cache"
 
 
-def _processor() -> str:
+def processor() -> str:
     """What tells processors apart that share a home: a program for one may not run on another."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
