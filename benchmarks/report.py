@@ -24,7 +24,7 @@ The contestants of a column run in turn, repetition by repetition, so that a dis
 them; each package has a process of its own, and the cores to itself. Batches repeat 64 different states. Pinocchio and
 MuJoCo compute in float64 always, and one state after the other, called from Python, where it does not say threads.
 Constraints of MuJoCo and MJX are soft, so that their accelerations differ. A contestant that needs more than 120 s
-until it is ready, or more than 30 s for one run, is stopped and listed as such, and not tried for other quantities of
+until it is ready, or more than 20 s for one run, is stopped and listed as such, and not tried for other quantities of
 the same robot. MJX, JaxSim and Brax, which take minutes to compile or run, are measured for forward dynamics of the
 chain of 7, Panda and G1 and for the gradient of Panda; what compiles long, other batches, and float64 for the chain of
 30, Panda and G1.

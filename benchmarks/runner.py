@@ -17,7 +17,7 @@ from .worker import Failed, Outcome, Worker
 _SHORTEST_SAMPLE = 1e-2  # s; faster runs are repeated within a sample
 _GROUP = 8  # cases prepared together
 _FASTEST = 1e-6  # s
-_LONGEST_RUNS = 3  # times the cap: when a run is stopped
+_LONGEST_RUNS = 2  # times the cap: when a run is stopped
 Report = Callable[[str], None]
 # A process: precision, package, environment.
 _Key = tuple[str, str, tuple[tuple[str, str], ...]]

@@ -17,7 +17,7 @@ class Settings:
 
     smoke: bool = False
     repetitions: int = 15
-    seconds: float = 0.7
+    seconds: float = 0.5
     compile_limit: float = 120.0
     cap: float = 10.0
     methods: tuple[str, ...] = ()

@@ -10,8 +10,8 @@ from .robots import ROBOTS, problem
 from .settings import Settings
 
 TITLE = "Batches of states of six robots"
-BATCH, BATCHES = 2048, (1, 64, 16_384)
-LARGEST = 16_384
+BATCH, LARGEST = 2048, 16_384
+BATCHES = (1, 64, LARGEST)
 # Of these robots, quantities that take long to compile, batches of all sizes, and float64.
 CLOSER = ("chain of 30", "Panda", "G1")
 _CLOSER_ONLY = (MATRICES, CONSTRAINED)
@@ -49,7 +49,7 @@ def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str,
     slow = compiled and (robot, quantity) in _SLOW_ON
     named = own(quantity, make) | (in_chunks(quantity, make) if batch == LARGEST else {})
     contestants = [Contestant(name, prepare) for name, prepare in named.items()]
-    if single:
+    if single and batch in (BATCH, LARGEST):
         # In a process of their own, so as to compile beside the others.
         one = as_one_function(quantity, make)
         contestants += [Contestant(name, prepare, f"jaxcfa, {ONE_FUNCTION}") for name, prepare in one.items()]
