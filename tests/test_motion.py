@@ -196,6 +196,25 @@ def test_senseless_motions_are_refused():
         jaxcfa.body_motions(model, zero, np.zeros(3))
 
 
+def test_motions_of_another_state_are_refused():
+    """Where that can be seen; motions without a velocity are never those of a state that moves, traced or not."""
+    model, q, v = jaxcfa.chain(2), np.array([0.3, -0.8]), np.array([1.5, 0.4])
+    motions, placed = jaxcfa.body_motions(model, q, v), jaxcfa.body_motions(model, q)
+    with pytest.raises(ValueError, match=r"motions are of another state, whose q is not the q given: make them by"):
+        jaxcfa.mass_matrix(model, 2 * q, motions)
+    with pytest.raises(ValueError, match="motions are of another state, whose v is not the v given"):
+        jaxcfa.forward_dynamics(model, q, 2 * v, v, motions=motions)
+    without = pytest.raises(ValueError, match="motions were made without v, which is needed here")
+    with without:
+        jaxcfa.kinetic_energy(model, q, v, placed)
+    with without:
+        jax.make_jaxpr(lambda q, v: jaxcfa.bias_forces(model, q, v, motions=jaxcfa.body_motions(model, q)))(q, v)
+    # What fits is taken: of q only, at rest, as lists, in another precision, and where nothing can be seen.
+    assert_close(jaxcfa.mass_matrix(model, q.tolist(), placed), np.asarray(jaxcfa.mass_matrix(model, q, motions)))
+    assert jaxcfa.kinetic_energy(model, q, np.zeros(2), placed.at_rest()) == 0
+    jax.make_jaxpr(lambda q: jaxcfa.mass_matrix(model, q, motions))(2 * q)
+
+
 def test_batches_of_motions():
     """A value like any other, for one state each."""
     model = mechanism("mixed tree")

@@ -24,7 +24,7 @@ def center_of_mass_velocity(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     q, v = as_arrays(model, q=q, v=v)
-    schedule_for(model, None, motions)
+    schedule_for(model, None, motions, q, v)
     check_mass(model)
     return _center_of_mass_velocity(model, q, v, motions)
 
@@ -47,7 +47,7 @@ def center_of_mass_jacobian(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions)
+    schedule_for(model, None, motions, q)
     check_mass(model)
     return _center_of_mass_jacobian(model, q, motions)
 
@@ -80,7 +80,7 @@ def subtree_centers_of_mass(
     **Raises:** `ValueError` for a wrong shape.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions)
+    schedule_for(model, None, motions, q)
     return _subtree_centers_of_mass(model, q, motions)
 
 

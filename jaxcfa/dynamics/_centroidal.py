@@ -28,7 +28,7 @@ def centroidal_momentum_matrix(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions)
+    schedule_for(model, None, motions, q)
     check_mass(model)
     return _centroidal_momentum_matrix(model, q, motions)
 
@@ -58,7 +58,7 @@ def centroidal_momentum_bias(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     q, v = as_arrays(model, q=q, v=v)
-    schedule_for(model, None, motions)
+    schedule_for(model, None, motions, q, v)
     check_mass(model)
     return _centroidal_momentum_bias(model, q, v, motions)
 

@@ -44,7 +44,7 @@ def coriolis_matrix(
     **Returns:** (nv, nv) [N m s, N s, ...]. **Raises:** `ValueError` for a wrong shape.
     """
     q, v = as_arrays(model, q=q, v=v)
-    return _coriolis_matrix(model, q, v, schedule_for(model, schedule, motions), motions)
+    return _coriolis_matrix(model, q, v, schedule_for(model, schedule, motions, q, v), motions)
 
 
 @jax.jit

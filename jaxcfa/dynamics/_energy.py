@@ -23,7 +23,7 @@ def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | No
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions)
+    schedule_for(model, None, motions, q)
     check_mass(model)
     return _center_of_mass(model, q, motions)
 
@@ -45,7 +45,7 @@ def momentum(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     q, v = as_arrays(model, q=q, v=v)
-    schedule_for(model, None, motions)
+    schedule_for(model, None, motions, q, v)
     check_mass(model)
     return _momentum(model, q, v, motions)
 
@@ -68,8 +68,9 @@ def kinetic_energy(
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    schedule_for(model, None, motions)
-    return _kinetic_energy(model, *as_arrays(model, q=q, v=v), motions)
+    q, v = as_arrays(model, q=q, v=v)
+    schedule_for(model, None, motions, q, v)
+    return _kinetic_energy(model, q, v, motions)
 
 
 @jax.jit
@@ -88,8 +89,9 @@ def potential_energy(model: Model, q: ConfigurationLike, motions: BodyMotions | 
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    schedule_for(model, None, motions)
-    return _potential_energy(model, *as_arrays(model, q=q), motions)
+    (q,) = as_arrays(model, q=q)
+    schedule_for(model, None, motions, q)
+    return _potential_energy(model, q, motions)
 
 
 @jax.jit

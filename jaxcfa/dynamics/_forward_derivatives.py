@@ -64,8 +64,8 @@ def accelerations_and_derivatives(
 ) -> tuple[Velocity, ForwardDerivatives]:
     """The accelerations too, which are found on the way."""
     method = default_method(model) if method is None else method
-    schedule = schedule_for(model, schedule, motions)
     q, v, tau, f_ext = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
+    schedule = schedule_for(model, schedule, motions, q, v)
     motions = body_motions(model, q, v, schedule) if motions is None else motions
     qdd, solver = solve_and_factor(method, model, q, v, tau, f_ext, motions)
     return qdd, _forward_derivatives(model, solver, q, v, qdd, f_ext, schedule, motions)

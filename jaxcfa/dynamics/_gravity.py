@@ -23,7 +23,7 @@ def gravity_forces(
     **Returns:** (nv,) [N m, N]. **Raises:** `ValueError` for a wrong shape.
     """
     (q,) = as_arrays(model, q=q)
-    return _gravity_forces(model, q, schedule_for(model, schedule, motions), motions)
+    return _gravity_forces(model, q, schedule_for(model, schedule, motions, q), motions)
 
 
 @jax.jit

@@ -50,7 +50,7 @@ def inverse_dynamics(
     **Raises:** `ValueError` for a wrong shape.
     """
     q, v, qdd, f_ext = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    return _inverse_dynamics(model, q, v, qdd, f_ext, schedule_for(model, schedule, motions), motions)
+    return _inverse_dynamics(model, q, v, qdd, f_ext, schedule_for(model, schedule, motions, q, v), motions)
 
 
 rnea = inverse_dynamics
@@ -69,7 +69,8 @@ def bias_forces(
     **Arguments:** as for `inverse_dynamics`. **Returns:** (nv,) [N m, N].
     """
     q, v, f_ext = as_arrays(model, q=q, v=v, f_ext=f_ext)
-    return _inverse_dynamics(model, q, v, jnp.zeros_like(v), f_ext, schedule_for(model, schedule, motions), motions)
+    schedule = schedule_for(model, schedule, motions, q, v)
+    return _inverse_dynamics(model, q, v, jnp.zeros_like(v), f_ext, schedule, motions)
 
 
 @jit_of_one_state

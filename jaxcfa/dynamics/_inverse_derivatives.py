@@ -60,8 +60,8 @@ def inverse_dynamics_derivatives(
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    arguments = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    return derivatives_of_arrays(model, *arguments, schedule_for(model, schedule, motions), motions)
+    q, v, qdd, f_ext = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
+    return derivatives_of_arrays(model, q, v, qdd, f_ext, schedule_for(model, schedule, motions, q, v), motions)
 
 
 @jax.jit

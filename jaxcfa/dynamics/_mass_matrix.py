@@ -26,8 +26,9 @@ def mass_matrix(model: Model, q: ConfigurationLike, motions: BodyMotions | None 
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    schedule_for(model, None, motions)
-    return _mass_matrix(model, *as_arrays(model, q=q), motions)
+    (q,) = as_arrays(model, q=q)
+    schedule_for(model, None, motions, q)
+    return _mass_matrix(model, q, motions)
 
 
 crba = mass_matrix

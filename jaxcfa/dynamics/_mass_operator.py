@@ -121,7 +121,7 @@ def mass_operator(
     **Raises:** `ValueError` for a wrong shape, and for bodies that move no inertia.
     """
     (q,) = as_arrays(model, q=q)
-    schedule = schedule_for(model, schedule, motions)
+    schedule = schedule_for(model, schedule, motions, q)
     return _mass_operator(model, q, schedule, may_scan(model, schedule), motions)
 
 

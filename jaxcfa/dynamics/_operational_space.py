@@ -79,7 +79,7 @@ def operational_space_inertia(
     places = [model.locate(name) for name in names]
     bodies = np.array([body for body, _ in places])
     placements = jax.tree.map(lambda *x: jnp.stack(x), *(placement for _, placement in places))
-    schedule = schedule_for(model, schedule, motions)
+    schedule = schedule_for(model, schedule, motions, q)
     numbers = tuple(bodies.tolist())
     return _operational_space(model, q, placements, numbers, schedule, may_scan(model, schedule), motions)
 

@@ -37,7 +37,8 @@ def regressor(
 
     **Returns:** Y (nv, 10 nb) [N m or N, for each kg, kg m or kg m^2]. **Raises:** `ValueError` for a wrong shape.
     """
-    return _regressor(model, *as_arrays(model, q=q, v=v, qdd=qdd), schedule_for(model, schedule, motions), motions)
+    q, v, qdd = as_arrays(model, q=q, v=v, qdd=qdd)
+    return _regressor(model, q, v, qdd, schedule_for(model, schedule, motions, q, v), motions)
 
 
 @jax.jit

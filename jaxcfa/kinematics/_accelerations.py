@@ -41,7 +41,7 @@ def frame_acceleration(
     check_axes(axes)
     q, v, qdd = as_arrays(model, q=q, v=v, qdd=qdd)
     numbers = as_frames(model, frames)
-    return _frame_acceleration(model, q, v, qdd, numbers, schedule_for(model, schedule, motions), motions, axes)
+    return _frame_acceleration(model, q, v, qdd, numbers, schedule_for(model, schedule, motions, q, v), motions, axes)
 
 
 @partial(jax.jit, static_argnames="axes")
@@ -82,7 +82,8 @@ def jacobian_dot_v(
     """
     check_axes(axes)
     q, v = as_arrays(model, q=q, v=v)
-    return _jacobian_dot_v(model, q, v, as_frames(model, frames), schedule_for(model, schedule, motions), motions, axes)
+    numbers = as_frames(model, frames)
+    return _jacobian_dot_v(model, q, v, numbers, schedule_for(model, schedule, motions, q, v), motions, axes)
 
 
 @partial(jax.jit, static_argnames="axes")

@@ -20,7 +20,8 @@ def forward_kinematics(
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    return _forward_kinematics(model, *as_arrays(model, q=q), schedule_for(model, schedule, motions), motions)
+    (q,) = as_arrays(model, q=q)
+    return _forward_kinematics(model, q, schedule_for(model, schedule, motions, q), motions)
 
 
 @jax.jit
@@ -41,7 +42,8 @@ def body_velocities(
 
     **Arguments:** `q` (nq,), `v` (nv,). **Raises:** `ValueError` for a wrong shape.
     """
-    return _body_velocities(model, *as_arrays(model, q=q, v=v), schedule_for(model, schedule, motions), motions)
+    q, v = as_arrays(model, q=q, v=v)
+    return _body_velocities(model, q, v, schedule_for(model, schedule, motions, q, v), motions)
 
 
 @jax.jit
@@ -66,9 +68,8 @@ def body_accelerations(
 
     **Arguments:** `q` (nq,), `v` (nv,), `qdd` (nv,). **Raises:** `ValueError` for a wrong shape.
     """
-    return _body_accelerations(
-        model, *as_arrays(model, q=q, v=v, qdd=qdd), schedule_for(model, schedule, motions), motions
-    )
+    q, v, qdd = as_arrays(model, q=q, v=v, qdd=qdd)
+    return _body_accelerations(model, q, v, qdd, schedule_for(model, schedule, motions, q, v), motions)
 
 
 @jax.jit

@@ -35,7 +35,7 @@ def jacobian(
     """
     check_axes(axes)
     (q,) = as_arrays(model, q=q)
-    return _jacobian(model, q, as_frames(model, frames), schedule_for(model, schedule, motions), motions, axes)
+    return _jacobian(model, q, as_frames(model, frames), schedule_for(model, schedule, motions, q), motions, axes)
 
 
 @partial(jax.jit, static_argnames="axes")

@@ -29,7 +29,7 @@ def frame_pose(
     **Raises:** `ValueError` for a wrong shape, an unknown name or a number out of range.
     """
     (q,) = as_arrays(model, q=q)
-    return _frame_pose(model, q, as_frames(model, frames), schedule_for(model, schedule, motions), motions)
+    return _frame_pose(model, q, as_frames(model, frames), schedule_for(model, schedule, motions, q), motions)
 
 
 @jax.jit

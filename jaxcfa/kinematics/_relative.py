@@ -41,7 +41,8 @@ def relative_pose(
     not fit.
     """
     (q,) = as_arrays(model, q=q)
-    return _relative_pose(model, q, *_pairs(model, frames, reference), schedule_for(model, schedule, motions), motions)
+    pairs = _pairs(model, frames, reference)
+    return _relative_pose(model, q, *pairs, schedule_for(model, schedule, motions, q), motions)
 
 
 @jax.jit
@@ -78,7 +79,7 @@ def relative_velocity(
     """
     q, v = as_arrays(model, q=q, v=v)
     pairs = _pairs(model, frames, reference)
-    return _relative_velocity(model, q, v, *pairs, schedule_for(model, schedule, motions), motions)
+    return _relative_velocity(model, q, v, *pairs, schedule_for(model, schedule, motions, q, v), motions)
 
 
 @jax.jit
@@ -118,7 +119,7 @@ def relative_jacobian(
     """
     (q,) = as_arrays(model, q=q)
     pairs = _pairs(model, frames, reference)
-    return _relative_jacobian(model, q, *pairs, schedule_for(model, schedule, motions), motions)
+    return _relative_jacobian(model, q, *pairs, schedule_for(model, schedule, motions, q), motions)
 
 
 @jax.jit

@@ -33,7 +33,8 @@ def frame_velocity(
     """
     check_axes(axes)
     q, v = as_arrays(model, q=q, v=v)
-    return _frame_velocity(model, q, v, as_frames(model, frames), schedule_for(model, schedule, motions), motions, axes)
+    numbers = as_frames(model, frames)
+    return _frame_velocity(model, q, v, numbers, schedule_for(model, schedule, motions, q, v), motions, axes)
 
 
 @partial(jax.jit, static_argnames="axes")

@@ -32,7 +32,7 @@ def generalized_forces(
     **Returns:** (nv,) [N m, N]. **Raises:** `ValueError` for a wrong shape.
     """
     q, wrenches = as_arrays(model, q=q, wrenches=wrenches)
-    return _generalized_forces(model, q, wrenches, schedule_for(model, schedule, motions), motions)
+    return _generalized_forces(model, q, wrenches, schedule_for(model, schedule, motions, q), motions)
 
 
 @jax.jit
@@ -75,7 +75,7 @@ def wrench_at(
     if values.shape != (*numbers.shape, 6):
         raise ValueError(f"wrenches must have shape {(*numbers.shape, 6)}, six for each frame, got {values.shape}.")
     dtype = jnp.result_type(q, values)
-    schedule = schedule_for(model, schedule, motions)
+    schedule = schedule_for(model, schedule, motions, q)
     return _wrench_at(model, q.astype(dtype), numbers, values.astype(dtype), schedule, motions, axes)
 
 

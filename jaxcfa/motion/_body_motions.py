@@ -28,7 +28,7 @@ from ..model import (
     split_bodies,
     split_dofs,
 )
-from ..model._arguments import as_arrays
+from ..model._arguments import as_arrays, is_concrete
 from ..numerics import cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent
 from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, ZeroVector, pack, rotate
 from ..structured import AbstractSchedule, Sequential
@@ -65,7 +65,8 @@ class BodyMotions(eqx.Module):
     are with respect to the model, q and v that are handed in beside it; this value only saves work.
 
     **Fields:** `q` (nq,) and `v` (nv,); `schedule` of the recurrences over the bodies; `links`, the bodies by
-    components, one entry for each segment of the `topology`, in order of visit.
+    components, one entry for each segment of the `topology`, in order of visit; `has_velocity`, whether they were made
+    with a velocity, without which they serve functions of q only.
     """
 
     q: Float[Array, "nq"]
@@ -73,6 +74,7 @@ class BodyMotions(eqx.Module):
     schedule: AbstractSchedule
     links: tuple[Link, ...]
     topology: Topology = eqx.field(static=True)
+    has_velocity: bool = eqx.field(static=True, default=True)
 
     @property
     def poses(self) -> Transform:
@@ -100,7 +102,7 @@ class BodyMotions(eqx.Module):
     def at_rest(self) -> "BodyMotions":
         """The same configuration without velocity."""
         still = [dataclasses.replace(x, **jax.tree.map(jnp.zeros_like, _moving(x))) for x in self.links]
-        return dataclasses.replace(self, v=jnp.zeros_like(self.v), links=tuple(still))
+        return dataclasses.replace(self, v=jnp.zeros_like(self.v), links=tuple(still), has_velocity=True)
 
 
 def _moving(link: Link) -> dict[str, Motion | None]:
@@ -112,19 +114,28 @@ def body_motions(
 ) -> BodyMotions:
     """How all bodies are placed and move, to be used by several functions of one state.
 
-    **Arguments:** `q` (nq,); `v` (nv,), zero if not given; `schedule`: `Sequential()`, or one that is parallel along
-    the mechanism such as `Doubling()`; see `default_schedule`.
+    **Arguments:** `q` (nq,); `v` (nv,), without which the motions serve functions of q only; `schedule`:
+    `Sequential()`, or one that is parallel along the mechanism such as `Doubling()`; see `default_schedule`.
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    q, v = as_arrays(model, q=q, v=np.zeros(model.nv, np.int8) if v is None else v)
-    return _body_motions(model, q, v, choose_schedule(model, schedule))
+    state = as_arrays(model, q=q) if v is None else as_arrays(model, q=q, v=v)
+    return _body_motions(model, state[0], None if v is None else state[1], choose_schedule(model, schedule))
 
 
-def schedule_for(model: Model, schedule: AbstractSchedule | None, motions: BodyMotions | None) -> AbstractSchedule:
+def schedule_for(
+    model: Model,
+    schedule: AbstractSchedule | None,
+    motions: BodyMotions | None,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"] | None = None,
+) -> AbstractSchedule:
     """The schedule that a user chooses, or that of the motions, or the default.
 
-    **Raises:** `ValueError` for what is no schedule, and for motions of another mechanism.
+    `q` is the configuration that the motions are to be of, and `v` the velocity if that is needed as well.
+
+    **Raises:** `ValueError` for what is no schedule, for motions of another mechanism or without the velocity, and for
+    those of another state where that can be seen: not where it is traced.
     """
     if motions is None:
         return choose_schedule(model, schedule)
@@ -132,7 +143,24 @@ def schedule_for(model: Model, schedule: AbstractSchedule | None, motions: BodyM
         raise ValueError(f"motions must come from body_motions(model, q, v), got {motions!r}.")
     if motions.topology != model.topology:
         raise ValueError("motions are of another mechanism: make them by body_motions(model, q, v) of this model.")
+    if v is not None and not motions.has_velocity:
+        raise ValueError("motions were made without v, which is needed here: make them by body_motions(model, q, v).")
+    _check_state(motions, q=q, **({} if v is None else {"v": v}))
     return motions.schedule if schedule is None else choose_schedule(model, schedule)
+
+
+def _check_state(motions: BodyMotions, **state: Array) -> None:
+    """Raises `ValueError` for motions of another q or v, compared in the coarser of both types."""
+    for name, given in state.items():
+        known = getattr(motions, name)
+        if given is known or not is_concrete((given, known)):
+            continue
+        dtype = min(given.dtype, known.dtype, key=lambda x: x.itemsize)
+        if not np.array_equal(np.asarray(given, dtype), np.asarray(known, dtype), equal_nan=True):
+            raise ValueError(
+                f"motions are of another state, whose {name} is not the {name} given: make them by "
+                "body_motions(model, q, v) of the same q and v, or leave them out."
+            )
 
 
 def motions_at(
@@ -168,7 +196,7 @@ def motions_at(
     else:
         parents = split_bodies(model.topology, _parents(model, schedule, poses, blocks, speeds if moves else None))
         links = [jax.vmap(lambda parent, joint: _move(parent, joint)[1])(*x) for x in zip(parents, joints, strict=True)]
-    return BodyMotions(q, v, schedule, tuple(links), model.topology)
+    return BodyMotions(q, v, schedule, tuple(links), model.topology, moves)
 
 
 _body_motions = jax.jit(motions_at)
