@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -68,6 +69,8 @@ def _simulate(
     steps = max(1, round(settings.seconds / settings.dt))
     length = math.ceil(steps / _PARTS)
     still = jnp.zeros((length, model.nv), model.dtype)
+    # Nothing drives the joints here, so that efforts, which may be zero in files for want of a number, do not matter.
+    model = eqx.tree_at(lambda m: m.limits.effort, model, replace_fn=lambda x: jnp.full_like(x, jnp.inf))
     options: dict[str, Any] = {"limits": settings.limits, "constraints": held, "checkpoint": length}
     part = jax.jit(
         lambda q, v: rollout(model, q, v, still, settings.dt, **options), compiler_options=quick_compilation()

@@ -123,6 +123,7 @@ class RobotDynamics(AbstractRobotDynamics):
             by_actuators,
             limits,
             dt=self.dt,
+            driven=self.actuated if isinstance(self.actuated, tuple) else None,
         )
         (self.f_ext,) = as_arrays(model, f_ext=f_ext)
 
@@ -185,8 +186,8 @@ class RobotInverseDynamics(AbstractRobotDynamics):
     Needs `MultipleShooting`, as all constraints do.
 
     **Fields:** `model`; `dt` [s]; `contacts`, names or numbers of frames; `actuated`: the coordinates of the velocity
-    that have motors, `None` for all; `has_passive_forces`: whether springs, damping and dry friction act, the last from
-    `friction_velocity` on.
+    that have motors, `None` for all; `has_passive_forces`: whether springs, damping and dry friction act;
+    `friction_velocity` [rad/s, m/s]: see `jaxcfa.passive_forces`.
     """
 
     model: Model
@@ -209,8 +210,10 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         """
         **Arguments:** `contacts`: names or numbers of frames or bodies that forces may act on. `actuated`: names or
         numbers of the joints with motors, by default all but `Free` ones, such as that of a floating base.
+        `passive_forces`: whether `jaxcfa.passive_forces` act; `friction_velocity` [rad/s, m/s]: its argument, larger
+        by default, as in `RobotDynamics`.
 
-        **Raises:** `ValueError` for unknown frames and joints, and a `dt` that is not positive.
+        **Raises:** `ValueError` for unknown frames and joints, a `dt` or a `friction_velocity` that is not positive.
         """
         if isinstance(contacts, str):
             raise ValueError(f"contacts must be a list of frames, such as [{contacts!r}], got {contacts!r}.")

@@ -169,10 +169,12 @@ def equation_of_motion(
     limits: Any = False,
     *,
     dt: Float[Array, ""],
+    driven: Sequence[int] | None = None,
 ) -> EquationOfMotion:
     """The equation with checked options; `method` may be `None`, and must be so with constraints.
 
-    `limits` are `Stops`, or whether there are those by default. `dt` is the length of the steps [s].
+    `limits` are `Stops`, or whether there are those by default. `dt` is the length of the steps [s]. `driven`:
+    coordinates of the velocity that torques are given for, by default all, or those that the actuators move.
 
     The algorithm is chosen and checked here, where the model's values can still be looked at: inside `jit` they
     cannot.
@@ -192,6 +194,9 @@ def equation_of_motion(
         check_stabilization(stabilization)
     elif loops:
         stabilization = Baumgarte(jnp.minimum(_FREQUENCY, _PER_STEP / dt))
+    stops = _stops(model, limits)
+    if actuated or stops is not None:
+        _check_efforts(model, actuated, driven)
     return EquationOfMotion(
         model,
         method,
@@ -201,7 +206,7 @@ def equation_of_motion(
         stabilization,
         solver,
         bool(actuated),
-        _stops(model, limits),
+        stops,
     )
 
 
@@ -210,3 +215,21 @@ def _stops(model: Model, limits: Any) -> StopForces | None:
         return stop_forces(model, Stops()) if limits else None
     check_instance("limits", limits, Stops, "True, False or Stops(...)")
     return stop_forces(model, limits)
+
+
+def _check_efforts(model: Model, actuated: bool, driven: Sequence[int] | None) -> None:
+    """Raises `ValueError` for driven joints whose torques would be clipped to nothing, where that can be seen."""
+    effort, moment = model.limits.effort, model.actuators.moment
+    if not is_concrete(effort, moment):
+        return
+    if actuated:
+        driven = np.flatnonzero(np.any(np.asarray(moment) != 0, axis=0)).tolist()
+    rows = np.arange(model.nv) if driven is None else np.asarray(driven, int)
+    idle = rows[np.asarray(effort)[rows] == 0]
+    if len(idle):
+        names = list(dict.fromkeys(model.joint_names[body] for body in model.topology.dof_bodies[idle]))
+        raise ValueError(
+            f"Torques are clipped to the effort limits, and those of the joints {names} are zero, as many files say "
+            "for want of a number: nothing would drive them. Give the limits, which may be infinite, by "
+            f"jaxcfa.with_joint(model, {names[0]!r}, effort_limit=...)."
+        )

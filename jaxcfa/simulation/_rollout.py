@@ -87,8 +87,8 @@ def rollout(
     says so, and (unless traced) a warning.
 
     **Raises:** `ValueError` for a wrong shape, integrator, stabilisation or solver, a `method` together with
-    constraints, a policy without `steps`, a number of steps or a `checkpoint` below one, a `dt` that is not positive,
-    and a model whose mass matrix is singular everywhere (if these can be looked at: not while they are traced).
+    constraints, a policy without `steps`, a number of steps or a `checkpoint` below one, and whatever else `step`
+    refuses: a `dt` that is not positive, for example.
     """
     check_integrator(integrator)
     count, letters = (len(model.actuators.names), "nu") if actuated else (model.nv, "nv")

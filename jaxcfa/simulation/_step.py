@@ -71,8 +71,9 @@ def step(
     of `constrained_forward_dynamics` for one state.
 
     **Raises:** `ValueError` for a wrong shape, integrator, stabilisation or solver, a `method` together with
-    constraints, a `dt` that is not positive, and a model whose mass matrix is singular everywhere (if these can be
-    looked at: not while they are traced).
+    constraints, a `dt` or a `friction_velocity` that is not positive, effort limits of zero to which torques would be
+    clipped, and a model whose mass matrix is singular everywhere (if these can be looked at: not while they are traced;
+    the `friction_velocity` has to be known).
     """
     check_integrator(integrator)
     q, v, f_ext, inputs = as_arrays(model, q=q, v=v, f_ext=f_ext, **{"control" if actuated else "tau": tau})

@@ -13,6 +13,7 @@ import jaxcfa
 from helpers import assert_close
 from jaxcfa import simulation
 from jaxcfa.model import Actuators
+from jaxcfa.optimal_control import RobotDynamics
 from jaxcfa.simulation import RungeKutta4, Stops, rollout, step
 
 UPPER = 0.5
@@ -110,6 +111,25 @@ def test_stops_act_on_request_only_and_as_strongly_as_asked():
         inspect.unwrap(simulation.step)(model, q, v, v, dt, limits="stops")
     with pytest.raises(ValueError, match=r"control must have shape \(nu,\) = \(1,\), got \(2,\)"):
         step(model, q, v, jnp.zeros(2), dt, actuated=True)
+
+
+def test_efforts_of_zero_are_refused_where_torques_are_clipped_to_them():
+    model, q, effort = pendulum(), jnp.zeros(1), lambda m: m.limits.effort
+    idle = eqx.tree_at(effort, model, jnp.zeros(1))
+    message = r"those of the joints \['joint0'\] are zero.*by jaxcfa.with_joint\(model, 'joint0', effort_limit"
+    refused = functools.partial(pytest.raises, ValueError, match=message)
+    for options in ({"limits": True}, {"limits": Stops(20.0)}, {"actuated": True}):
+        with refused():
+            step(idle, q, q, q, 0.01, **options)
+    with refused():
+        rollout(idle, q, q, jnp.zeros((2, 1)), 0.01, limits=True)
+    with refused():
+        RobotDynamics(idle, 0.01, limits=True)
+    # Not of joints that nothing drives, nor where the limits are traced or do not act.
+    arm = eqx.tree_at(effort, jaxcfa.chain(2), jnp.array([1.0, 0.0]))
+    assert RobotDynamics(arm, 0.01, actuated=[arm.joint_names[0]], limits=True).control_size == 1
+    assert RobotDynamics(arm, 0.01).control_size == 2
+    jax.eval_shape(lambda m: step(m, q, q, q, 0.01, limits=True), idle)
 
 
 def test_senseless_stops_are_refused():
