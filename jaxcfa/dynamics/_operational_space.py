@@ -1,22 +1,19 @@
 """The inertia of a mechanism as it is felt at frames."""
 
-from collections.abc import Sequence
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
+from ..kinematics._frames import place_frames
 from ..model import Model
-from ..model._arguments import as_arrays, as_list
+from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
-from ..motion._jacobians import point_jacobians
+from ..motion._jacobians import moving_dofs, point_jacobian
 from ..numerics import product, symmetrise
-from ..spatial import Transform
 from ..structured import AbstractSchedule
-from ..typing import ConfigurationLike, NameOrNumber
+from ..typing import ConfigurationLike, Frames
 from ._mass_operator import may_scan, operator_of_motions
 
 
@@ -58,7 +55,7 @@ class OperationalSpace(eqx.Module):
 def operational_space_inertia(
     model: Model,
     q: ConfigurationLike,
-    frames: NameOrNumber | Sequence[NameOrNumber],
+    frames: Frames,
     schedule: AbstractSchedule | None = None,
     motions: BodyMotions | None = None,
 ) -> OperationalSpace:
@@ -67,45 +64,36 @@ def operational_space_inertia(
     With the factors of the mass matrix `Omega = W^T W`, where `W = R^-1 J^T = D^-1/2 H psi B` is one inward sweep
     (Rodriguez & Kreutz 1992, sec. 6; here for trees and any joints). Its depth is logarithmic with a parallel schedule.
 
-    **Arguments:** `q` (nq,); `frames`: names or numbers (`Model.frame_number`) of frames or bodies, one or several;
-    `schedule` and `motions` as for `mass_operator`.
+    **Arguments:** `q` (nq,); `frames` as for `frame_pose`, one or several; `schedule` and `motions` as for
+    `mass_operator`.
 
     **Raises:** `ValueError` for a wrong shape, an unknown name, and bodies that move no inertia.
     """
     (q,) = as_arrays(model, q=q)
-    names = as_list(frames)
-    if not names:
+    numbers = jnp.atleast_1d(as_frames(model, frames))
+    if not len(numbers):
         raise ValueError("frames must name one frame or more, got none.")
-    places = [model.locate(name) for name in names]
-    bodies = np.array([body for body, _ in places])
-    placements = jax.tree.map(lambda *x: jnp.stack(x), *(placement for _, placement in places))
     schedule = schedule_for(model, schedule, motions, q)
-    numbers = tuple(bodies.tolist())
-    return _operational_space(model, q, placements, numbers, schedule, may_scan(model, schedule), motions)
+    return _operational_space(model, q, numbers, schedule, may_scan(model, schedule), motions)
 
 
 @eqx.filter_jit
 def _operational_space(
     model: Model,
     q: Float[Array, "nq"],
-    placements: Transform,
-    bodies: tuple[int, ...],
+    numbers: Int[Array, "m"],
     schedule: AbstractSchedule,
     by_scan: bool,
     motions: BodyMotions | None,
 ) -> OperationalSpace:
     motions = motions_at(model, q, None, schedule, motions)
     operator = operator_of_motions(model, motions, by_scan)
-    rotation, origins = motions.poses.rotation, motions.origins
-    pose = Transform(
-        jnp.concatenate([rotation, jnp.eye(3, dtype=q.dtype)[None]]),
-        jnp.concatenate([origins, jnp.zeros((1, 3), q.dtype)]),
-    )
-    numbers = np.array(bodies)
-    points = pose[numbers].apply(placements.translation)
-    jacobian = point_jacobians(model, motions.subspace_columns, origins, points, numbers)
-    exact = _without_rounding(jacobian, motions.subspace_columns, points[:, None] - origins[model.topology.dof_bodies])
-    jacobian, exact = (x.reshape(6 * len(bodies), model.nv) for x in (jacobian, exact))
+    frames, columns, origins = place_frames(model, motions, numbers), motions.subspace_columns, motions.origins
+    points = frames.rows(origins) + frames.lever
+    of_each = jax.vmap(lambda point, support: point_jacobian(model, columns, origins, point, support))
+    jacobian = of_each(points, moving_dofs(model, frames.bodies))
+    exact = _without_rounding(jacobian, columns, points[:, None] - origins[model.topology.dof_bodies])
+    jacobian, exact = (x.reshape(6 * len(numbers), model.nv) for x in (jacobian, exact))
     half = operator.inv_sqrt_mv(exact.T)
     return OperationalSpace(jacobian, product(half.T, half), operator.inv_sqrt_transpose_mv(half))
 

@@ -139,6 +139,8 @@ def test_inertia_where_the_arm_is_straight():
     """The pseudo-inverse: no acceleration along the arm."""
     model = jaxcfa.chain(3, dtype="float64")
     found = jaxcfa.operational_space_inertia(model, np.zeros(3), "tip")
+    of_traced = jax.jit(lambda i: jaxcfa.operational_space_inertia(model, np.zeros(3), [i]).inverse_inertia)
+    assert_close(of_traced(model.frame_number("tip")), np.asarray(found.inverse_inertia), 1e-14)
     omega, inertia = np.asarray(found.inverse_inertia), np.asarray(found.inertia)
     assert np.all(np.isfinite(inertia))
     assert_close(omega @ inertia @ omega, omega, 1e-10)
