@@ -238,13 +238,21 @@ class Curve(NamedTuple):
 
 
 def mean_return(environment: AutoReset, agent: Agent, key: Array) -> Float[Array, ""]:
-    state = jax.vmap(environment.reset)(jax.random.split(key, TESTS))
+    starts, acting = jax.random.split(key)
+    state = jax.vmap(environment.reset)(jax.random.split(starts, TESTS))
     _, steps = jax.vmap(lambda s, k: unroll(environment, lambda obs, _: agent.mean(obs), s, k, EPISODE))(
-        state, jax.random.split(key, TESTS)
+        state, jax.random.split(acting, TESTS)
     )
     # What comes after an early end does not count.
     ended = jnp.cumsum(steps.done, axis=1) - steps.done
     return jnp.sum(jnp.where(ended > 0, 0.0, steps.reward)) / TESTS
+
+
+def first_state(environment: AutoReset, key: Array, robots: int) -> State:
+    """Of all robots, whose first episodes are shorter, so that not all are in the same phase at the same time."""
+    starts, phases = jax.random.split(key)
+    state = jax.vmap(environment.reset)(jax.random.split(starts, robots))
+    return state.replace(info=state.info | {"steps": jax.random.randint(phases, (robots,), 0, EPISODE)})
 
 
 def learn(method: Method, seed: int, iterations: int, title: str = "") -> tuple[Agent, Curve]:
@@ -252,10 +260,7 @@ def learn(method: Method, seed: int, iterations: int, title: str = "") -> tuple[
     environment = AutoReset(CartPole(), EPISODE)
     networks, starts, acting, testing = jax.random.split(jax.random.key(seed), 4)
     agent = Agent(environment.observation_size, environment.action_size, method.deviation, networks)
-    state = jax.vmap(environment.reset)(jax.random.split(starts, method.robots))
-    # The first episodes are shorter, so that robots are not all in the same phase of an episode at the same time.
-    phase = jax.random.randint(starts, (method.robots,), 0, EPISODE)
-    state = state.replace(info=state.info | {"steps": phase})
+    state = first_state(environment, starts, method.robots)
     arrays, static = eqx.partition(Training(agent, method.memory(agent), state, acting), eqx.is_array)
     each = -(-iterations // CHUNKS)
 

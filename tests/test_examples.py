@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 import jaxcfa
@@ -165,6 +166,18 @@ def test_learn_swing_up(capsys, monkeypatch, tmp_path):
         before, after = (float(cell) for cell in row[5:7])
         assert after > before + 0.5
     assert plot.stat().st_size > 0
+
+
+def test_random_keys_are_used_once():
+    """Where robots start, and where they are tested. (What reverse mode computes again uses keys again.)"""
+    example = runpy.run_path(str(EXAMPLES / "learn_swing_up.py"))
+    environment = jaxcfa.environments.AutoReset(jaxcfa.environments.CartPole(), 10)
+    agent = example["Agent"](environment.observation_size, 1, 0.1, jax.random.key(0))
+    with jax.debug_key_reuse(True):
+        first = jax.eval_shape(lambda key: example["first_state"](environment, key, 3), jax.random.key(1))
+        returns = jax.eval_shape(lambda key: example["mean_return"](environment, agent, key), jax.random.key(2))
+    assert first.done.shape == (3,)
+    assert returns.shape == ()
 
 
 @pytest.mark.slow
