@@ -1,8 +1,11 @@
 """Inequalities by a primal-dual interior point, equalities by proximal multipliers: linear-quadratic problems remain.
 
-For `g + s = 0`, `s > 0` with multipliers z, Newton's method on `s z = mu` leaves after elimination of s and z terms in
-the stages' own quadratic models (Nocedal & Wright, Numerical Optimization, 2006, chapter 19). Equalities `h = 0` become
-`h = rho (y_new - y)`, whose multipliers converge at once if rho is small, and which tolerates redundant rows.
+Inequalities are elastic: `g + s - e = 0` with slack s and excess e, both positive, and a price for the excess (an
+exact penalty: Nocedal & Wright, Numerical Optimization, 2006, chapter 17; Gould, Orban & Toint, An interior-point
+l1-penalty method for nonlinear optimization, 2003). For given g both have a closed form, so that every point is an
+interior one, and no step is too long for the bounds. Newton's method on `s z = mu` and `e (price - z) = mu` leaves
+terms in the stages' own quadratic models. Equalities `h = 0` become `h = rho (y_new - y)`, whose multipliers converge
+at once if rho is small, and which tolerates redundant rows.
 """
 
 from typing import NamedTuple
@@ -16,6 +19,39 @@ from ..structured import AbstractStageSolver, Extremal, LinearQuadratic, LinearT
 from ..structured._linear_quadratic import Start
 from ._local import LocalModel, Multipliers, Rows, StageModel, Values, linear_quadratic_of
 
+_NEAR = 1e10  # how much less than on the central path multipliers may be, and their distance from the price
+
+
+class Barrier(NamedTuple):
+    """What keeps inequalities: the barrier `parameter` mu, and the `price` of their violation."""
+
+    parameter: Float[Array, ""]
+    price: Float[Array, ""]
+
+    def divided(self, g: Float[Array, "*k"]) -> tuple[Float[Array, "*k"], Float[Array, "*k"]]:
+        """Slack and excess: the minimum of `price e - mu (log s + log e)` where `g + s = e`."""
+        m = 2 * self.parameter / self.price
+        size = jnp.abs(g)
+        far = size + jnp.hypot(size, m)
+        large, small = 0.5 * (m + far), 0.5 * (m + m * (m / far))
+        return jnp.where(g <= 0, large, small), jnp.where(g <= 0, small, large)
+
+    def multipliers(self, g: Float[Array, "*k"]) -> Float[Array, "*k"]:
+        """Those of the central path: the slope of the minimum."""
+        return self.near(self.parameter / self.divided(g)[0], g)
+
+    def near(self, z: Float[Array, "*k"], g: Float[Array, "*k"]) -> Float[Array, "*k"]:
+        """Multipliers, kept between zero and the price, and not too near to these."""
+        slack, excess = self.divided(g)
+        room = jnp.maximum(self.parameter / excess / _NEAR, 10 * jnp.finfo(g.dtype).eps * self.price)
+        return jnp.minimum(jnp.maximum(z, self.parameter / slack / _NEAR), self.price - room)
+
+    def pull(self, z: Float[Array, "*k"], g: Float[Array, "*k"]) -> tuple[Float[Array, "*k"], Float[Array, "*k"]]:
+        """How the multipliers follow their rows, to first order: the rate, and the change where the rows stay."""
+        slack, excess = self.divided(g)
+        rate = 1 / (slack / z + excess / (self.price - z))
+        return rate, rate * (g + self.parameter / z - self.parameter / (self.price - z))
+
 
 class Point(NamedTuple):
     """States, controls, multipliers, and the `slack` s of the inequalities."""
@@ -27,12 +63,13 @@ class Point(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Displacements of all that is in a `Point`, the states' in tangent vectors, and the feedback `gains`."""
+    """Displacements of states (in tangent vectors), controls and multipliers, the change of the `inequalities` along
+    them to first order, and the feedback `gains`."""
 
     states: Float[Array, "T+1 n"]
     controls: Float[Array, "T m"]
     multipliers: Multipliers
-    slack: Rows
+    inequalities: Rows
     gains: Float[Array, "T m n"]
 
     @staticmethod
@@ -47,18 +84,25 @@ class Optimality(NamedTuple):
     """The largest violations of the optimality conditions.
 
     **Fields:** `stationarity`, the gradient of the Lagrangian relative to the multipliers where these are large;
-    `violation` of gaps and constraints; `complementarity`, of slack and multipliers, against the barrier parameter.
+    `equalities`, gaps too; `excess` of inequalities; `complementarity`, of slack or excess and multipliers, against the
+    barrier parameter.
     """
 
     stationarity: Float[Array, ""]
-    violation: Float[Array, ""]
+    equalities: Float[Array, ""]
+    excess: Float[Array, ""]
     complementarity: Float[Array, ""]
+
+    @property
+    def violation(self) -> Float[Array, ""]:
+        """Of all constraints."""
+        return jnp.maximum(self.equalities, self.excess)
 
 
 def newton_step(
     local: LocalModel,
     point: Point,
-    barrier: Float[Array, ""],
+    barrier: Barrier,
     proximity: Float[Array, ""],
     regularization: Float[Array, ""],
     start: Start,
@@ -75,14 +119,16 @@ def newton_step(
 def linear_quadratic(
     local: LocalModel,
     point: Point,
-    barrier: Float[Array, ""],
+    barrier: Barrier,
     proximity: Float[Array, ""],
     regularization: Float[Array, ""],
     start: Start,
 ) -> tuple[LinearQuadratic, LinearTerms]:
     """The problem that is left for the displacements, and its linear terms."""
     values = local.values
-    weights, pushes = _barrier_terms(values, point, barrier)
+    g, z = values.inequalities, point.multipliers.inequalities
+    weights = _map(lambda z, g: barrier.pull(z, g)[0], z, g)
+    pushes = _map(lambda z, g: z + barrier.pull(z, g)[1], z, g)
 
     def condensed(model: StageModel, y, h, weight, push):
         rows = product(y + h / proximity, model.equalities) + product(push, model.inequalities)
@@ -116,21 +162,25 @@ def recovered(
     local: LocalModel,
     point: Point,
     found: Extremal,
-    barrier: Float[Array, ""],
+    barrier: Barrier,
     proximity: Float[Array, ""],
     gains: Float[Array, "T m n"],
 ) -> Step:
-    """The displacements of slack and multipliers that belong to those of states and controls."""
+    """The displacements of multipliers that belong to those of states and controls."""
     values, multipliers = local.values, point.multipliers
     dh, dg = rows_along(local, found)
     equalities = _map(lambda h, dh: (h + dh) / proximity, values.equalities, dh)
-    slack = _map(lambda g, s, dg: -(g + s) - dg, values.inequalities, point.slack, dg)
-    inequalities = _map(lambda z, s, ds: barrier / s - z - z / s * ds, multipliers.inequalities, point.slack, slack)
+
+    def followed(z: Array, g: Array, dg: Array) -> Array:
+        rate, change = barrier.pull(z, g)
+        return change + rate * dg
+
+    inequalities = _map(followed, multipliers.inequalities, values.inequalities, dg)
     costates = found.costates - multipliers.costates
-    return Step(found.states, found.controls, Multipliers(costates, equalities, inequalities), slack, gains)
+    return Step(found.states, found.controls, Multipliers(costates, equalities, inequalities), dg, gains)
 
 
-def optimality(local: LocalModel, point: Point, barrier: Float[Array, ""], start: Start) -> Optimality:
+def optimality(local: LocalModel, point: Point, barrier: Barrier, start: Start) -> Optimality:
     """How far a point is from satisfying the optimality conditions."""
     values, (lam, y, z) = local.values, point.multipliers
     n = local.transition.shape[-1]
@@ -140,12 +190,17 @@ def optimality(local: LocalModel, point: Point, barrier: Float[Array, ""], start
         states = states.at[0].add(lam[0])
     if start == "periodic":
         end = end + lam[0]
-    products = _map(lambda s, z: s * z - barrier, point.slack, z)
-    dual = largest(lam, *y, *z)
+
+    def products(z: Array, g: Array) -> Array:
+        slack, excess = barrier.divided(g)
+        return jnp.stack([slack * z, excess * (barrier.price - z)]) - barrier.parameter
+
+    scale = jnp.maximum(1, largest(lam, *y, *z) / 100)
     return Optimality(
-        largest(states, controls, end) / jnp.maximum(1, dual / 100),
-        violation(values, point.slack),
-        largest(*products) / jnp.maximum(1, dual / 100),
+        largest(states, controls, end) / scale,
+        largest(values.gaps, values.start, *values.equalities),
+        _excess(values),
+        largest(*_map(products, z, values.inequalities)) / scale,
     )
 
 
@@ -168,15 +223,18 @@ def fraction_to_boundary(x: Rows, dx: Rows, fraction: Float[Array, ""]) -> Float
     return jnp.minimum(longest(x.stages, dx.stages), longest(x.end, dx.end))
 
 
-def violation(values: Values, slack: Rows) -> Float[Array, ""]:
+def violation(values: Values) -> Float[Array, ""]:
     """The largest violation of gaps and constraints."""
-    return largest(values.gaps, values.start, *values.equalities, *_map(jnp.add, values.inequalities, slack))
+    return largest(values.gaps, values.start, *values.equalities, _excess(values))
 
 
-def infeasibility(values: Values, slack: Rows) -> Float[Array, ""]:
-    """The norm of all violations."""
-    primal = _map(jnp.add, values.inequalities, slack)
-    return _norm(values.gaps, values.start, *values.equalities, *primal)
+def _excess(values: Values) -> Float[Array, ""]:
+    return jnp.max(jnp.concatenate([g.reshape(-1) for g in values.inequalities]), initial=0)
+
+
+def infeasibility(values: Values) -> Float[Array, ""]:
+    """The norm of gaps and equalities; the excess of inequalities has its price."""
+    return _norm(values.gaps, values.start, *values.equalities)
 
 
 def remaining(step: Step, proximity: Float[Array, ""]) -> Float[Array, ""]:
@@ -184,23 +242,20 @@ def remaining(step: Step, proximity: Float[Array, ""]) -> Float[Array, ""]:
     return proximity * _norm(*step.multipliers.equalities)
 
 
-def barrier_function(values: Values, slack: Rows, barrier: Float[Array, ""]) -> Float[Array, ""]:
-    """The cost with what keeps the slack positive."""
-    return values.cost - barrier * _total(jnp.log, *slack)
+def bound_terms(values: Values, barrier: Barrier) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """What inequalities add to the cost: `-sum(log s + log e)`, for mu, and `sum(e)`, for the price."""
+    g = jnp.concatenate([x.reshape(-1) for x in values.inequalities])
+    slack, excess = barrier.divided(g)
+    # Without what far bounds have in common: e tends to mu / price.
+    return -jnp.sum(jnp.log(slack) + jnp.log(excess * barrier.price / barrier.parameter)), jnp.sum(excess)
 
 
-def slope(local: LocalModel, point: Point, step: Step, barrier: Float[Array, ""]) -> Float[Array, ""]:
-    """The derivative of `barrier_function` along a step."""
+def slope(local: LocalModel, step: Step, barrier: Barrier) -> Float[Array, ""]:
+    """The derivative of the cost and of what inequalities add to it along a step."""
     z = jnp.concatenate([step.states[:-1], step.controls], axis=-1)
     along = jnp.sum(local.stages.gradient * z) + jnp.sum(local.end.gradient * step.states[-1])
-    return along - barrier * _total(lambda x: x, *_map(jnp.divide, step.slack, point.slack))
-
-
-def _barrier_terms(values: Values, point: Point, barrier: Float[Array, ""]) -> tuple[Rows, Rows]:
-    """Weights `z / s` of the rows, and the multipliers that they push with."""
-    weights = _map(jnp.divide, point.multipliers.inequalities, point.slack)
-    pushes = _map(lambda weight, s, g: barrier / s + weight * (g + s), weights, point.slack, values.inequalities)
-    return weights, pushes
+    pulls = _map(lambda g, dg: dg / barrier.divided(g)[0], local.values.inequalities, step.inequalities)
+    return along + barrier.parameter * _total(lambda x: x, *pulls)
 
 
 def _map(function, *rows: Rows) -> Rows:

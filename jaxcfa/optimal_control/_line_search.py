@@ -10,9 +10,10 @@ from jaxtyping import Array, Bool, Float
 
 from ..numerics import matvec
 from ._interior_point import (
+    Barrier,
     Point,
     Step,
-    barrier_function,
+    bound_terms,
     fraction_to_boundary,
     infeasibility,
     largest,
@@ -36,34 +37,32 @@ class Seen(NamedTuple):
     """What the last iterations were like on average, with weights that fade (Zhang & Hager, A nonmonotone line search
     technique and its application to unconstrained optimization, 2004).
 
-    **Fields:** the `weight` of all; the means of `cost`, of `logarithms` of the slack, negated, and of `violated`, the
-    norm of all violations: that of the merit function, whatever its parameters are by now.
+    **Fields:** the `weight` of all; the means of `cost`, of `logarithms` of slack and excess, negated, of `excess`, and
+    of `violated`, the norm of gaps and equalities: that of the merit function, whatever its parameters are by now.
     """
 
     weight: Float[Array, ""]
     cost: Float[Array, ""]
     logarithms: Float[Array, ""]
+    excess: Float[Array, ""]
     violated: Float[Array, ""]
 
     @staticmethod
     def nothing(dtype) -> "Seen":
         """Before the first iteration."""
-        return Seen(*jnp.zeros(4, dtype))
+        return Seen(*jnp.zeros(5, dtype))
 
-    def with_entry(self, values: Values, slack: Rows) -> "Seen":
+    def with_entry(self, values: Values, barrier: Barrier) -> "Seen":
         """The same after one more iteration."""
         before = _FADING * self.weight
-        entry = (
-            values.cost,
-            barrier_function(values, slack, jnp.ones_like(before)) - values.cost,
-            infeasibility(values, slack),
-        )
+        entry = values.cost, *bound_terms(values, barrier), infeasibility(values)
         means = ((before * old + new) / (before + 1) for old, new in zip(self[1:], entry, strict=True))
         return Seen(before + 1, *means)
 
-    def merit(self, barrier: Float[Array, ""], penalty: Float[Array, ""]) -> Float[Array, ""]:
+    def merit(self, barrier: Barrier, penalty: Float[Array, ""]) -> Float[Array, ""]:
         """The mean of the merit function."""
-        return self.cost + barrier * self.logarithms + penalty * self.violated
+        bounds = barrier.parameter * self.logarithms + barrier.price * self.excess
+        return self.cost + bounds + penalty * self.violated
 
 
 class Worth(NamedTuple):
@@ -74,17 +73,16 @@ class Worth(NamedTuple):
     violation: Float[Array, ""]
 
     @staticmethod
-    def of(values: Values, slack: Rows) -> "Worth":
+    def of(values: Values) -> "Worth":
         """From the values at the point."""
-        return Worth(values.cost, largest(values.gaps), violation(values, slack))
+        return Worth(values.cost, largest(values.gaps), violation(values))
 
 
 class Found(NamedTuple):
-    """**Fields:** the `length` taken, zero if none was good enough; the `longest` that the slack allows; the `penalty`
-    of violations in the merit function; the `point` reached, and what it is `worth`."""
+    """**Fields:** the `length` taken, zero if none was good enough; the `penalty` of violations in the merit function;
+    the `point` reached, and what it is `worth`."""
 
     length: Float[Array, ""]
-    longest: Float[Array, ""]
     penalty: Float[Array, ""]
     point: Point
     worth: Worth
@@ -96,7 +94,7 @@ def search(
     local: LocalModel,
     point: Point,
     step: Step,
-    barrier: Float[Array, ""],
+    barrier: Barrier,
     proximity: Float[Array, ""],
     penalty: Float[Array, ""],
     seen: Seen,
@@ -104,35 +102,32 @@ def search(
     steps: Steps,
     together: int,
 ) -> Found:
-    """The longest of the step lengths `2^-k` of what the slack allows after which the merit function is small enough.
+    """The longest of the step lengths `2^-k` after which the merit function is small enough.
 
-    That is `cost - barrier * sum(log(slack)) + penalty * |violations|`, with the Euclidean norm of violations, which
-    is smooth where they are not zero. With constraints it must become less than its average (`seen`), since across
-    curved valleys only steps that climb a little are long; near the end that is only for steps which `may_climb`.
-    Steps are straight, all states at once, or simulated under the feedback, one after the other, with `1 - length` of
-    the gaps kept: then no new gaps open, which for unstable dynamics allows longer ones. `together` lengths are tried
-    at once.
+    That is the cost with the barrier's terms and `penalty * |violations|`, with the Euclidean norm of gaps and
+    equalities, which is smooth where they are not zero. With constraints it must become less than its average (`seen`),
+    since across curved valleys only steps that climb a little are long; near the end that is only for steps which
+    `may_climb`. Steps are straight, all states at once, or simulated under the feedback, one after the other, with
+    `1 - length` of the gaps kept: then no new gaps open, which for unstable dynamics allows longer ones. `together`
+    lengths are tried at once.
     """
-    violated = infeasibility(local.values, point.slack)
+    violated = infeasibility(local.values)
     closed = violated - remaining(step, proximity)
-    penalty = _sufficient(penalty, local, point, step, barrier, closed)
-    fraction = jnp.maximum(0.99, 1 - barrier)
-    longest = fraction_to_boundary(point.slack, step.slack, fraction)
+    penalty = _sufficient(penalty, local, step, barrier, closed)
 
-    def merit(values, slack) -> Float[Array, ""]:
-        return barrier_function(values, slack, barrier) + penalty * infeasibility(values, slack)
+    def merit(values: Values) -> Float[Array, ""]:
+        return Seen.nothing(x0.dtype).with_entry(values, barrier).merit(barrier, penalty)
 
-    here = merit(local.values, point.slack)
+    here = merit(local.values)
     climbs = problem.is_constrained & (may_climb | (violated > _FAR))
     reference = jnp.where(climbs, jnp.maximum(here, seen.merit(barrier, penalty)), here)
-    descent = slope(local, point, step, barrier) - penalty * closed
+    descent = slope(local, step, barrier) - penalty * closed
     rounding = 10 * jnp.finfo(x0.dtype).eps * jnp.abs(here)
 
     def tried(way: Callable, length: Float[Array, ""]):
         states, controls, gaps = way(problem, local, point, step, length)
-        slack = Rows(*(s + length * ds for s, ds in zip(point.slack, step.slack, strict=True)))
         values = evaluate(problem, x0, states, controls, gaps)
-        return merit(values, slack), states, controls, slack, Worth.of(values, slack)
+        return merit(values), states, controls, values.inequalities, Worth.of(values)
 
     def best(length: Float[Array, ""]) -> tuple[Bool[Array, ""], Array, Array, Rows, Worth]:
         first, *others = (tried(way, length) for way in _WAYS[steps])
@@ -144,21 +139,22 @@ def search(
     def attempt(carry):
         k, *_ = carry
         if together == 1:
-            length = longest * 0.5 ** k.astype(x0.dtype)
+            length = 0.5 ** k.astype(x0.dtype)
             accepted, *found = best(length)
             return k + 1, accepted, length, tuple(found)
-        lengths = longest * 0.5 ** (k * together + jnp.arange(together, dtype=x0.dtype))
+        lengths = 0.5 ** (k * together + jnp.arange(together, dtype=x0.dtype))
         accepted, *found = jax.vmap(best)(lengths)
         first = jnp.argmax(accepted)
         return k + 1, jnp.any(accepted), lengths[first], jax.tree.map(lambda x: x[first], tuple(found))
 
-    stay = point.states, point.controls, point.slack, Worth.of(local.values, point.slack)
-    nothing = jnp.asarray(0, jnp.int32), jnp.asarray(False), longest, stay
-    _, accepted, length, (states, controls, slack, worth) = lax.while_loop(
+    stay = point.states, point.controls, local.values.inequalities, Worth.of(local.values)
+    nothing = jnp.asarray(0, jnp.int32), jnp.asarray(False), jnp.ones((), x0.dtype), stay
+    _, accepted, length, (states, controls, g, worth) = lax.while_loop(
         lambda carry: ~carry[1] & (carry[0] < -(-_LENGTHS // together)), attempt, nothing
     )
-    multipliers = _multipliers(point, step, slack, barrier, length, fraction)
-    return Found(jnp.where(accepted, length, 0), longest, penalty, Point(states, controls, multipliers, slack), worth)
+    multipliers = _multipliers(point, step, g, barrier, length)
+    slack = Rows(*(barrier.divided(x)[0] for x in g))
+    return Found(jnp.where(accepted, length, 0), penalty, Point(states, controls, multipliers, slack), worth)
 
 
 def _straight(problem: Problem, local: LocalModel, point: Point, step: Step, length: Array) -> tuple:
@@ -179,9 +175,8 @@ _WAYS = {"linear": (_straight,), "nonlinear": (_simulated,), "both": (_straight,
 def _sufficient(
     penalty: Float[Array, ""],
     local: LocalModel,
-    point: Point,
     step: Step,
-    barrier: Float[Array, ""],
+    barrier: Barrier,
     closed: Float[Array, ""],
 ) -> Float[Array, ""]:
     """A penalty for which the step goes downhill (Nocedal & Wright, Numerical Optimization, 2006, equation 18.36)."""
@@ -189,7 +184,7 @@ def _sufficient(
     curvature = jnp.einsum("ti,tij,tj", z, local.stages.hessian, z, precision="highest")
     end = step.states[-1]
     curvature = curvature + jnp.einsum("i,ij,j", end, local.end.hessian, end, precision="highest")
-    rise = slope(local, point, step, barrier) + 0.5 * jnp.maximum(curvature, 0)
+    rise = slope(local, step, barrier) + 0.5 * jnp.maximum(curvature, 0)
     needed = rise / (0.7 * jnp.where(closed > 0, closed, 1))
     return jnp.where((closed > 0) & (needed > penalty), 1.5 * needed, penalty)
 
@@ -197,20 +192,16 @@ def _sufficient(
 def _multipliers(
     point: Point,
     step: Step,
-    slack: Rows,
-    barrier: Float[Array, ""],
+    g: Rows,
+    barrier: Barrier,
     length: Float[Array, ""],
-    fraction: Float[Array, ""],
 ) -> Multipliers:
-    """Those of inequalities have a step length of their own, and stay near `barrier / slack`."""
+    """Those of inequalities have a step length of their own, which leaves them between zero and the price."""
     lam, y, z = point.multipliers
     dlam, dy, dz = step.multipliers
-    dual = fraction_to_boundary(z, dz, fraction)
-    inequalities = Rows(
-        *(
-            jnp.clip(a + dual * da, barrier / s / 1e10, barrier / s * 1e10)
-            for a, da, s in zip(z, dz, slack, strict=True)
-        )
-    )
+    fraction = jnp.maximum(0.99, 1 - barrier.parameter)
+    room, less = (Rows(*(f(x) for x in rows)) for f, rows in ((lambda x: barrier.price - x, z), (jnp.negative, dz)))
+    dual = jnp.minimum(fraction_to_boundary(z, dz, fraction), fraction_to_boundary(room, less, fraction))
+    inequalities = Rows(*(barrier.near(a + dual * da, x) for a, da, x in zip(z, dz, g, strict=True)))
     equalities = Rows(*(a + length * da for a, da in zip(y, dy, strict=True)))
     return Multipliers(lam + length * dlam, equalities, inequalities)

@@ -11,20 +11,23 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..structured import AbstractStageSolver, Riccati
 from ._curvature import Curvature
-from ._interior_point import Optimality, Point, Step, infeasibility, newton_step, optimality, slope
+from ._interior_point import Barrier, Optimality, Point, Step, largest, newton_step, optimality, slope
 from ._line_search import Found, Seen, Steps, Worth, search
 from ._local import Hessian, LocalModel, Multipliers, Rows, Values, evaluate, model_of, unknown_model, with_curvature
 from ._problem import Problem
 from ._progress import report
-from ._recovery import WIDER, disturbed, is_at_rest, widened
+from ._recovery import disturbed, is_at_rest
 from ._robot_dynamics import AbstractRobotDynamics
 from ._solution import History, Solution, SolveStatus, coordinates
 from ._solver import AbstractSolver, Guess, iterate
 
-_CROWDED = 0.1  # steps that bounds stop so early find no way along them
 _FAR = 0.1  # violations of constraints from which on Hessians are those of Gauss and Newton
 _SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
+_FAIR = 0.03  # the least price, relative to the penalty of gaps and equalities
+_UNFAIR = 0.5  # of that price, below which a step gives up bounds for gaps, and is not taken
 _YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
+_PRICE = 1.0  # of violations, at first
+_DEARER = 10.0  # how much more, where they are cheaper than what they are to prevent
 _DISTURBANCES = 2  # how often a start is disturbed from which constraints cannot be satisfied to first order
 
 
@@ -85,6 +88,7 @@ class _Settings(NamedTuple):
     stationarity: float
     proximity: float
     smallest_barrier: float
+    largest_price: float
     largest_regularization: float
 
     @staticmethod
@@ -92,7 +96,8 @@ class _Settings(NamedTuple):
         double = jnp.finfo(dtype).bits >= 64
         tolerance = (1e-8 if double else 1e-4) if solver.tolerance is None else solver.tolerance
         stationarity = (1e-6 if double else 1e-3) if solver.stationarity is None else solver.stationarity
-        return _Settings(tolerance, stationarity, 1e-8 if double else 1e-4, tolerance / 10, 1e9 if double else 1e5)
+        largest = (1e8, 1e9) if double else (1e6, 1e5)
+        return _Settings(tolerance, stationarity, 1e-8 if double else 1e-4, tolerance / 10, *largest)
 
 
 class _State(NamedTuple):
@@ -102,7 +107,7 @@ class _State(NamedTuple):
     known: tuple[Point, LocalModel, Curvature] | None
     disturbances: Int[Array, ""]
     gains: Float[Array, "T m n"]
-    barrier: Float[Array, ""]
+    barrier: Barrier
     regularization: Float[Array, ""]
     penalty: Float[Array, ""]
     seen: Seen
@@ -119,25 +124,24 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
     # Gaps are not needed yet, and dynamics are not evaluated only to find them.
     unknown = jnp.zeros((problem.steps, problem.dynamics.tangent_size), dtype)
     values = evaluate(problem, x0, guess.states, guess.controls, unknown)
-    barrier = jnp.asarray(solver.barrier if guess.barrier is None else guess.barrier, dtype)
-    barrier = jnp.maximum(barrier, settings.smallest_barrier)
-    if guess.multipliers is None or guess.slack is None or not _fits(guess.multipliers, guess.slack, values):
-        slack = Rows(*(jnp.maximum(-g, jnp.sqrt(barrier)) for g in values.inequalities))
+    barrier = _first_barrier(solver, dtype)
+    if guess.barrier is not None:
+        barrier = barrier._replace(parameter=jnp.maximum(guess.barrier, settings.smallest_barrier))
+    if guess.multipliers is None or not _fits(guess.multipliers, values):
         multipliers = Multipliers(
             jnp.zeros((problem.steps + 1, problem.dynamics.tangent_size), dtype),
             Rows(*(jnp.zeros_like(h) for h in values.equalities)),
-            Rows(*(barrier / s for s in slack)),
+            Rows(*(barrier.multipliers(g) for g in values.inequalities)),
         )
     else:
-        slack = Rows(
-            *(jnp.maximum(jnp.maximum(-g, s), barrier) for g, s in zip(values.inequalities, guess.slack, strict=True))
-        )
-        inequalities = Rows(
-            *(jnp.maximum(z, barrier / s) for z, s in zip(guess.multipliers.inequalities, slack, strict=True))
-        )
+        z = guess.multipliers.inequalities
+        price = jnp.minimum(jnp.maximum(barrier.price, _DEARER * largest(*z)), settings.largest_price)
+        barrier = barrier._replace(price=price)
+        inequalities = Rows(*(barrier.near(z, g) for z, g in zip(z, values.inequalities, strict=True)))
         multipliers = guess.multipliers._replace(inequalities=inequalities)
+    slack = Rows(*(barrier.divided(g)[0] for g in values.inequalities))
     point = Point(guess.states, guess.controls, multipliers, slack)
-    finite = jnp.isfinite(values.cost) & jnp.isfinite(infeasibility(values, slack)) & _is_finite(guess)
+    finite = _all_finite(values) & _is_finite(guess)
     m, n = problem.dynamics.control_size, problem.dynamics.tangent_size
     nothing = jnp.asarray(jnp.inf, dtype)
     return _State(
@@ -161,10 +165,14 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
     )
 
 
-def _fits(multipliers: Multipliers, slack: Rows, values: Values) -> bool:
-    """Whether multipliers and slack are those of a problem with as many constraints."""
-    given = multipliers.equalities, multipliers.inequalities, slack
-    rows = values.equalities, values.inequalities, values.inequalities
+def _first_barrier(solver: MultipleShooting, dtype) -> Barrier:
+    return Barrier(jnp.asarray(solver.barrier, dtype), jnp.asarray(_PRICE, dtype))
+
+
+def _fits(multipliers: Multipliers, values: Values) -> bool:
+    """Whether multipliers are those of a problem with as many constraints."""
+    given = multipliers.equalities, multipliers.inequalities
+    rows = values.equalities, values.inequalities
     return [x.shape for x in jax.tree.leaves(given)] == [x.shape for x in jax.tree.leaves(rows)]
 
 
@@ -179,9 +187,10 @@ def _iterate(
     point = state.point
     safe = model_of(problem, x0, point.states, point.controls)
     known, preferred = _preferred(solver, problem, x0, state, safe)
-    final = optimality(safe, point, jnp.asarray(settings.smallest_barrier, x0.dtype), problem.start)
+    end = state.barrier._replace(parameter=jnp.asarray(settings.smallest_barrier, x0.dtype))
+    final = optimality(safe, point, end, problem.start)
     barrier = _barrier(settings, problem, safe, point, state.barrier)
-    proximity = jnp.maximum(settings.proximity, _YIELD * barrier)
+    proximity = jnp.maximum(settings.proximity, _YIELD * barrier.parameter)
 
     def newton(local: LocalModel, shift: Float[Array, ""]) -> Step:
         shift = state.regularization + shift
@@ -192,32 +201,39 @@ def _iterate(
     # gains are those of Gauss and Newton.
     step, local, curved = _first_finite(newton, point, preferred, safe, reached | (final.violation > _FAR))
     steps, together = _steps(solver, problem), solver.together
-    seen = state.seen.with_entry(local.values, point.slack)
+    seen = state.seen.with_entry(local.values, barrier)
     # Those of Gauss and Newton converge linearly, and swing to and fro at the end if they may climb.
     found = search(problem, x0, local, point, step, barrier, proximity, state.penalty, seen, curved, steps, together)
-    gain = jnp.abs(slope(local, point, step, barrier))
+    gain = jnp.abs(slope(local, step, barrier))
     settled = (gain <= settings.tolerance * (jnp.abs(local.values.cost) + settings.tolerance)) | (found.length == 0)
     solved = reached & settled
-    crowded = (found.longest < _CROWDED) & ~solved
-    taken = (found.length > 0) & ~solved & ~crowded
+    # Where gaps are dear, bounds that are not would be given up for them.
+    fair = jnp.minimum(_FAIR * found.penalty, settings.largest_price)
+    unfair = (barrier.price < _UNFAIR * fair) & ~solved
+    barrier = barrier._replace(price=jnp.maximum(barrier.price, fair))
+    taken = (found.length > 0) & ~solved & ~unfair
     moved = jax.tree.map(lambda x, y: jnp.where(taken, y, x), point, found.point)
-    moved = jax.tree.map(lambda x, y: jnp.where(crowded, y, x), moved, widened(point, WIDER * barrier))
 
     regularization = _regularization(solver, state.regularization, found)
-    regularization = jnp.where(crowded, state.regularization, regularization)
+    regularization = jnp.where(unfair, state.regularization, regularization)
     feasible = final.violation <= 100 * settings.tolerance
-    stuck = ~taken & ~crowded & (regularization > settings.largest_regularization)
-    stuck = (stuck | (~crowded & is_at_rest(step, point, final.violation) & ~feasible)) & ~solved
+    stuck = ~taken & ~unfair & (regularization > settings.largest_regularization)
+    stuck = (stuck | (is_at_rest(step, point, final.violation) & ~feasible)) & ~solved
+    # Before anything is given up, violations become as dear as they can.
+    cheap = stuck & _is_cheap(point, barrier) & (barrier.price < settings.largest_price)
+    barrier = barrier._replace(price=jnp.where(cheap, _dearer(settings, barrier), barrier.price))
+    stuck = stuck & ~cheap
     # The first step shows whether dynamics and derivatives are finite, too.
     broken = (state.iteration == 0) & ~_all_finite(safe)
     last = state.iteration + 1 >= solver.max_iterations
     again = stuck & ~feasible & ~last & ~broken & (state.disturbances < _DISTURBANCES)
-    elsewhere = disturbed(problem, point, jnp.asarray(solver.barrier, x0.dtype), state.disturbances)
+    first = _first_barrier(solver, x0.dtype)
+    elsewhere = disturbed(problem, point, local.values, first, state.disturbances)
     moved = jax.tree.map(lambda x, y: jnp.where(again, y, x), moved, elsewhere)
     seen = jax.tree.map(lambda x: jnp.where(again, 0, x), seen)
     status = jnp.where(stuck, jnp.where(feasible, SolveStatus.STALLED, SolveStatus.INFEASIBLE), SolveStatus.ITERATIONS)
     status = jnp.where(broken, SolveStatus.NOT_FINITE, status)
-    here = Worth.of(local.values, point.slack)
+    here = Worth.of(local.values)
     history = state.history.with_entry(
         state.iteration,
         cost=local.values.cost,
@@ -233,8 +249,8 @@ def _iterate(
         known=known,
         disturbances=state.disturbances + again,
         gains=step.gains,
-        barrier=jnp.where(again, solver.barrier, jnp.where(crowded, WIDER * barrier, barrier)),
-        regularization=jnp.where(again, solver.regularization, regularization),
+        barrier=jax.tree.map(lambda x, y: jnp.where(again, x, y), first, barrier),
+        regularization=jnp.where(again | cheap, solver.regularization, regularization),
         penalty=jnp.where(again, 1.0, found.penalty),
         seen=seen,
         worth=jax.tree.map(lambda x, y: jnp.where(taken, y, x), here, found.worth),
@@ -248,9 +264,8 @@ def _iterate(
 
 def _regularization(solver: MultipleShooting, before: Float[Array, ""], found: Found) -> Float[Array, ""]:
     """More if only a small part of the step was taken, less if most of it."""
-    part = found.length / found.longest
-    after = jnp.where(part > 0.5, before / 10, before)
-    after = jnp.where(part <= 0.02, jnp.maximum(before, 1e-9) * 10, after)
+    after = jnp.where(found.length > 0.5, before / 10, before)
+    after = jnp.where(found.length <= 0.02, jnp.maximum(before, 1e-9) * 10, after)
     return jnp.maximum(after, solver.regularization)
 
 
@@ -318,14 +333,26 @@ def _within(found: Optimality, tolerance: float, stationarity: float) -> Bool[Ar
     return feasible & (found.stationarity <= stationarity)
 
 
-def _barrier(
-    settings: _Settings, problem: Problem, local: LocalModel, point: Point, barrier: Float[Array, ""]
-) -> Float[Array, ""]:
-    """A smaller barrier parameter, once its problem is solved well enough (Waechter & Biegler 2006, equation 7)."""
-    found = optimality(local, point, barrier, problem.start)
-    smaller = jnp.maximum(settings.smallest_barrier, jnp.minimum(0.2 * barrier, barrier**1.5))
-    reached = jnp.maximum(jnp.maximum(found.stationarity, found.violation), found.complementarity) <= 10 * barrier
-    return jnp.where(reached, smaller, barrier)
+def _barrier(settings: _Settings, problem: Problem, local: LocalModel, point: Point, barrier: Barrier) -> Barrier:
+    """A smaller parameter, once its problem is solved well enough (Waechter & Biegler 2006, equation 7), or a higher
+    price if constraints are violated there."""
+    found, mu = optimality(local, point, barrier, problem.start), barrier.parameter
+    smaller = jnp.maximum(settings.smallest_barrier, jnp.minimum(0.2 * mu, mu**1.5))
+    reached = jnp.maximum(jnp.maximum(found.stationarity, found.equalities), found.complementarity) <= 10 * mu
+    cheap = _is_cheap(point, barrier) & (barrier.price < settings.largest_price)
+    return Barrier(
+        jnp.where(reached & ~cheap, smaller, mu),
+        jnp.where(reached & cheap, _dearer(settings, barrier), barrier.price),
+    )
+
+
+def _is_cheap(point: Point, barrier: Barrier) -> Bool[Array, ""]:
+    """Whether some constraint is more violated than kept: its multiplier is nearer to the price than to zero."""
+    return largest(*point.multipliers.inequalities) > 0.5 * barrier.price
+
+
+def _dearer(settings: _Settings, barrier: Barrier) -> Float[Array, ""]:
+    return jnp.minimum(_DEARER * barrier.price, settings.largest_price)
 
 
 def _solution(problem: Problem, end: _State) -> Solution:
@@ -340,7 +367,7 @@ def _solution(problem: Problem, end: _State) -> Solution:
         gap=end.worth.gap,
         violation=end.worth.violation,
         stationarity=end.stationarity,
-        barrier=end.barrier,
+        barrier=end.barrier.parameter,
         iterations=end.iteration,
         status=end.status,
         history=end.history,

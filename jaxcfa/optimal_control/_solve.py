@@ -109,7 +109,7 @@ def as_state(problem: Problem, x0: Any) -> Float[Array, "nx"]:
 def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
     """What a solver starts from."""
     if isinstance(guess, Solution):
-        found = Guess(guess.states, guess.controls, guess.multipliers, guess.slack, guess.barrier)
+        found = Guess(guess.states, guess.controls, guess.multipliers, guess.barrier)
     elif guess is None:
         states = jnp.broadcast_to(x0, (problem.steps + 1, *x0.shape))
         return Guess(states, jnp.zeros((problem.steps, problem.dynamics.control_size), x0.dtype))

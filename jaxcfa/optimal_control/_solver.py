@@ -8,7 +8,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from ..structured._lane_loop import lane_loop
-from ._local import Multipliers, Rows
+from ._local import Multipliers
 from ._problem import Problem
 from ._solution import Solution
 
@@ -16,13 +16,12 @@ State = TypeVar("State", bound=Any)
 
 
 class Guess(eqx.Module):
-    """Where a solver starts: `states` (T + 1, nx), `controls` (T, m), and of a `Solution` also its multipliers, slack
-    and barrier parameter."""
+    """Where a solver starts: `states` (T + 1, nx), `controls` (T, m), and of a `Solution` also its multipliers and
+    barrier parameter."""
 
     states: Float[Array, "T+1 nx"]
     controls: Float[Array, "T m"]
     multipliers: Multipliers | None = None
-    slack: Rows | None = None
     barrier: Float[Array, ""] | None = None
 
 
