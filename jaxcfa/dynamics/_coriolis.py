@@ -11,19 +11,20 @@ configuration coordinates, too. Sums over the bodies that two joints carry are c
 that comes later. Vectors are spatial, in world axes about the origin of the first body of each tree.
 """
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..joints import AbstractJoint
-from ..model import Model, map_joints, unpad_dofs
+from ..model import Model, join_bodies, map_joints
 from ..model._arguments import as_arrays
-from ..motion import BodyMotions, motions_at, schedule_for
-from ..numerics import matmul, matvec, transpose
-from ..spatial import motion_cross, rotate, shift_motion
+from ..model._joint_groups import take
+from ..motion import BodyMotions, Link, motions_at, schedule_for
+from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, VelocityLike
-from ._pairs import ancestors, twice_b
+from ._pairs import columns_of_joints, each_dof, moved_columns, of_pairs, over_subtrees
 
 
 def coriolis_matrix(
@@ -52,27 +53,43 @@ def _coriolis_matrix(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule, motions: BodyMotions | None
 ) -> Float[Array, "nv nv"]:
     motions = motions_at(model, q, v, schedule, motions)
-    bodies, tree = model.topology.dof_bodies, model.topology.schedule
-    rotation, lever = motions.poses.rotation, motions.origins
-    velocity = shift_motion(motions.velocities, -lever)
-    inertia = model.spatial_inertia.rotated(rotation).shifted(lever).as_matrix()
-    own = inertia, 0.5 * twice_b(inertia, velocity, matvec(inertia, velocity))
-    inertia, b = (x[bodies] for x in schedule.subtree_sum(tree, own))
-
-    # Columns of the Jacobians of all bodies that a joint carries, and their rates.
-    column = shift_motion(motions.subspace_columns, -lever[bodies])
-    apparent = shift_motion(rotate(rotation[bodies], _subspace_rates(model, q, v)), -lever[bodies])
-    rate = motion_cross(velocity[bodies], column) + apparent
-
-    rows = jnp.concatenate([matvec(transpose(b), column), matvec(inertia, column)], -1)
-    within, beyond = ancestors(model)
-    of_carried = matmul(rows, jnp.concatenate([column, rate], -1).T)
-    of_carriers = matmul(column, (matvec(inertia, rate) + matvec(b, column)).T)
-    return jnp.where(within, of_carried, jnp.where(beyond, of_carriers, 0))
+    topology = model.topology
+    own, velocity = join_bodies(topology, [jax.vmap(_own)(link) for link in motions.links])
+    moved = moved_columns(motions, _subspace_rates(model, q, v))
+    velocity = jax.tree.map(lambda x: take(x, topology.dof_bodies), velocity)
+    columns = each_dof(motions, _columns, moved, velocity, over_subtrees(motions, own))
+    within = (columns.turned, columns.momentum), (columns.motion.angular, columns.rate)
+    return of_pairs(model, within, (columns.motion, columns.change))
 
 
-def _subspace_rates(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "nv 6"]:
-    """Columns of `dS/dt` along the motion, in body axes about the bodies' origins."""
+Composite = tuple[RigidInertia, TurnedForces]
+
+
+def _own(link: Link) -> tuple[Composite, Motion]:
+    inertia, velocity = link.inertia.carried(link.in_tree), link.velocity.at(-link.in_tree)
+    return (inertia, TurnedForces.of_momentum(inertia, velocity)), velocity
+
+
+class _Columns(eqx.Module):
+    """Of each degree of freedom: its `motion`, the column J of the Jacobians of all bodies that it carries, and the
+    `rate` of that; their `momentum` `I^c J`; `turned`, `B^cT J`; `change` of momentum, `I^c dJ/dt + B^c J`."""
+
+    motion: Motion
+    rate: Motion
+    momentum: Force
+    turned: Vector
+    change: Force
+
+
+def _columns(own: list[Motion], velocity: Motion, subtree: Composite) -> _Columns:
+    (motion, apparent), (inertia, momenta) = own, subtree
+    rate = velocity.cross(motion) + apparent
+    change = inertia @ rate + momenta @ motion.angular
+    return _Columns(motion, rate, inertia @ motion, momenta.transposed(motion), change)
+
+
+def _subspace_rates(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> list[Motion]:
+    """Columns of `dS/dt` along the motion, in body axes about the bodies' origins, by segment."""
     d = int(model.topology.nvs.max(initial=1))
 
     def one(joint: AbstractJoint, q: Array, v: Array) -> Float[Array, "d 6"]:
@@ -83,4 +100,4 @@ def _subspace_rates(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) 
         rate = jax.jvp(subspace, (zero,), (zero + 1,))[1]
         return jnp.pad(rate.T, ((0, d - joint.nv), (0, 0)))
 
-    return unpad_dofs(model.topology, map_joints(model, one, ("q", q), ("v", v)))
+    return columns_of_joints(model, map_joints(model, one, ("q", q), ("v", v)))

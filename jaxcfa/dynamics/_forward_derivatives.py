@@ -64,11 +64,12 @@ def accelerations_and_derivatives(
 ) -> tuple[Velocity, ForwardDerivatives]:
     """The accelerations too, which are found on the way."""
     method = default_method(model) if method is None else method
-    q, v, tau, f_ext = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
+    q, v, tau, loads = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
     schedule = schedule_for(model, schedule, motions, q, v)
     motions = body_motions(model, q, v, schedule) if motions is None else motions
-    qdd, solver = solve_and_factor(method, model, q, v, tau, f_ext, motions)
-    return qdd, _forward_derivatives(model, solver, q, v, qdd, f_ext, schedule, motions)
+    qdd, solver = solve_and_factor(method, model, q, v, tau, loads, motions)
+    known = None if f_ext is None else loads
+    return qdd, _forward_derivatives(model, solver, q, v, qdd, known, schedule, motions)
 
 
 @jax.jit
@@ -78,7 +79,7 @@ def _forward_derivatives(
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     qdd: Float[Array, "nv"],
-    f_ext: Float[Array, "nb 6"],
+    f_ext: Float[Array, "nb 6"] | None,
     schedule: AbstractSchedule,
     motions: BodyMotions,
 ) -> ForwardDerivatives:

@@ -21,15 +21,23 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..joints import AbstractJoint
-from ..model import Model, join_bodies, map_joints
+from ..model import Model, join_bodies, joints_of_segments, map_joints, split_dofs, unpad_dofs
 from ..model._arguments import as_arrays
-from ..motion import BodyMotions, fictitious_acceleration, joint_motions, motions_at, schedule_for
-from ..numerics import matmul, matvec, product, skew, transpose
-from ..spatial import force_cross, motion_cross, rotate, shift_force, shift_motion
+from ..model._joint_groups import take
+from ..motion import BodyMotions, Link, joint_motions, motions_at, resting_world, schedule_for
+from ..numerics import matvec, transpose
+from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
 from ..structured import AbstractSchedule
-from ..structured._tree_scan import from_parents
 from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
-from ._pairs import ancestors, twice_b
+from ._pairs import (
+    columns_of_joints,
+    each_dof,
+    have_fixed_axes,
+    moved_columns,
+    of_pairs,
+    over_ancestors,
+    over_subtrees,
+)
 
 
 class InverseDerivatives(NamedTuple):
@@ -60,8 +68,13 @@ def inverse_dynamics_derivatives(
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    q, v, qdd, f_ext = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    return derivatives_of_arrays(model, q, v, qdd, f_ext, schedule_for(model, schedule, motions, q, v), motions)
+    q, v, qdd, loads = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
+    known = None if f_ext is None else loads
+    return derivatives_of_arrays(model, q, v, qdd, known, schedule_for(model, schedule, motions, q, v), motions)
+
+
+# Velocity and acceleration.
+State = tuple[Motion, Motion]
 
 
 @jax.jit
@@ -70,132 +83,164 @@ def derivatives_of_arrays(
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     qdd: Float[Array, "nv"],
-    f_ext: Float[Array, "nb 6"],
+    f_ext: Float[Array, "nb 6"] | None,
     schedule: AbstractSchedule,
     motions: BodyMotions | None = None,
 ) -> InverseDerivatives:
-    """`inverse_dynamics_derivatives` of arrays known to be right."""
-    joints = _joint_derivatives(model, q, v, qdd)
+    """`inverse_dynamics_derivatives` of arrays known to be right; `f_ext` may be known to be zero."""
     motions = motions_at(model, q, v, schedule, motions)
-    rotation, lever = motions.poses.rotation, motions.origins
-    bodies, tree = model.topology.dof_bodies, model.topology.schedule
+    biases, *by_joints = _joint_derivatives(model, q, v, qdd)
+    joints = zip(motions.links, biases, joint_motions(motions, v), joint_motions(motions, qdd), strict=True)
+    bodies = [(x[0].inertia, x[0].in_tree, jax.vmap(_relative)(*x)) for x in joints]
+    inertia, lever, relative = join_bodies(model.topology, bodies)
 
-    def moved(x: Array, of: np.ndarray | slice = slice(None)) -> Array:
-        """Motion vectors of bodies from their origins to the common point."""
-        return shift_motion(x, -lever[of])
-
-    # Motions of all bodies, and the wrenches that they take.
-    relative = moved(_of_joints(motions, v))
-    velocity = schedule.ancestor_sum(tree, relative)
-    gained = moved(_of_joints(motions, qdd) + rotate(rotation, joints.bias)) + motion_cross(velocity, relative)
-    base = fictitious_acceleration(model).astype(q.dtype)
-    acceleration = schedule.ancestor_sum(tree, gained) + base
-    inertia = model.spatial_inertia.rotated(rotation).shifted(lever).as_matrix()
-    momentum = matvec(inertia, velocity)
-    external = shift_force(f_ext, lever)
-    wrench = matvec(inertia, acceleration) + force_cross(velocity, momentum) - external
-    own = inertia, twice_b(inertia, velocity, momentum), wrench, _turned(external, lever)
-    inertia, b2, wrench, turned = (x[bodies] for x in schedule.subtree_sum(tree, own))
+    # Motions of all bodies, and composites of the subtrees.
+    parent = over_ancestors(motions, relative, (Motion.zero(q.dtype), resting_world(model, q.dtype)))
+    state = jax.tree.map(jnp.add, parent, relative)
+    external = None if f_ext is None else Force.of(f_ext)
+    subtrees = over_subtrees(motions, jax.vmap(_own)(inertia, lever, state, external))
 
     # What displacements and velocities of each degree of freedom do to all that it carries.
-    d = moved(motions.subspace_columns, bodies)
-    parent = tuple(x[bodies] for x in from_parents(tree, (velocity, acceleration), (jnp.zeros_like(base), base)))
-    v_own, r_own = velocity[bodies], rotation[bodies]
-    u, s, b = (moved(rotate(r_own, x), bodies) for x in (joints.velocity_by_q, joints.acceleration_by_q, joints.by_v))
-    nu_q = motion_cross(parent[0], d) + u
-    kappa_q = motion_cross(parent[1], d) + motion_cross(parent[0], nu_q) + s + motion_cross(v_own, u)
-    kappa_v = motion_cross(parent[0], d) + b + motion_cross(v_own, d)
+    own = moved_columns(motions, *by_joints)
+    parent, velocity = jax.tree.map(lambda x: take(x, model.topology.dof_bodies), (parent, state[0]))
+    x = each_dof(motions, _columns, own, parent, velocity, subtrees)
+    turned_loads = ((), ()) if f_ext is None else (x.external, x.motion.angular)
 
-    rows = jnp.concatenate([matvec(transpose(b2), d), matvec(inertia, d), -matvec(transpose(turned), d)], -1)
-    within, beyond = ancestors(model)
-
-    def torques(columns: Array, change: Array) -> Array:
-        """Of the joint itself and those that it carries, and of those that carry it."""
-        own = product(rows[:, : columns.shape[1]], columns.T)
-        return jnp.where(within, own, jnp.where(beyond, product(d, change.T), 0))
-
-    change_q = matvec(b2, nu_q) + matvec(inertia, kappa_q) - matvec(turned, d[:, :3]) + force_cross(d, wrench)
-    change_v = matvec(b2, d) + matvec(inertia, kappa_v)
-    by_axes = _own_axes(model, q, rotate(transpose(rotation)[bodies], _to_origins(wrench, lever[bodies])))
-    dq = torques(jnp.concatenate([nu_q, kappa_q, d[:, :3]], -1), change_q) + by_axes
-    dv = torques(jnp.concatenate([d, kappa_v], -1), change_v)
-    pairs = product(rows[:, 6:12], d.T)
-    matrix = jnp.where(within, pairs, jnp.where(beyond, pairs.T, 0))
+    carried_q = (x.turned, turned_loads[0], x.momentum), (x.nu, turned_loads[1], x.kappa_q)
+    carried_v = (x.turned, x.momentum), (x.motion.angular, x.kappa_v)
+    dq = of_pairs(model, carried_q, (x.motion, x.change_q)) + _own_axes(model, q, motions, subtrees.wrench)
+    dv = of_pairs(model, carried_v, (x.motion, x.change_v))
+    matrix = of_pairs(model, (x.momentum, x.motion), (x.motion, x.momentum))
     return InverseDerivatives(dq, dv, matrix + jnp.diag(model.armature))
 
 
-def _of_joints(motions: BodyMotions, x: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
-    """`S x` of all bodies."""
-    return join_bodies(motions.topology, [motion.array() for motion in joint_motions(motions, x)])
+def _relative(link: Link, bias: Motion, velocity: Motion, gained: Motion) -> State:
+    """What a body has more than its parent."""
+    relative = velocity.at(-link.in_tree)
+    own = (bias.rotated(link.rotation) + gained).at(-link.in_tree)
+    moved = own + link.velocity.at(-link.in_tree).cross(relative)
+    return relative.dense(), moved.dense()
 
 
-class _JointDerivatives(eqx.Module):
-    """What the joints' own formulas add, in body axes about the bodies' origins.
+class _Subtree(eqx.Module):
+    """**Fields:** `inertia`; `momenta` of its parts; `wrench` that it takes; `external` wrenches, `None` without."""
 
-    **Fields:** `bias` (nb, 6), `(dS/dt) v`; by degree of freedom (nv, 6): derivatives of `S v` and of `S qdd + bias` by
-    configurations, and of the bias by velocities. All vanish for joints with axes fixed in the body.
+    inertia: RigidInertia
+    momenta: TurnedForces
+    wrench: Force
+    external: TurnedForces | None
+
+
+def _own(inertia: RigidInertia, lever: Vector, state: State, external: Force | None) -> _Subtree:
+    velocity, acceleration = state
+    inertia = inertia.carried(lever)
+    wrench = inertia @ acceleration + velocity.cross_force(inertia @ velocity)
+    momenta = TurnedForces.of_momentum(inertia, velocity)
+    if external is None:
+        return _Subtree(inertia, momenta, wrench, None)
+    return _Subtree(inertia, momenta, wrench - external.carried(lever), TurnedForces.of_wrench(external, lever))
+
+
+class _Columns(eqx.Module):
+    """Of each degree of freedom, as a column and as a row.
+
+    **Fields:** its `motion` D; by q: the angular part of `nu`, `kappa_q` and the change of the wrench; by v: `kappa_v`
+    and the change of the wrench; as a row: `momentum` `I^c D`, `turned` `2 B^cT D`, and that of `external` wrenches.
     """
 
-    bias: Float[Array, "nb 6"]
-    velocity_by_q: Float[Array, "nv 6"]
-    acceleration_by_q: Float[Array, "nv 6"]
-    by_v: Float[Array, "nv 6"]
+    motion: Motion
+    nu: Vector
+    kappa_q: Motion
+    kappa_v: Motion
+    change_q: Force
+    change_v: Force
+    momentum: Force
+    turned: Vector
+    external: Vector | None
+
+
+def _columns(own: list[Motion], parent: State, velocity: Motion, subtree: _Subtree) -> _Columns:
+    (d, u, s, b), (parent_velocity, parent_acceleration) = own, parent
+    rate = parent_velocity.cross(d)
+    nu = rate + u
+    kappa_q = parent_acceleration.cross(d) + parent_velocity.cross(nu) + s + velocity.cross(u)
+    kappa_v = rate + b + velocity.cross(d)
+    change_q = subtree.momenta @ nu.angular * 2.0 + subtree.inertia @ kappa_q + d.cross_force(subtree.wrench)
+    if subtree.external is not None:
+        change_q = change_q + subtree.external @ d.angular
+    return _Columns(
+        motion=d,
+        nu=nu.angular,
+        kappa_q=kappa_q,
+        kappa_v=kappa_v,
+        change_q=change_q,
+        change_v=subtree.momenta @ d.angular * 2.0 + subtree.inertia @ kappa_v,
+        momentum=subtree.inertia @ d,
+        turned=subtree.momenta.transposed(d) * 2.0,
+        external=None if subtree.external is None else subtree.external.transposed(d),
+    )
 
 
 def _joint_derivatives(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], qdd: Float[Array, "nv"]
-) -> _JointDerivatives:
-    def one(joint: AbstractJoint, q: Array, v: Array, qdd: Array, along: Array) -> tuple[Array, Array, Array]:
-        def formulas(t: Array, v: Array) -> tuple[Array, Array]:
-            moved = joint.integrate(q, t * along)
-            subspace = joint.motion_subspace(moved)
-            return matvec(subspace, v), matvec(subspace, qdd) + joint.bias(moved, v)
+) -> tuple[list[Motion], list[Motion], list[Motion], list[Motion]]:
+    """What the joints' own formulas add, in body axes about the bodies' origins, by segment.
 
-        zero = jnp.zeros((), q.dtype)
-        by_q = jax.jvp(lambda t: formulas(t, v), (zero,), (zero + 1,))[1]
-        by_v = jax.jvp(lambda v: joint.bias(q, v), (v,), (along,))[1]
-        return *by_q, by_v
-
-    units, index = _units(model, q.dtype)
-    columns = jax.vmap(lambda t: map_joints(model, one, ("q", q), ("v", v), ("v", qdd), ("v", t)))(units)
-    bias = map_joints(model, lambda joint, x, dx: joint.bias(x, dx), ("q", q), ("v", v))
-    return _JointDerivatives(bias, *(x[index, model.topology.dof_bodies] for x in columns))
-
-
-def _own_axes(model: Model, q: Float[Array, "nq"], wrench: Float[Array, "nv 6"]) -> Float[Array, "nv nv"]:
-    """`(dS/dq)^T F` of each joint, with the wrench in body axes that it transmits, given by degree of freedom."""
-
-    def one(joint: AbstractJoint, q: Array, along: Array, wrench: Array) -> Array:
-        def torque(t: Array) -> Array:
-            return matvec(transpose(joint.motion_subspace(joint.integrate(q, t * along))), wrench)
-
-        zero = jnp.zeros((), q.dtype)
-        return jax.jvp(torque, (zero,), (zero + 1,))[1]
-
-    units, index = _units(model, q.dtype)
-    bodies = model.topology.dof_bodies
-    starts = model.topology.v_starts[: model.nb]
-    of_bodies = wrench[starts] if model.nb else wrench.reshape(0, 6)
-    torques = jax.vmap(lambda t: map_joints(model, one, ("q", q), ("v", t), ("body", of_bodies), out="v"))(units)
-    same = jnp.asarray(bodies[:, None] == bodies)
-    return jnp.where(same, torques[index].T, 0)
-
-
-def _units(model: Model, dtype: jnp.dtype) -> tuple[Float[Array, "d nv"], np.ndarray]:
-    """Tangents along the k-th degree of freedom of all joints at once, and which k each degree of freedom is."""
-    index = np.arange(model.nv) - model.topology.v_starts[model.topology.dof_bodies]
-    return jnp.asarray(index == np.arange(index.max(initial=-1) + 1)[:, None], dtype), index
-
-
-def _turned(wrench: Float[Array, "nb 6"], lever: Float[Array, "nb 3"]) -> Float[Array, "nb 6 3"]:
-    """The matrix that says how wrenches fixed in the world change in axes that turn, with their reference points.
-
-    `theta -> -[theta x n_own + lever x (theta x f); theta x f]`, with moments `n_own` about the bodies' origins.
+    The bias `(dS/dt) v` (n,), and columns (n, d): derivatives of `S v` and of `S qdd + bias` by configurations, and of
+    the bias by velocities. All vanish for joints with axes fixed in the body.
     """
-    own = shift_force(wrench, -lever)
-    moment, force = skew(own[:, :3]), skew(own[:, 3:])
-    return jnp.concatenate([moment + matmul(skew(lever), force), force], -2)
+    d = int(model.topology.nvs.max(initial=1))
+
+    def one(joint: AbstractJoint, q: Array, v: Array, qdd: Array) -> tuple[Array, ...]:
+        if joint.has_fixed_axes:
+            return jnp.zeros((1, 6), q.dtype), *[jnp.zeros((d, 6), q.dtype)] * 3
+
+        def along(direction: Array) -> tuple[Array, Array, Array]:
+            def formulas(t: Array, v: Array) -> tuple[Array, Array]:
+                moved = joint.integrate(q, t * direction)
+                subspace = joint.motion_subspace(moved)
+                return matvec(subspace, v), matvec(subspace, qdd) + joint.bias(moved, v)
+
+            zero = jnp.zeros((), q.dtype)
+            by_q = jax.jvp(lambda t: formulas(t, v), (zero,), (zero + 1,))[1]
+            by_v = jax.jvp(lambda v: joint.bias(q, v), (v,), (direction,))[1]
+            return *by_q, by_v
+
+        columns = jax.vmap(along)(jnp.eye(joint.nv, dtype=q.dtype))
+        return joint.bias(q, v)[None], *(jnp.pad(x, ((0, d - joint.nv), (0, 0))) for x in columns)
+
+    found = map_joints(model, one, ("q", q), ("v", v), ("v", qdd))
+    bias, *columns = (columns_of_joints(model, x) for x in found)
+    return jax.tree.map(lambda x: x[:, 0], bias), *columns
 
 
-def _to_origins(wrench: Float[Array, "nv 6"], lever: Float[Array, "nv 3"]) -> Float[Array, "nv 6"]:
-    return shift_force(wrench, -lever)
+def _own_axes(model: Model, q: Float[Array, "nq"], motions: BodyMotions, wrench: Force) -> Float[Array, "nv nv"]:
+    """`(dS/dq)^T F` of each joint, with the wrench in body axes that it transmits."""
+    d = int(model.topology.nvs.max(initial=1))
+
+    def one(joint: AbstractJoint, q: Array, wrench: Array) -> Float[Array, "d d"]:
+        if joint.has_fixed_axes:
+            return jnp.zeros((d, d), q.dtype)
+
+        def torque(dq: Array) -> Array:
+            return matvec(transpose(joint.motion_subspace(joint.integrate(q, dq))), wrench)
+
+        missing = d - joint.nv
+        return jnp.pad(jax.jacfwd(torque)(jnp.zeros(joint.nv, q.dtype)), ((0, missing), (0, missing)))
+
+    if have_fixed_axes(model.joints):
+        return jnp.zeros((model.nv, model.nv), q.dtype)
+    segments = zip(motions.links, split_dofs(model.topology, wrench.array()), joints_of_segments(model), strict=True)
+    own = [
+        jnp.zeros_like(x[:, 0]) if have_fixed_axes(joints) else jax.vmap(_transmitted)(link, Force.of(x[:, 0]))
+        for link, x, joints in segments
+    ]
+    bodies = model.topology.dof_bodies
+    index = np.arange(model.nv) - model.topology.v_starts[bodies]
+    rows = unpad_dofs(model.topology, map_joints(model, one, ("q", q), ("body", join_bodies(model.topology, own))))
+    return jnp.where(bodies[:, None] == bodies, rows[:, index], 0)
+
+
+def _transmitted(link: Link, wrench: Force) -> Float[Array, "6"]:
+    """From the common point and world axes to the body's."""
+    return wrench.carried(-link.in_tree).rotated(link.rotation.T).array()

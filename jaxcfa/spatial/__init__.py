@@ -8,6 +8,7 @@ from ._quantities import (
     Motion as Motion,
     Pose as Pose,
     RigidInertia as RigidInertia,
+    TurnedForces as TurnedForces,
 )
 from ._rotation import (
     axis_angle_to_matrix as axis_angle_to_matrix,

@@ -74,6 +74,16 @@ class Motion(eqx.Module):
         """About a point of the body that is displaced by r: `[w; v + w x r]`."""
         return Motion(self.angular, self.linear + self.angular.cross(r))
 
+    def cross(self, other: "Motion") -> "Motion":
+        """Rate of a motion that is fixed to what moves with this one: `[w x a; w x b + v x a]`."""
+        w, v = self.angular, self.linear
+        return Motion(w.cross(other.angular), w.cross(other.linear) + v.cross(other.angular))
+
+    def cross_force(self, force: "Force") -> "Force":
+        """Rate of a force that is fixed to what moves with this motion: `[w x n + v x f; w x f]`."""
+        w, v = self.angular, self.linear
+        return Force(w.cross(force.moment) + v.cross(force.force), w.cross(force.force))
+
     def rotated(self, by: Matrix) -> "Motion":
         """In other axes."""
         return Motion(by @ self.angular, by @ self.linear)
@@ -217,6 +227,43 @@ class RigidInertia(eqx.Module):
         return Force(w.cross(self.rotational @ w), w.cross(w.cross(self.moment)))
 
 
+class TurnedForces(eqx.Module):
+    """How the wrench of forces changes that turn about the points r that they act on, and couples n with them.
+
+    `theta -> [sum of r x (theta x f) + theta x n; theta x sum of f]`. Of the momenta of all parts of a body this is the
+    matrix B of inertia and velocity V, `2 B m = V x* (I m) - I (V x m) + m x* (I V)`: `B m` depends on the angular part
+    of m only. Of wrenches fixed in the world it says how they change in axes that turn. Sums are those of systems.
+
+    **Fields:** `couple`, the matrix of the moment; `force`, the sum of the forces.
+    """
+
+    couple: Matrix
+    force: Vector
+
+    @staticmethod
+    def of_wrench(wrench: Force, r: Vector) -> "TurnedForces":
+        """A force and a couple at the point r."""
+        moment = outer(-wrench.force, r) + skew(-wrench.moment)
+        return TurnedForces(_plus_diagonal(moment, r.dot(wrench.force)), wrench.force)
+
+    @staticmethod
+    def of_momentum(inertia: "RigidInertia", motion: Motion) -> "TurnedForces":
+        """The momenta of the parts of a body."""
+        w, v, h = motion.angular, motion.linear, inertia.moment
+        # Integrals of the momenta's components times the points', with `1/2 tr(J) 1 - J` those of the points' alone.
+        j = inertia.rotational
+        negative = j.plus_diagonal(-0.5 * (j.xx + j.yy + j.zz)).full
+        moment = cross_columns(w, negative) - outer(v, h)
+        return TurnedForces(_plus_diagonal(moment, v.dot(h)), v * inertia.mass - h.cross(w))
+
+    def __matmul__(self, theta: Vector) -> Force:
+        return Force(self.couple @ theta, theta.cross(self.force))
+
+    def transposed(self, motion: Motion) -> Vector:
+        """`theta . y` is the power on a motion of the change by theta."""
+        return self.couple.T @ motion.angular + self.force.cross(motion.linear)
+
+
 class ArticulatedInertia(eqx.Module):
     """`[[angular, coupling], [coupling^T, linear]]`, symmetric: 21 numbers."""
 
@@ -273,6 +320,11 @@ class ArticulatedInertia(eqx.Module):
         coupling = self.coupling + cross_columns(r, self.linear.full)
         lever = cross_columns(r, self.coupling.T) + cross_columns(r, coupling.T).T
         return ArticulatedInertia(self.angular + Symmetric.upper(lever), coupling, self.linear)
+
+
+def _plus_diagonal(matrix: Matrix, value: Scalar) -> Matrix:
+    x, y, z = matrix.x, matrix.y, matrix.z
+    return Matrix(Vector(x.x + value, x.y, x.z), Vector(y.x, y.y + value, y.z), Vector(z.x, z.y, z.z + value))
 
 
 def _zero(dtype: jnp.dtype) -> Vector:

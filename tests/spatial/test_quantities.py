@@ -15,6 +15,7 @@ from jaxcfa.spatial import (
     RigidInertia,
     Symmetric,
     Transform,
+    TurnedForces,
     Vector,
     rotation_exp,
     shift_force,
@@ -35,6 +36,20 @@ SHIFT[:, 3:, :3] = np.cross(np.eye(3), R[:, None]).swapaxes(1, 2)
 
 def product(a, b):
     return np.einsum("nij,nj...->ni...", a, b)
+
+
+def _turned(inertia, velocity, wrench, theta, r):
+    """Of momenta: `2 B m`, both ways. Of a wrench at r: its change, both ways."""
+    m = Motion(theta, Vector.of(X + R))
+    twice = velocity.cross_force(inertia @ m) + m.cross_force(inertia @ velocity)
+    less = inertia @ velocity.cross(m)
+    momenta, loads = TurnedForces.of_momentum(inertia, velocity), TurnedForces.of_wrench(wrench, r)
+    changed = Force(theta.cross(wrench.moment), theta.cross(wrench.force)).carried(r)
+    return (
+        ((momenta @ theta * 2.0).array(), (twice - less).array()),
+        ((loads @ theta).array(), changed.array()),
+        (momenta.transposed(velocity).dot(theta), velocity.dot(momenta @ theta)),
+    )
 
 
 @jax.jit
@@ -67,6 +82,7 @@ def everything():
             (rigid.rotated(turn) @ motion).array(),
             (rigid.carried(r) @ motion).array(),
         ),
+        "turned": _turned(rigid, motion, force, x, r),
         "gyroscopic": rigid.gyroscopic(x).array(),
         "articulated": (
             (articulated @ motion).array(),
@@ -127,3 +143,8 @@ def test_inertias_are_matrices():
 def test_poses_compose():
     expected = Transform(TURN, X) @ Transform(TURN, Y)
     assert_close(everything()["pose"], jax.tree.map(np.asarray, expected), 1e-14)
+
+
+def test_forces_that_turn():
+    for found, expected in everything()["turned"]:
+        assert_close(found, expected, 1e-13)
