@@ -6,12 +6,13 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .model import Model, map_joints, neutral_configuration
-from .model._arguments import as_arrays, checked_key
+from .model._arguments import as_array, as_arrays, check_model, checked_key
 from .typing import Configuration, ConfigurationLike, Key, Velocity, VelocityLike
 
 
 def neutral(model: Model) -> Configuration:
     """The zero configuration (nq,): zero angles and displacements, identity quaternions."""
+    check_model(model)
     return _neutral(model)
 
 
@@ -25,6 +26,7 @@ def random_configuration(model: Model, key: Key) -> Configuration:
 
     **Raises:** `ValueError` for what is not one key.
     """
+    check_model(model)
     return _random_configuration(model, checked_key(key))
 
 
@@ -52,7 +54,7 @@ def integrate(model: Model, q: ConfigurationLike, v: VelocityLike, dt: ArrayLike
     **Raises:** `ValueError` for a wrong shape.
     """
     q, v = as_arrays(model, q=q, v=v)
-    step = jnp.asarray(dt, v.dtype)
+    step = as_array("dt")(dt).astype(v.dtype)
     if step.shape != ():
         raise ValueError(f"dt must be one number, got shape {step.shape}. Batch with jax.vmap.")
     return _integrate(model, q, v * step)

@@ -1,12 +1,14 @@
 """Options of the wrong kind are refused with a `ValueError` that says what to write."""
 
+import inspect
 import re
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 import jaxcfa
-from jaxcfa import ABA, CFA, JSI, FactoredFD, simulation
+from jaxcfa import ABA, CFA, JSI, FactoredFD, environments, inverse_kinematics, simulation
 from jaxcfa.closed_chains import Baumgarte, LeastNorm, Projection
 from jaxcfa.structured import (
     BlockBidiagonal,
@@ -28,6 +30,7 @@ from jaxcfa.structured import (
 
 BLOCKS, COLUMN = jnp.tile(jnp.eye(2), (3, 1, 1)), jnp.ones((3, 2))
 MODEL, STATE = jaxcfa.chain(2), (jnp.zeros(2),) * 3
+KEY, CART_POLE = jax.random.key(0), environments.CartPole()
 PROBLEM = LinearQuadratic(BLOCKS, BLOCKS, jnp.tile(jnp.eye(2), (4, 1, 1)), BLOCKS)
 
 CLASSES = [
@@ -83,3 +86,29 @@ def test_numbers(message):
 def test_what_is_no_class_of_the_kind_has_no_remedy():
     with pytest.raises(ValueError, match=r"such as Doubling\(\), got <class .*BlockLDL'>\.$"):
         Riccati(BlockLDL)
+
+
+WRONG = {
+    "model must be a jaxcfa.Model.*got 3": lambda f: f(jaxcfa.step)(3, *STATE, 0.1),
+    "model must be a jaxcfa.Model.*got 'panda'": lambda f: f(jaxcfa.forward_dynamics)("panda", *STATE),
+    "model must be a jaxcfa.Model.*got None": lambda f: f(jaxcfa.rollout)(None, *STATE, 0.1),
+    "model must be a jaxcfa.Model.*got <class": lambda f: f(jaxcfa.neutral)(jaxcfa.Model),
+    r"model must be a jaxcfa.Model.*got \[\]": lambda f: f(jaxcfa.lock_joints)([], "joint0"),
+    "model must be a jaxcfa.Model.*got 'arm'": lambda f: f(inverse_kinematics.solve)("arm", []),
+    "joint must be an instance of a joint type, got 'revolute'": lambda f: f(jaxcfa.chain)(2, "revolute"),
+    "n must be a positive integer, got '3'": lambda f: f(jaxcfa.chain)("3"),
+    "The mass of a rod must be a known number or an array of such, got 'a'": lambda f: f(jaxcfa.chain)(2, mass="a"),
+    "dt must be a number or an array of numbers, got 'soon'": lambda f: f(jaxcfa.integrate)(MODEL, *STATE[:2], "soon"),
+    "frames must be a dictionary.*got 'tip'": lambda f: f(jaxcfa.add_frames)(MODEL, "tip"),
+    "names must be a dictionary.*got 1": lambda f: f(jaxcfa.rename)(MODEL, 1),
+    "The mass of the payload must be a known number.*got {}": lambda f: f(jaxcfa.add_payload)(MODEL, "tip", {}),
+    "environment must be one such as CartPole": lambda f: f(environments.unroll)(3, None, None, KEY, 1),
+    "state must be what environment.reset": lambda f: f(environments.unroll)(CART_POLE, None, None, KEY, 1),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_arguments_of_the_wrong_kind(message):
+    """Without the checks of types that the tests switch on, as users have it."""
+    with pytest.raises(ValueError, match=message):
+        WRONG[message](inspect.unwrap)

@@ -2,7 +2,7 @@
 
 from ..defaults import prefers_parallel
 from ..model import Model
-from ..model._arguments import is_concrete
+from ..model._arguments import check_model, is_concrete
 from ..motion import BodyMotions
 from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._articulated_body import ABA
@@ -48,6 +48,7 @@ def default_method(model: Model) -> AbstractForwardDynamics:
     `ABA()` on CPUs and for shallow mechanisms, else `ABA(schedule="scan")` if the model allows it, and `ABA()` if it
     does not or cannot be looked at because it is traced.
     """
+    check_model(model)
     if prefers_parallel(model) and is_concrete(model) and not joints_without_inertia(model):
         return ABA(schedule="scan")
     return ABA()

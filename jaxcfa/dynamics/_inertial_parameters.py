@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..model import Model
-from ..model._arguments import as_arrays, is_concrete
+from ..model._arguments import as_arrays, check_model, is_concrete
 from ..spatial import Inertia, steiner
 
 # Of Ixx, Ixy, Iyy, Ixz, Iyz, Izz in a symmetric matrix, and of the matrix' entries among the six.
@@ -25,6 +25,7 @@ def inertial_parameters(model: Model) -> Float[Array, "nb 10"]:
 
     **Returns:** (nb, 10).
     """
+    check_model(model)
     return _inertial_parameters(model)
 
 

@@ -11,7 +11,7 @@ from ..joints import Revolute
 from ..model import Model, ModelBuilder
 from ..optimal_control import RobotDynamics
 from ..typing import Key
-from ._plant import Plant
+from ._plant import Plant, step_of
 from ._robot import AbstractRobotEnvironment
 
 _EFFORT = 0.01  # what the largest torque costs
@@ -50,7 +50,7 @@ class Acrobot(AbstractRobotEnvironment):
         and the number of `substeps` in it; `dtype` of the arrays.
         """
         model = _double_pendulum(mass, length, dtype)
-        self.plant = Plant(RobotDynamics(model, dt / substeps, actuated=["elbow"]), torque, substeps)
+        self.plant = Plant(RobotDynamics(model, step_of(dt, substeps), actuated=["elbow"]), torque, substeps)
 
     def start(self, key: Key) -> tuple[Array, Array, tuple[()]]:
         x = jax.random.uniform(key, (4,), self.plant.model.dtype, -0.1, 0.1)

@@ -12,7 +12,7 @@ from ..joints import Prismatic, Revolute
 from ..model import Model, ModelBuilder
 from ..optimal_control import RobotDynamics
 from ..typing import Key
-from ._plant import Plant
+from ._plant import Plant, step_of
 from ._robot import AbstractRobotEnvironment
 
 _TRACK = 2.4  # m, to each side
@@ -57,7 +57,7 @@ class CartPole(AbstractRobotEnvironment):
         [N], time `dt` of one action [s] and the number of `substeps` in it; `dtype` of the arrays.
         """
         model = _cart_pole(cart_mass, pole_mass, pole_length, dtype)
-        self.plant = Plant(RobotDynamics(model, dt / substeps, actuated=["slide"]), force, substeps)
+        self.plant = Plant(RobotDynamics(model, step_of(dt, substeps), actuated=["slide"]), force, substeps)
         self.swing_up = bool(swing_up)
 
     def start(self, key: Key) -> tuple[Array, Array, tuple[()]]:

@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..model import Model
-from ..model._arguments import is_concrete, positive_integer
+from ..model._arguments import as_array, is_concrete, known_numbers, positive_integer
 from ..optimal_control import RobotDynamics
 from ..simulation import State as Motion
 
@@ -65,6 +65,11 @@ class Plant(eqx.Module):
         return Motion(*self.dynamics.split(x))
 
 
+def step_of(dt: ArrayLike, substeps: SupportsIndex) -> ArrayLike:
+    """The length of one step of simulation, of `substeps` for each action, which is held for `dt` [s]."""
+    return (known_numbers("dt", dt) if is_concrete(dt) else dt) / positive_integer("substeps", substeps)
+
+
 def _ranges(dynamics: RobotDynamics) -> tuple[Array, Array]:
     """The controls of the actions -1 and 1 that the model gives."""
     model = dynamics.model
@@ -88,7 +93,7 @@ def _ranges(dynamics: RobotDynamics) -> tuple[Array, Array]:
 
 def _symmetric(dynamics: RobotDynamics, limit: Any) -> tuple[Array, Array]:
     shape = (dynamics.control_size,)
-    upper = jnp.asarray(limit, dynamics.model.dtype)
+    upper = as_array("limit")(limit).astype(dynamics.model.dtype)
     if upper.shape not in ((), shape):
         raise ValueError(f"limit must be one number or have shape (m,) = {shape}, got {upper.shape}.")
     if is_concrete(upper) and not np.all(np.isfinite(upper) & (np.asarray(upper) > 0)):

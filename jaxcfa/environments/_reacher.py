@@ -14,10 +14,10 @@ from ..configuration import integrate, neutral
 from ..joints import AbstractJoint, Anchored, Composite, Revolute
 from ..kinematics import frame_pose
 from ..model import Model
-from ..model._arguments import as_arrays
+from ..model._arguments import as_array, as_arrays, check_model
 from ..optimal_control import RobotDynamics
 from ..typing import ConfigurationLike, Key, NameOrNumber
-from ._plant import Plant
+from ._plant import Plant, step_of
 from ._robot import AbstractRobotEnvironment
 
 _NEAR = 0.1  # m: where the reward is one half
@@ -66,10 +66,11 @@ class Reacher(AbstractRobotEnvironment):
 
         **Raises:** `ValueError` for an unknown frame or joint, a wrong shape, and limits that nobody knows.
         """
+        check_model(model)
         model.locate(frame)
-        self.plant = Plant(RobotDynamics(model, dt / substeps, actuated=actuated, limits=True), limit, substeps)
+        self.plant = Plant(RobotDynamics(model, step_of(dt, substeps), actuated=actuated, limits=True), limit, substeps)
         (self.home,) = as_arrays(model, q=_middle(model) if home is None else home)
-        self.spread = jnp.asarray(spread, model.dtype)
+        self.spread = as_array("spread")(spread).astype(model.dtype)
         self.frame = frame
 
     def start(self, key: Key) -> tuple[Array, Array, Float[Array, "3"]]:

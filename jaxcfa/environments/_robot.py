@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
-from ..model._arguments import as_arrays, checked_key
+from ..model._arguments import as_arrays, check_instance, checked_key
 from ..numerics import of_perturbed
 from ..simulation import State as Motion
 from ..typing import ConfigurationLike, Key, VelocityLike
@@ -76,6 +76,7 @@ class AbstractRobotEnvironment(AbstractEnvironment):
 
         **Raises:** `ValueError` for wrong shapes.
         """
+        check_instance("state", state, State, "what reset(key) or step(state, action) gives")
         return _step(self, state, _as_action(action, self.action_size, self.plant.model.dtype))
 
 

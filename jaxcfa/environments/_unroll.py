@@ -8,7 +8,7 @@ import jax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from ..model._arguments import checked_key, positive_integer
+from ..model._arguments import check_instance, checked_key, positive_integer
 from ..typing import Key
 from ._environment import AbstractEnvironment, State
 
@@ -48,6 +48,10 @@ def unroll(
 
     **Raises:** `ValueError` for a `length` below one, a batch of keys, and a wrong shape of actions.
     """
+    check_instance("environment", environment, AbstractEnvironment, "one such as CartPole() or AutoReset(...)")
+    check_instance("state", state, State, "what environment.reset(key) or environment.step(state, action) gives")
+    if not callable(policy):
+        raise ValueError(f"policy must be a function of an observation and a key, got {policy!r}.")
     return _unroll(environment, policy, state, checked_key(key), positive_integer("length", length))
 
 

@@ -28,6 +28,8 @@ def add_frames(model: Model, frames: FramesToAdd) -> Model:
     a batch of models.
     """
     require_single(model, "add_frames")
+    if not isinstance(frames, Mapping):
+        raise ValueError(f"frames must be a dictionary, from names to frames or bodies, got {frames!r}.")
     taken = {*model.frame_names, *model.body_names}
     bodies, poses = [], []
     for name, where in frames.items():

@@ -9,11 +9,13 @@ from jaxtyping import Array, Int
 
 from ..numerics._options import (
     check_instance as check_instance,
+    known_numbers as known_numbers,
     positive_integer as positive_integer,
     positive_number as positive_number,
 )
 from ..typing import Frames
 from ._given import (
+    as_array as as_array,
     as_list as as_list,
     as_positive as as_positive,
     check_positive as check_positive,
@@ -21,7 +23,7 @@ from ._given import (
     checked_key as checked_key,
     is_concrete as is_concrete,
 )
-from ._model import Model
+from ._model import Model, check_model as check_model
 
 _CONFIGURATIONS = ("q", "q0", "q1")
 _WRENCHES = ("f_ext", "wrenches")
@@ -39,6 +41,7 @@ def as_arrays(model: Model, **arguments) -> list[Array]:
     **Raises:** `ValueError` naming the argument, its shape, the expected one and, for a batch, the remedy; and for zero
     quaternions in a configuration that is not traced.
     """
+    check_model(model)
     arrays = [_as_array(model, name, value) for name, value in arguments.items()]
     for name, array in zip(arguments, arrays, strict=True):
         if name in _CONFIGURATIONS:

@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ..numerics._options import known_numbers
 from ..spatial import Transform
 from ..typing import Key, NameOrNumber
 from ._model import Model
@@ -20,7 +21,7 @@ NOT_NEGATIVE = ("armature", "damping", "friction_loss", "velocity_limit", "effor
 
 def as_finite(x, shape: tuple[int, ...], what: str) -> np.ndarray:
     """An array of this shape without infinities and NaN, which is a copy: the caller may go on to change theirs."""
-    array = np.array(x, dtype=float)
+    array = known_numbers(f"The {what}", x)
     if array.shape != shape:
         raise ValueError(f"The {what} must have shape {shape}, got {array.shape}.")
     if not np.all(np.isfinite(array)):
@@ -38,7 +39,7 @@ def as_mass(mass, what: str) -> float:
 
 def as_inertia(inertia, what: str) -> np.ndarray:
     """(3, 3): an inertia given as a matrix, by three principal moments, or by one number for all three."""
-    array = np.asarray(inertia, dtype=float)
+    array = known_numbers(f"The inertia of {what}", inertia)
     if array.ndim == 0:
         array = array * np.eye(3)
     elif array.shape == (3,):
@@ -56,7 +57,7 @@ def as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(placement, Transform):
         rotation, translation = np.asarray(placement.rotation, float), np.asarray(placement.translation, float)
     else:
-        array = np.asarray(placement, dtype=float)
+        array = known_numbers(f"The placement of {what}", placement)
         if array.shape not in ((3,), (4, 4)):
             raise ValueError(
                 f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, "
@@ -72,7 +73,7 @@ def as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
 
 def as_coordinates(value, size: int, what: str) -> np.ndarray:
     """(size,): one number for each coordinate, or one for all."""
-    array = np.asarray(value, dtype=float)
+    array = known_numbers(f"The {what}", value)
     if array.shape not in ((), (size,)):
         raise ValueError(f"The {what} must be one number or have shape ({size},), got {array.shape}.")
     if np.any(np.isnan(array)):
@@ -165,7 +166,9 @@ def check_positive(what: str, value: ArrayLike, or_zero: bool = False) -> None:
         raise ValueError(f"The {what} must be one number, got shape {np.shape(value)}. Batch with jax.vmap.")
     if not is_concrete(value):
         return
-    number = float(np.asarray(value))  # known, but comparing JAX's own would be traced where anything is
+    number = float(
+        known_numbers(f"The {what}", value)
+    )  # known, but comparing JAX's own would be traced where anything is
     if not (np.isfinite(number) and (number > 0 or (or_zero and number == 0))):
         wanted = "finite and not negative" if or_zero else "positive and finite"
         raise ValueError(f"The {what} must be {wanted}, got {value}.")
@@ -181,6 +184,18 @@ def as_positive(what: str, or_zero: bool = False) -> Callable[[ArrayLike], Array
     return converted
 
 
+def as_array(what: str) -> Callable[[Any], Array]:
+    """A converter for fields that hold arrays of any shape, whose numbers may be traced."""
+
+    def converted(value: Any) -> Array:
+        try:
+            return jnp.asarray(value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{what} must be a number or an array of numbers, got {value!r:.200}.") from error
+
+    return converted
+
+
 def is_concrete(*trees) -> bool:
     """Whether values can be looked at: no leaf is being traced."""
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
@@ -188,7 +203,7 @@ def is_concrete(*trees) -> bool:
 
 def as_configuration(model: Model, q: Numbers) -> Float[Array, "nq"]:
     """A configuration in the model's floating-point type."""
-    array = jnp.asarray(q, model.dtype)
+    array = as_array("q")(q).astype(model.dtype)
     if array.shape != (model.nq,):
         raise ValueError(f"q must have shape (nq,) = ({model.nq},), got {array.shape}.")
     check_quaternions(model, "q", array)

@@ -18,10 +18,10 @@ from ..joints import (
     Spherical,
     Universal,
 )
-from ..numerics._options import positive_integer
+from ..numerics._options import check_instance, positive_integer
 from ..typing import Key
 from ._assemble import STANDARD_GRAVITY, assemble
-from ._given import checked_key
+from ._given import as_finite, checked_key
 from ._model import Model
 
 _EXAMPLES: tuple[AbstractJoint, ...] = (
@@ -59,6 +59,8 @@ def chain(
     """
     n = positive_integer("n", n)
     joint = Revolute((0.0, 1.0, 0.0)) if joint is None else joint
+    check_instance("joint", joint, AbstractJoint, "an instance of a joint type")
+    length, mass = (float(as_finite(x, (), f"{name} of a rod")) for name, x in (("length", length), ("mass", mass)))
     stacked = jax.tree.map(lambda x: np.broadcast_to(x, (n, *np.shape(x))), joint)
     if axes is not None:
         stacked = _with_axes(stacked, np.asarray(axes, dtype=float), n)
@@ -67,7 +69,7 @@ def chain(
     if floating_base:
         rest = jax.tree.map(lambda x: x[1:], stacked)
         joints, group_bodies = [Free(), rest][: 1 + (n > 1)], [bodies[:1], bodies[1:]][: 1 + (n > 1)]
-    radius = 0.1 * length if radius is None else radius
+    radius = 0.1 * length if radius is None else float(as_finite(radius, (), "radius of a rod"))
     axial, transverse = mass * radius**2 / 2, mass * (3 * radius**2 + length**2) / 12
     translation = np.zeros((n, 3))
     translation[1:, 0] = length
@@ -115,9 +117,9 @@ def random_tree(
     **Raises:** `ValueError` for numbers out of range, what is no random key, and joint types that cannot be drawn.
     """
     n = positive_integer("n", n)
-    if not 0 <= branching <= 1:
+    if not 0 <= float(as_finite(branching, (), "branching")) <= 1:
         raise ValueError(f"branching is a probability between 0 and 1, got {branching}.")
-    if not 1 <= roots <= n:
+    if not 1 <= positive_integer("roots", roots, or_zero=True) <= n:
         raise ValueError(f"roots must be between 1 and the number of bodies {n}, got {roots}.")
     rng = np.random.default_rng(np.asarray(jax.random.key_data(checked_key(key))).astype(np.uint32).tolist())
     joints, group_bodies = _random_joints(_example_joints(joint_types), n, floating_base, rng)

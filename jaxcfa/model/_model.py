@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..joints import AbstractJoint
 from ..numerics import symmetrise
+from ..numerics._options import check_instance
 from ..spatial import Inertia, Transform
 from ..typing import NameOrNumber
 from ._attachments import Actuators, Keyframes
@@ -261,8 +262,15 @@ def as_number(key: object, kind: str) -> int:
         ) from error
 
 
+def check_model(model: object) -> None:
+    """Raises `ValueError` for what is no model."""
+    if not isinstance(model, Model):
+        check_instance("model", model, Model, "a jaxcfa.Model, as load_model(file) and chain(7) give")
+
+
 def require_single(model: Model, function: str, what: str = "masses") -> None:
-    """`ValueError` for a batch of models."""
+    """`ValueError` for a batch of models, and for what is no model."""
+    check_model(model)
     if model.mass.shape != (model.nb,):
         raise ValueError(
             f"{function} takes single models, but {what} have shape {model.mass.shape} instead of ({model.nb},). "

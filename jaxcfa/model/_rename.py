@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from ._constraints import AbstractConstraint
-from ._model import Model, suggestion
+from ._model import Model, check_model, suggestion
 
 Names = Mapping[str, str] | Callable[[str], str]
 
@@ -24,10 +24,13 @@ def rename(model: Model, names: Names) -> Model:
 
     **Raises:** `ValueError` for old names that nothing has, and for names that are not unique afterwards.
     """
+    check_model(model)
     if isinstance(names, Mapping):
         _check_known(model, names)
         table = dict(names)
         return rename(model, lambda name: table.get(name, name))
+    if not callable(names):
+        raise ValueError(f"names must be a dictionary, from old names to new ones, or a function, got {names!r}.")
     topology, actuators = model.topology, model.actuators
     bodies, frames = (tuple(map(names, x)) for x in (topology.body_names, topology.frame_names))
     joints = tuple("+".join(map(names, name.split("+"))) for name in topology.joint_names)

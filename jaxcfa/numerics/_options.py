@@ -5,6 +5,8 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
+
 
 def positive_integer(name: str, value: Any, or_zero: bool = False) -> int:
     """A number of steps or the like, of any type of integers but booleans."""
@@ -27,6 +29,14 @@ def positive_number(name: str, value: Any) -> float:
     if not 0 < number < math.inf:
         raise ValueError(f"{name} must be positive and finite, one known number, got {value!r}.")
     return number
+
+
+def known_numbers(name: str, value: Any) -> np.ndarray:
+    """Known numbers as a new array of floats: the caller may go on to change theirs."""
+    try:
+        return np.array(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a known number or an array of such, got {value!r:.200}.") from error
 
 
 def check_instance(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from ..model._arguments import is_concrete, positive_integer
+from ..model._arguments import as_array, is_concrete, positive_integer
 from ._dynamics import AbstractDynamics
 from ._stage import Stage
 from ._terms import Term, as_term
@@ -61,7 +61,7 @@ class _AbstractPart(eqx.Module):
 
 def _as_floats(x: ArrayLike) -> Array:
     """As an array of floats, since integers have no derivatives: of such, of the type of what they are used with."""
-    array = jnp.asarray(x)
+    array = as_array("A weight or a bound")(x)
     return array if jnp.issubdtype(array.dtype, jnp.inexact) else array * 1.0
 
 

@@ -1,7 +1,7 @@
 """Robots over one time step, under torques or under accelerations."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import equinox as eqx
@@ -16,7 +16,7 @@ from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
 from ..joints import Free
 from ..model import WORLD, AbstractConstraint, Model
-from ..model._arguments import as_arrays, positive_number
+from ..model._arguments import as_arrays, check_model, positive_number
 from ..motion import BodyMotions
 from ..numerics import cross, matvec, transpose
 from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
@@ -106,6 +106,7 @@ class RobotDynamics(AbstractRobotDynamics):
 
         **Raises:** `ValueError` as `simulation.step` does, and for unknown joints.
         """
+        check_model(model)
         integrator = SemiImplicitEuler() if integrator is None else integrator
         check_integrator(integrator)
         self.integrator = integrator
@@ -215,7 +216,8 @@ class RobotInverseDynamics(AbstractRobotDynamics):
 
         **Raises:** `ValueError` for unknown frames and joints, a `dt` or a `friction_velocity` that is not positive.
         """
-        if isinstance(contacts, str):
+        check_model(model)
+        if isinstance(contacts, str) or not isinstance(contacts, Iterable):
             raise ValueError(f"contacts must be a list of frames, such as [{contacts!r}], got {contacts!r}.")
         for contact in contacts:
             model.frame_number(contact)
@@ -297,6 +299,8 @@ def _actuated(model: Model, actuated) -> tuple[int, ...] | Literal["actuators"] 
             raise ValueError('actuated="actuators" needs a model with actuators, and this one has none. Name joints.')
         return "actuators"
     chosen: list[int] = []
+    if not isinstance(actuated, Iterable):
+        raise ValueError(f"actuated must be a list of joints, got {actuated!r}.")
     for joint in actuated:
         coordinates = model.v_slice(joint)
         chosen.extend(range(coordinates.start, coordinates.stop))

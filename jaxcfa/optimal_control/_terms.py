@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from ..configuration import difference
 from ..dynamics import center_of_mass
 from ..kinematics import frame_velocity
+from ..model._arguments import as_array
 from ..numerics import matvec
 from ..spatial import Transform, rotation_log, transform_log
 from ..typing import NameOrNumber
@@ -45,7 +46,7 @@ class FramePosition(AbstractTerm):
     """Position (3,) of a frame or body minus `target`, in world axes [m]."""
 
     frame: NameOrNumber = eqx.field(static=True)
-    target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
+    target: Float[Array, "..."] = eqx.field(converter=as_array("target"), default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         return _difference(self, _pose(stage, self.frame).translation, self.target)
@@ -55,7 +56,7 @@ class FrameOrientation(AbstractTerm):
     """The rotation vector (3,) from `target` (3, 3) to the orientation of a frame or body [rad]."""
 
     frame: NameOrNumber = eqx.field(static=True)
-    target: Float[Array, "3 3"] = eqx.field(converter=jnp.asarray)
+    target: Float[Array, "3 3"] = eqx.field(converter=as_array("target"))
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         if self.target.shape != (3, 3):
@@ -71,8 +72,8 @@ class FrameDirection(AbstractTerm):
     """
 
     frame: NameOrNumber = eqx.field(static=True)
-    direction: Float[Array, "3"] = eqx.field(converter=jnp.asarray)
-    axis: Float[Array, "3"] = eqx.field(converter=jnp.asarray, default=(0.0, 0.0, 1.0))
+    direction: Float[Array, "3"] = eqx.field(converter=as_array("direction"))
+    axis: Float[Array, "3"] = eqx.field(converter=as_array("axis"), default=(0.0, 0.0, 1.0))
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         return matvec(_pose(stage, self.frame).rotation, _unit(self.axis)) - _unit(self.direction)
@@ -83,7 +84,7 @@ class FrameDistance(AbstractTerm):
 
     frame: NameOrNumber = eqx.field(static=True)
     other: NameOrNumber | None = eqx.field(static=True, default=None)
-    point: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
+    point: Float[Array, "..."] = eqx.field(converter=as_array("point"), default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "1"]:
         here = _pose(stage, self.frame).translation
@@ -98,7 +99,7 @@ class FrameVelocity(AbstractTerm):
     """`[angular velocity; velocity of the origin]` (6,) of a frame or body minus `target`, world axes [rad/s, m/s]."""
 
     frame: NameOrNumber = eqx.field(static=True)
-    target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
+    target: Float[Array, "..."] = eqx.field(converter=as_array("target"), default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "6"]:
         velocity = frame_velocity(stage.model, stage.q, stage.v, self.frame, motions=stage.motions)
@@ -109,7 +110,7 @@ class PointVelocity(AbstractTerm):
     """Velocity (3,) of the origin of a frame or body minus `target`, in world axes [m/s]."""
 
     frame: NameOrNumber = eqx.field(static=True)
-    target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
+    target: Float[Array, "..."] = eqx.field(converter=as_array("target"), default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         velocity = frame_velocity(stage.model, stage.q, stage.v, self.frame, motions=stage.motions)
@@ -120,7 +121,7 @@ class ContactForce(AbstractTerm):
     """The force (3,) on the robot at a contact of `RobotInverseDynamics`, minus `target`, in world axes [N]."""
 
     frame: NameOrNumber = eqx.field(static=True)
-    target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
+    target: Float[Array, "..."] = eqx.field(converter=as_array("target"), default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         if not isinstance(stage.dynamics, RobotInverseDynamics):
@@ -134,7 +135,7 @@ class ContactForce(AbstractTerm):
 class CenterOfMass(AbstractTerm):
     """Centre of mass (3,) minus `target`, in world axes [m]."""
 
-    target: Float[Array, "..."] = eqx.field(converter=jnp.asarray, default=0.0)
+    target: Float[Array, "..."] = eqx.field(converter=as_array("target"), default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         return _difference(self, center_of_mass(stage.model, stage.q, stage.placed), self.target)
@@ -143,7 +144,7 @@ class CenterOfMass(AbstractTerm):
 class Posture(AbstractTerm):
     """`difference(model, target, q)` (nv,): the displacement from a configuration [rad, m]."""
 
-    target: Float[Array, "nq"] = eqx.field(converter=jnp.asarray)
+    target: Float[Array, "nq"] = eqx.field(converter=as_array("target"))
 
     def __call__(self, stage: Stage) -> Float[Array, "nv"]:
         return difference(stage.model, self.target, stage.q)
@@ -152,7 +153,7 @@ class Posture(AbstractTerm):
 class Velocity(AbstractTerm):
     """Velocity (nv,) minus `target` [rad/s, m/s]."""
 
-    target: Float[Array, "*nv"] = eqx.field(converter=jnp.asarray, default=0.0)
+    target: Float[Array, "*nv"] = eqx.field(converter=as_array("target"), default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "nv"]:
         return _difference(self, stage.v, self.target)
@@ -161,7 +162,7 @@ class Velocity(AbstractTerm):
 class StateDifference(AbstractTerm):
     """The displacement (n,) from a state to x; of robots, whose states are `[q; v]`, in tangent coordinates."""
 
-    target: Float[Array, "nx"] = eqx.field(converter=jnp.asarray)
+    target: Float[Array, "nx"] = eqx.field(converter=as_array("target"))
 
     def __call__(self, stage: Stage) -> Float[Array, "n"]:
         if self.target.shape != stage.x.shape:
@@ -181,7 +182,7 @@ class Position(AbstractTerm):
 class Control(AbstractTerm):
     """The control (m,) minus `target`."""
 
-    target: Float[Array, "*m"] = eqx.field(converter=jnp.asarray, default=0.0)
+    target: Float[Array, "*m"] = eqx.field(converter=as_array("target"), default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "m"]:
         return _difference(self, stage.u, self.target)

@@ -17,7 +17,7 @@ from ..closed_chains._delassus import LEAST_NORM
 from ..compilation import jit_of_one_state
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
-from ..model._arguments import as_arrays, is_concrete, positive_integer
+from ..model._arguments import as_arrays, check_model, is_concrete, positive_integer
 from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
 from ._checks import check_integrator, checked_dt
@@ -90,6 +90,7 @@ def rollout(
     constraints, a policy without `steps`, a number of steps or a `checkpoint` below one, and whatever else `step`
     refuses: a `dt` that is not positive, for example.
     """
+    check_model(model)
     check_integrator(integrator)
     count, letters = (len(model.actuators.names), "nu") if actuated else (model.nv, "nv")
     inputs = None if callable(controls) else _per_step(model, "controls", controls, (count,), letters)
