@@ -14,5 +14,6 @@ from ..optimal_control import (
     FramePose as FramePose,
     FramePosition as FramePosition,
     Posture as Posture,
+    SolveStatus as SolveStatus,
 )
-from ._solve import Solution as Solution, Status as Status, solve as solve
+from ._solve import Solution as Solution, solve as solve

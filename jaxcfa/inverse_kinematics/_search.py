@@ -42,7 +42,7 @@ class Searched(eqx.Module):
     **Fields:** `phase`; `weight` of the preferences in it; `q`, its `rows`, `cost` and `damping`; `start`, the number
     of the start; whether targets are reached by q; the `best` configuration of the first phase, its `least` cost, and
     whether that reaches them; `preferred`, where the second phase ended; `iterations` in all, and those `left` of the
-    phase.
+    phase; whether they `ran_out` before all starts had been tried to their end.
     """
 
     phase: Int[Array, ""]
@@ -59,6 +59,7 @@ class Searched(eqx.Module):
     preferred: Float[Array, "nq"]
     iterations: Int[Array, ""]
     left: Int[Array, ""]
+    ran_out: Bool[Array, ""]
 
     @property
     def has_reached(self) -> Bool[Array, ""]:
@@ -104,6 +105,7 @@ def search(
         origin,
         zero,
         max_iterations,
+        no,
     )
     arrays, static = eqx.partition((problem, origin, tolerance, starts), eqx.is_array)
 
@@ -180,6 +182,7 @@ def _improve(constants: Constants, s: Searched) -> Searched:
         jnp.where(refining, s.q, s.preferred),
         s.iterations + 1,
         jnp.where(ended, _MOST_REFINEMENTS, s.left - 1),
+        s.ran_out | (searching & (s.left <= 0)),
     )
 
 

@@ -1,6 +1,5 @@
 """Inverse kinematics for users."""
 
-import enum
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +15,7 @@ from ..compilation import jit_of_one_state
 from ..configuration import neutral
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_model, check_positive, is_concrete, positive_integer
-from ..optimal_control import Cost, Problem as OptimalControl, RobotDynamics, SmoothCost
+from ..optimal_control import Cost, Problem as OptimalControl, RobotDynamics, SmoothCost, SolveStatus
 from ..optimal_control._closures import hoisted
 from ..optimal_control._problem import Parts
 from ..optimal_control._solve import without_derivatives
@@ -27,23 +26,12 @@ from ._rows import Problem, rows_of
 from ._search import search
 
 
-class Status(enum.IntEnum):
-    """How a search ended; `Status(int(solution.status))` shows it by name."""
-
-    REACHED = 0
-    """All targets are within the tolerance, and all loops closed."""
-    NOT_REACHED = 1
-    """No start came to the targets: they are out of reach, contradict one another, or need more starts."""
-    NOT_FINITE = 2
-    """A residual is infinite or NaN where the search began."""
-
-
 class Solution(eqx.Module):
     """What inverse kinematics found.
 
     **Fields:** `q` (nq,): if the targets are not reached, that of the least weighted sum of squares; `residual` (k,) of
-    the targets, unweighted, and of the loops [rad, m]; `error`, the largest of it; `status` (`Status`); `iterations`;
-    `starts`, how many were tried.
+    the targets, unweighted, and of the loops [rad, m]; `error`, the largest of it; `status` (`SolveStatus`);
+    `iterations`; `starts`, how many were tried.
     """
 
     q: Float[Array, "nq"]
@@ -56,7 +44,7 @@ class Solution(eqx.Module):
     @property
     def reached(self) -> Bool[Array, ""]:
         """Whether all targets are reached."""
-        return self.status == Status.REACHED
+        return self.status == SolveStatus.SOLVED
 
 
 def solve(
@@ -89,10 +77,11 @@ def solve(
     - `tolerance` of every residual [rad, m]: 1e-8 in float64, 1e-5 in float32, by default.
     - `starts`, `max_iterations`: the most of both.
 
-    **Returns:** a `Solution`, whose `status` says whether the targets are reached. Derivatives with respect to targets,
-    model and constraints are those of the targets' solution; where that leaves joints open, they move as preferences
-    say, or as little as possible. There are none with respect to `q0`. Second derivatives are right where the solution
-    is the only one nearby.
+    **Returns:** a `Solution`, whose `status` says whether the targets are reached, and if not, whether no step from any
+    start led nearer (`INFEASIBLE`) or the iterations were used up before (`ITERATIONS`). Derivatives with respect to
+    targets, model and constraints are those of the targets' solution; where that leaves joints open, they move as
+    preferences say, or as little as possible. There are none with respect to `q0`. Second derivatives are right where
+    the solution is the only one nearby.
 
     **Raises:** `ValueError` for wrong shapes, terms and numbers, and for residuals that are not finite at `q0`. Targets
     that are not reached warn, unless traced.
@@ -129,8 +118,9 @@ def _solve(problem: Problem, q: Array, tolerance: Array, starts: Array, max_iter
     chosen = attached(problem, found.chosen, found.preferred, found.has_reached)
     hard = rows_of(problem, chosen).hard
     error = jnp.max(jnp.abs(hard), initial=0)
-    reached = jnp.where(error <= tolerance, Status.REACHED, Status.NOT_REACHED)
-    status = jnp.where(jnp.isfinite(error), reached, Status.NOT_FINITE)
+    missed = jnp.where(found.ran_out, SolveStatus.ITERATIONS, SolveStatus.INFEASIBLE)
+    status = jnp.where(error <= tolerance, SolveStatus.SOLVED, missed)
+    status = jnp.where(jnp.isfinite(error), status, SolveStatus.NOT_FINITE)
     return Solution(chosen, hard, error, status, found.iterations, jnp.minimum(found.start + 1, starts))
 
 
@@ -168,15 +158,19 @@ def _balanced(preferences: tuple[Cost | SmoothCost, ...]) -> tuple[Cost, ...]:
 
 
 def _explain(found: Solution) -> None:
-    if found.status == Status.NOT_FINITE:
+    if found.status == SolveStatus.NOT_FINITE:
         raise ValueError(
             "The residuals of the targets are not finite: look for infinities, NaN and roots of negative numbers in "
             f"targets, weights and q0. They are {found.residual.tolist()}."
         )
-    if found.status == Status.NOT_REACHED:
+    if found.status != SolveStatus.SOLVED:
+        advice = {
+            SolveStatus.INFEASIBLE: "They may be out of reach or contradict one another; else allow more starts or "
+            "begin nearer.",
+            SolveStatus.ITERATIONS: "The iterations were used up: raise max_iterations, or begin nearer.",
+        }
         warnings.warn(
             f"The targets were not reached from {int(found.starts)} starts: the largest residual is "
-            f"{float(found.error):.3g} (rad or m). They may be out of reach or contradict one another; else allow more "
-            "starts or iterations, or begin nearer.",
+            f"{float(found.error):.3g} (rad or m). {advice[SolveStatus(int(found.status))]}",
             stacklevel=3,
         )

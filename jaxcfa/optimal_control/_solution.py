@@ -15,18 +15,18 @@ from ._rollout import closed_loop
 
 
 class SolveStatus(enum.IntEnum):
-    """How a solve ended; `SolveStatus(int(solution.status))` shows it by name."""
+    """How optimal control or inverse kinematics ended; `SolveStatus(int(solution.status))` shows it by name."""
 
     SOLVED = 0
-    """The optimality conditions hold to the tolerance."""
+    """The optimality conditions hold to the tolerance; of inverse kinematics, the targets are reached, loops closed."""
     STALLED = 1
     """No step makes progress any more, but the constraints hold: often as good as solved; see `stationarity`."""
     INFEASIBLE = 2
-    """No step makes progress any more, and constraints or gaps are violated."""
+    """No step makes progress any more, and constraints or gaps are violated, or targets not reached from any start."""
     ITERATIONS = 3
     """The iterations were used up."""
     NOT_FINITE = 4
-    """A cost, a constraint or the dynamics gave infinities or NaN at the guess."""
+    """A cost, a constraint, a target or the dynamics gave infinities or NaN at the guess."""
 
 
 class History(eqx.Module):

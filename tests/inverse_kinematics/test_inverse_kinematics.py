@@ -138,7 +138,10 @@ def test_targets_out_of_reach_are_approached_and_said_to_be(arm):
     target = jnp.array([2.0, 0.5, 0.9])
     with pytest.warns(UserWarning, match="largest residual is"):
         found = ik.solve(arm, ik.FramePosition("tip", target), starts=3)
-    assert ik.Status(int(found.status)) == ik.Status.NOT_REACHED
+    assert ik.SolveStatus(int(found.status)) == ik.SolveStatus.INFEASIBLE
+    with pytest.warns(UserWarning, match="The iterations were used up"):
+        found_early = ik.solve(arm, ik.FramePosition("tip", target), starts=3, max_iterations=2)
+    assert ik.SolveStatus(int(found_early.status)) == ik.SolveStatus.ITERATIONS
     # The arm points at the target, as straight as the range of its last joint lets it be.
     tip, shoulder = jaxcfa.frame_pose(arm, found.q, "tip").translation, jnp.array([0, 0, 0.3])
     reach = jnp.linalg.norm(tip - shoulder)
