@@ -102,6 +102,10 @@ WRONG = {
     "frames must be a dictionary.*got 'tip'": lambda f: f(jaxcfa.add_frames)(MODEL, "tip"),
     "names must be a dictionary.*got 1": lambda f: f(jaxcfa.rename)(MODEL, 1),
     "The mass of the payload must be a known number.*got {}": lambda f: f(jaxcfa.add_payload)(MODEL, "tip", {}),
+    "length must be a known number.*got {}": lambda f: f(jaxcfa.scale)(MODEL, {}),
+    "wrenches must be a number or an array of numbers, got 'push'": lambda f: f(jaxcfa.wrench_at)(
+        MODEL, STATE[0], "tip", "push"
+    ),
     "environment must be one such as CartPole": lambda f: f(environments.unroll)(3, None, None, KEY, 1),
     "state must be what environment.reset": lambda f: f(environments.unroll)(CART_POLE, None, None, KEY, 1),
 }

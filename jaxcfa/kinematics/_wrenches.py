@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from ..model import Model, split_bodies
-from ..model._arguments import as_arrays, as_frames
+from ..model._arguments import as_array, as_arrays, as_frames
 from ..motion import BodyMotions, joint_torques, motions_at, schedule_for, total_forces
 from ..spatial import Force, rotate, shift_force
 from ..structured import AbstractSchedule
@@ -71,7 +71,7 @@ def wrench_at(
     check_axes(axes)
     (q,) = as_arrays(model, q=q)
     numbers = as_frames(model, frames)
-    values = jnp.asarray(wrenches)
+    values = as_array("wrenches")(wrenches)
     if values.shape != (*numbers.shape, 6):
         raise ValueError(f"wrenches must have shape {(*numbers.shape, 6)}, six for each frame, got {values.shape}.")
     dtype = jnp.result_type(q, values)

@@ -25,6 +25,7 @@ from ..joints import (
     Spherical,
     Universal,
 )
+from ..numerics._options import known_numbers
 from ..spatial import Transform
 from ._attachments import Keyframes
 from ._carried import Carried
@@ -68,7 +69,7 @@ def scale(model: Model, length: ArrayLike = 1.0, density: ArrayLike = 1.0) -> Mo
 def _factor(name: str, value: Any, dtype) -> Float[Array, ""]:
     if np.shape(value) != ():
         raise ValueError(f"{name} must be one number, got shape {np.shape(value)}.")
-    if is_concrete(value) and not 0 < float(value) < math.inf:
+    if is_concrete(value) and not 0 < float(known_numbers(name, value)) < math.inf:
         raise ValueError(f"{name} must be a positive number, got {value}.")
     return jnp.asarray(value, dtype)
 
