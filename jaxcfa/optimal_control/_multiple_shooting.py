@@ -27,6 +27,7 @@ _FAIR = 0.03  # the least price, relative to the penalty of gaps and equalities
 _UNFAIR = 0.5  # of that price, below which a step gives up bounds for gaps, and is not taken
 _YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
 _PRICE = 1.0  # of violations, at first
+_PRICE_OF_PLANS = 1e3  # where a solution is the guess: bounds that hold are not to be given up
 _DEARER = 10.0  # how much more, where they are cheaper than what they are to prevent
 _DISTURBANCES = 2  # how often a start is disturbed from which constraints cannot be satisfied to first order
 
@@ -135,7 +136,7 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
         )
     else:
         z = guess.multipliers.inequalities
-        price = jnp.minimum(jnp.maximum(barrier.price, _DEARER * largest(*z)), settings.largest_price)
+        price = jnp.minimum(jnp.maximum(_PRICE_OF_PLANS, _DEARER * largest(*z)), settings.largest_price)
         barrier = barrier._replace(price=price)
         inequalities = Rows(*(barrier.near(z, g) for z, g in zip(z, values.inequalities, strict=True)))
         multipliers = guess.multipliers._replace(inequalities=inequalities)
@@ -209,7 +210,8 @@ def _iterate(
     solved = reached & settled
     # Where gaps are dear, bounds that are not would be given up for them.
     fair = jnp.minimum(_FAIR * found.penalty, settings.largest_price)
-    unfair = (barrier.price < _UNFAIR * fair) & ~solved
+    last = state.iteration + 1 >= solver.max_iterations
+    unfair = (barrier.price < _UNFAIR * fair) & ~solved & ~last
     barrier = barrier._replace(price=jnp.maximum(barrier.price, fair))
     taken = (found.length > 0) & ~solved & ~unfair
     moved = jax.tree.map(lambda x, y: jnp.where(taken, y, x), point, found.point)
@@ -225,7 +227,6 @@ def _iterate(
     stuck = stuck & ~cheap
     # The first step shows whether dynamics and derivatives are finite, too.
     broken = (state.iteration == 0) & ~_all_finite(safe)
-    last = state.iteration + 1 >= solver.max_iterations
     again = stuck & ~feasible & ~last & ~broken & (state.disturbances < _DISTURBANCES)
     first = _first_barrier(solver, x0.dtype)
     elsewhere = disturbed(problem, point, local.values, first, state.disturbances)
