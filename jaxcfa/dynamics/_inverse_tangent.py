@@ -28,9 +28,7 @@ from ..spatial import Force, Matrix, Motion, RigidInertia, Vector
 from ..structured import AncestorMask, Sequential, TreeSchedule
 from ..structured._tree_scan import from_parents
 from ..typing import Velocity
-
-# Up to so many bodies sums are products with a matrix of ones and zeros, not loops over bodies.
-_FEW = 64
+from ._pairs import FEW, have_fixed_axes
 
 
 class InverseMotion(eqx.Module):
@@ -93,7 +91,7 @@ def inverse_dynamics_tangent(
     turn, shift = of_joints(jax.jvp(lambda x: displacement(model, q, x), (q,), (along.q,))[1])
     turning_dot, sliding_dot = of_joints(along.v)
     gained, gained_linear = of_joints(along.qdd)
-    if not _has_fixed_axes(model):
+    if not have_fixed_axes(model.joints):
         rates = jax.jvp(lambda q, v_bias: _joint_motions(model, q, v, qdd, v_bias), (q, v), (along.q, along.v))[1]
         relative, accelerated = (Motion.of(rate).rotated(where.rotation) for rate in rates)
         turning_dot, sliding_dot = turning_dot + relative.angular, sliding_dot + relative.linear
@@ -144,20 +142,16 @@ def inverse_dynamics_tangent(
     total_dot = Force(total_moment_dot - levers, total_force_dot)
     along_joints = total_dot - Force(theta.cross(total.moment), theta.cross(total.force))
     tau_dot = joint_torques(motions, split_bodies(motions.topology, along_joints))
-    if not _has_fixed_axes(model):
+    if not have_fixed_axes(model.joints):
         own_axes = total.rotated(where.rotation.T).array()
         tau_dot = tau_dot + jax.jvp(lambda q: _torques(model, q, own_axes), (q,), (along.q,))[1]
     return tau_dot + model.armature * along.qdd, total_dot.array()
 
 
-def _has_fixed_axes(model: Model) -> bool:
-    return all(joint.has_fixed_axes for joint in model.joints)
-
-
 def _sums(motions: BodyMotions) -> tuple[Callable[..., list[Vector]], Callable[..., list[Vector]]]:
     """Sums of vectors over the ancestors and over the subtrees of all bodies."""
     topology, schedule = motions.topology, motions.schedule
-    if isinstance(schedule, Sequential) and topology.nb <= _FEW:
+    if isinstance(schedule, Sequential) and topology.nb <= FEW:
         schedule = AncestorMask()
 
     def of_vectors(function: Callable[[TreeSchedule, Any], Any]) -> Callable[..., list[Vector]]:

@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 Columns = TypeVar("Columns")
 
 # Up to so many bodies sums are products with a matrix of ones and zeros, not loops over bodies.
-_FEW = 64
+FEW = 64
 
 
 def over_ancestors(motions: BodyMotions, own: Value, base: Value) -> Value:
@@ -52,7 +52,7 @@ def over_subtrees(motions: BodyMotions, own: Value) -> Value:
 
 
 def _by_products(motions: BodyMotions) -> bool:
-    return isinstance(motions.schedule, Sequential) and motions.topology.nb <= _FEW
+    return isinstance(motions.schedule, Sequential) and motions.topology.nb <= FEW
 
 
 def _stacked(values: Value) -> tuple[Float[Array, "nb k"], Callable[[Array], Value]]:

@@ -166,9 +166,8 @@ def check_positive(what: str, value: ArrayLike, or_zero: bool = False) -> None:
         raise ValueError(f"The {what} must be one number, got shape {np.shape(value)}. Batch with jax.vmap.")
     if not is_concrete(value):
         return
-    number = float(
-        known_numbers(f"The {what}", value)
-    )  # known, but comparing JAX's own would be traced where anything is
+    # Known, but comparing JAX's own would be traced where anything is.
+    number = float(known_numbers(f"The {what}", value))
     if not (np.isfinite(number) and (number > 0 or (or_zero and number == 0))):
         wanted = "finite and not negative" if or_zero else "positive and finite"
         raise ValueError(f"The {what} must be {wanted}, got {value}.")
