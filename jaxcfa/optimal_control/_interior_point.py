@@ -183,13 +183,6 @@ def recovered(
 def optimality(local: LocalModel, point: Point, barrier: Barrier, start: Start) -> Optimality:
     """How far a point is from satisfying the optimality conditions."""
     values, (lam, y, z) = local.values, point.multipliers
-    n = local.transition.shape[-1]
-    stages, end = slopes_of_lagrangian(local, point.multipliers)
-    states, controls, end = stages[:, :n] - lam[:-1], stages[:, n:], end - lam[-1]
-    if start == "free":
-        states = states.at[0].add(lam[0])
-    if start == "periodic":
-        end = end + lam[0]
 
     def products(z: Array, g: Array) -> Array:
         slack, excess = barrier.divided(g)
@@ -197,11 +190,47 @@ def optimality(local: LocalModel, point: Point, barrier: Barrier, start: Start) 
 
     scale = jnp.maximum(1, largest(lam, *y, *z) / 100)
     return Optimality(
-        largest(states, controls, end) / scale,
+        largest(*_slopes(local, point.multipliers, start)) / scale,
         largest(values.gaps, values.start, *values.equalities),
         _excess(values),
         largest(*_map(products, z, values.inequalities)) / scale,
     )
+
+
+def distance_to_feasible(
+    local: LocalModel, multipliers: Multipliers, start: Start, extent: Float[Array, ""], effort: Float[Array, ""]
+) -> Float[Array, ""]:
+    """A lower bound for the size of every displacement that satisfies all constraints to first order: the largest of
+    its entries, of states relative to `extent` and of controls relative to `effort`.
+
+    For values c and Jacobians J of the constraints and any multipliers m, positive for inequalities, such a
+    displacement dz has `m . c + (J^T m) . dz <= 0`. Where there is none, multipliers grow in a direction in which
+    `J^T m` vanishes, and with them this bound (Farkas' lemma). It is negative, or NaN, where they show nothing.
+    """
+    values, (lam, y, z) = local.values, multipliers
+    rows = values.start, values.gaps, *values.equalities, *values.inequalities
+    violated = sum(jnp.sum(m * c) for m, c in zip((lam[0], lam[1:], *y, *z), rows, strict=True))
+    states, controls, end = (jnp.sum(jnp.abs(x)) for x in _slopes(_without_costs(local), multipliers, start))
+    return violated / (extent * (states + end) + effort * controls)
+
+
+def _without_costs(local: LocalModel) -> LocalModel:
+    stages, end = (x._replace(gradient=jnp.zeros_like(x.gradient)) for x in (local.stages, local.end))
+    return local._replace(stages=stages, end=end)
+
+
+def _slopes(
+    local: LocalModel, multipliers: Multipliers, start: Start
+) -> tuple[Float[Array, "T n"], Float[Array, "T m"], Float[Array, "n"]]:
+    """The gradient of the Lagrangian by all states but the last, the controls, and the last state."""
+    n, lam = local.transition.shape[-1], multipliers.costates
+    stages, end = slopes_of_lagrangian(local, multipliers)
+    states, controls, end = stages[:, :n] - lam[:-1], stages[:, n:], end - lam[-1]
+    if start == "free":
+        states = states.at[0].add(lam[0])
+    if start == "periodic":
+        end = end + lam[0]
+    return states, controls, end
 
 
 def slopes_of_lagrangian(local: LocalModel, multipliers: Multipliers) -> tuple[Float[Array, "T z"], Float[Array, "n"]]:

@@ -16,7 +16,7 @@ from ._line_search import Found, Seen, Steps, Worth, search
 from ._local import Hessian, LocalModel, Multipliers, Rows, Values, evaluate, model_of, unknown_model, with_curvature
 from ._problem import Problem
 from ._progress import report
-from ._recovery import disturbed, is_at_rest
+from ._recovery import disturbed, is_at_rest, is_out_of_reach
 from ._robot_dynamics import AbstractRobotDynamics
 from ._solution import History, Solution, SolveStatus, coordinates
 from ._solver import AbstractSolver, Guess, iterate
@@ -29,6 +29,7 @@ _YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
 _PRICE = 1.0  # of violations, at first
 _PRICE_OF_PLANS = 1e3  # where a solution is the guess: bounds that hold are not to be given up
 _DEARER = 10.0  # how much more, where they are cheaper than what they are to prevent
+_PROOFS = 10  # so often must multipliers prove that constraints cannot be satisfied to first order
 _DISTURBANCES = 2  # how often a start is disturbed from which constraints cannot be satisfied to first order
 
 
@@ -107,6 +108,8 @@ class _State(NamedTuple):
     point: Point
     known: tuple[Point, LocalModel, Curvature] | None
     disturbances: Int[Array, ""]
+    proofs: Int[Array, ""]
+    contradicted: Bool[Array, ""]
     gains: Float[Array, "T m n"]
     barrier: Barrier
     regularization: Float[Array, ""]
@@ -152,6 +155,8 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
         else None,
         # What was found before is not disturbed, since a controller may have to follow it.
         disturbances=jnp.asarray(0 if guess.multipliers is None else _DISTURBANCES, jnp.int32),
+        proofs=jnp.asarray(0, jnp.int32),
+        contradicted=jnp.asarray(False),
         gains=jnp.zeros((problem.steps, m, n), dtype),
         barrier=barrier,
         regularization=jnp.asarray(solver.regularization, dtype),
@@ -224,7 +229,11 @@ def _iterate(
     # Before anything is given up, violations become as dear as they can.
     cheap = stuck & _is_cheap(point, barrier) & (barrier.price < settings.largest_price)
     barrier = barrier._replace(price=jnp.where(cheap, _dearer(settings, barrier), barrier.price))
-    stuck = stuck & ~cheap
+    # Linearised constraints contradict one another now and then on the way to a solution, too.
+    proofs = state.proofs + is_out_of_reach(problem, safe, point, final.violation)
+    contradictory = (proofs >= _PROOFS) & ~feasible & ~solved
+    contradicted = state.contradicted | contradictory
+    stuck = (stuck & ~cheap) | contradictory | (last & contradicted & (final.violation > _FAR))
     # The first step shows whether dynamics and derivatives are finite, too.
     broken = (state.iteration == 0) & ~_all_finite(safe)
     again = stuck & ~feasible & ~last & ~broken & (state.disturbances < _DISTURBANCES)
@@ -249,6 +258,8 @@ def _iterate(
         point=moved,
         known=known,
         disturbances=state.disturbances + again,
+        proofs=jnp.where(again, 0, proofs),
+        contradicted=contradicted,
         gains=step.gains,
         barrier=jax.tree.map(lambda x, y: jnp.where(again, x, y), first, barrier),
         regularization=jnp.where(again | cheap, solver.regularization, regularization),

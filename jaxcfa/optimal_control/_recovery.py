@@ -1,14 +1,15 @@
-"""What to do where linearised constraints are no guide: disturbances of what is symmetric."""
+"""What to do where linearised constraints cannot be satisfied: disturbances of what is symmetric."""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ._interior_point import Barrier, Point, Step, largest
-from ._local import Rows, Values
+from ._interior_point import Barrier, Point, Step, distance_to_feasible, largest
+from ._local import LocalModel, Rows, Values
 from ._problem import Problem
 
 _VIOLATED, _SLOW = 1e-2, 1e-5  # with such violations, steps that are so small lead nowhere
+_FAR = 10.0  # so many times as far away as the motion is long: what satisfies linearised constraints is out of reach
 _GOLDEN = 0.618034  # multiples of it modulo one are far from one another
 
 
@@ -17,6 +18,13 @@ def is_at_rest(step: Step, point: Point, violation: Float[Array, ""]) -> Bool[Ar
     least = jnp.where(violation > _VIOLATED, _SLOW, 10 * jnp.finfo(violation.dtype).eps)
     scale = 1 + largest(point.controls)
     return largest(step.states / scale, step.controls / scale) <= least
+
+
+def is_out_of_reach(problem: Problem, local: LocalModel, point: Point, violation: Float[Array, ""]) -> Bool[Array, ""]:
+    """Whether the multipliers prove that no motion nearby satisfies the constraints to first order."""
+    way = jax.vmap(problem.dynamics.minus, (0, None))(point.states, point.states[0])
+    scales = 1 + largest(way), 1 + largest(point.controls)
+    return (violation > _VIOLATED) & (distance_to_feasible(local, point.multipliers, problem.start, *scales) > _FAR)
 
 
 def disturbed(problem: Problem, point: Point, values: Values, barrier: Barrier, times: Int[Array, ""]) -> Point:

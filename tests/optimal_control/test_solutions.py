@@ -233,16 +233,22 @@ def hinged():
 
 
 def test_what_cannot_be_satisfied_is_said():
-    problem = oc.Problem(
-        swing(PARAMETERS).dynamics,
-        5,
-        [oc.Cost(oc.Control())],
-        constraints=[oc.Bounds(oc.Control(), -0.1, 0.1)],
-        end_constraints=[oc.Equality(lambda stage: stage.x - 3.0)],
-    )
-    with pytest.warns(UserWarning, match=r"Not solved after \d+ iterations \((INFEASIBLE|ITERATIONS)\).*violation"):
-        found = oc.solve(problem, X0)
+    """Ends that are too far for the bounds, in a batch with others that are not."""
+
+    def solve(end, bound):
+        constraints = [oc.Bounds(oc.Control(), -bound, bound)]
+        reached = [oc.Equality(lambda stage: stage.x - end)]
+        problem = oc.Problem(swing(PARAMETERS).dynamics, 5, [oc.Cost(oc.Control())], (), constraints, reached)
+        return oc.solve(problem, X0)
+
+    with pytest.warns(UserWarning, match=r"Not solved after \d+ iterations \(INFEASIBLE\).*violation"):
+        found = solve(3.0, 0.1)
     assert found.violation > 0.1
+    ends = jnp.array([[0.1, 0.2], [3.0, 3.0], [0.1, 0.2], [-0.3, 2.0]])
+    found = jax.jit(jax.vmap(solve))(ends, jnp.array([20.0, 0.1, 0.1, 2.0]))
+    can, cannot = oc.SolveStatus.SOLVED, oc.SolveStatus.INFEASIBLE
+    np.testing.assert_array_equal(found.status, [can, cannot, cannot, cannot])
+    assert jnp.all(found.iterations < 100)
 
 
 def test_gradient_of_a_batch():
