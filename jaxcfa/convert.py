@@ -32,7 +32,7 @@ from .configuration import integrate
 from .io._mjcf_layout import joint_of, read_layout
 from .joints import AbstractJoint, Anchored, Composite, Free, Planar, Revolute, Spherical
 from .model import Model
-from .model._arguments import check_quaternions
+from .model._arguments import as_array, check_model, check_quaternions
 from .numerics import product
 from .spatial import quaternion_to_matrix
 from .typing import Configuration, ConfigurationLike, Velocity, VelocityLike
@@ -75,7 +75,7 @@ class AbstractCoordinates:
 
     def q_to(self, q: ConfigurationLike) -> Float[Array, "nq_other"]:
         """Configuration in the other package's coordinates."""
-        q = self._checked(q, self._model.nq, "q")
+        q = self._checked(q, (self._model.nq,), "q")
         here, there = _columns(self._layout.q)
         angle, cosine = _columns(self._layout.angles)
         result = jnp.zeros(self._layout.nq, q.dtype).at[there].set(q[here])
@@ -83,7 +83,7 @@ class AbstractCoordinates:
 
     def q_from(self, q_other: ArrayLike) -> Configuration:
         """Configuration from the other package's coordinates."""
-        q_other = self._checked(q_other, self._layout.nq, "q_other")
+        q_other = self._checked(q_other, (self._layout.nq,), "q_other")
         here, there = _columns(self._layout.q)
         angle, cosine = _columns(self._layout.angles)
         result = jnp.zeros(self._model.nq, q_other.dtype).at[here].set(q_other[there])
@@ -91,7 +91,7 @@ class AbstractCoordinates:
 
     def velocity_map(self, q: ConfigurationLike) -> Float[Array, "nv nv"]:
         """The orthogonal matrix `T(q)` with `v_other = T v`."""
-        q = self._checked(q, self._model.nq, "q")
+        q = self._checked(q, (self._model.nq,), "q")
         check_quaternions(self._model, "q", q)
         here, there = _columns(self._layout.v)
         turned = jnp.eye(self._model.nv, dtype=q.dtype)
@@ -105,54 +105,64 @@ class AbstractCoordinates:
 
     def v_to(self, q: ConfigurationLike, v: VelocityLike) -> Velocity:
         """Velocity in the other package's coordinates."""
-        return product(self.velocity_map(q), v)
+        return product(self.velocity_map(q), self._checked_v(v, "v"))
 
     def v_from(self, q: ConfigurationLike, v_other: VelocityLike) -> Velocity:
         """Velocity from the other package's coordinates; `q` is the model's."""
-        return product(self.velocity_map(q).T, v_other)
+        return product(self.velocity_map(q).T, self._checked_v(v_other, "v_other"))
 
     def qdd_to(self, q: ConfigurationLike, v: VelocityLike, qdd: VelocityLike) -> Velocity:
         """Acceleration in the other package's coordinates: `T qdd + (dT/dt) v`."""
+        v, qdd = self._checked_v(v, "v"), self._checked_v(qdd, "qdd")
         return product(self.velocity_map(q), qdd) + product(self._velocity_map_rate(q, v), v)
 
     def qdd_from(self, q: ConfigurationLike, v: VelocityLike, qdd_other: VelocityLike) -> Velocity:
         """Acceleration from the other package's coordinates; `q` and `v` are the model's."""
+        v, qdd_other = self._checked_v(v, "v"), self._checked_v(qdd_other, "qdd_other")
         return product(self.velocity_map(q).T, qdd_other - product(self._velocity_map_rate(q, v), v))
 
     def tau_to(self, q: ConfigurationLike, tau: VelocityLike) -> Velocity:
         """Joint torques in the other package's coordinates (of equal power)."""
-        return product(self.velocity_map(q), tau)
+        return product(self.velocity_map(q), self._checked_v(tau, "tau"))
 
     def tau_from(self, q: ConfigurationLike, tau_other: VelocityLike) -> Velocity:
         """Joint torques from the other package's coordinates; `q` is the model's."""
-        return product(self.velocity_map(q).T, tau_other)
+        return product(self.velocity_map(q).T, self._checked_v(tau_other, "tau_other"))
 
     def jacobian_to(self, q: ConfigurationLike, jacobian: ArrayLike) -> Float[Array, "6 nv"]:
         """Jacobian with linear rows first, for the other package's velocities."""
+        jacobian = self._checked(jacobian, (6, self._model.nv), "jacobian")
         return product(_swap_rows(jacobian), self.velocity_map(q).T)
 
     def jacobian_from(self, q: ConfigurationLike, jacobian_other: ArrayLike) -> Float[Array, "6 nv"]:
         """Jacobian with angular rows first, from one with linear rows first for the other package's velocities."""
+        jacobian_other = self._checked(jacobian_other, (6, self._model.nv), "jacobian_other")
         return product(_swap_rows(jacobian_other), self.velocity_map(q))
 
     def mass_matrix_to(self, q: ConfigurationLike, mass_matrix: ArrayLike) -> Float[Array, "nv nv"]:
         """Mass matrix for the other package's velocities."""
-        t = self.velocity_map(q)
-        return product(product(t, mass_matrix), t.T)
+        t, nv = self.velocity_map(q), self._model.nv
+        return product(product(t, self._checked(mass_matrix, (nv, nv), "mass_matrix")), t.T)
 
     def mass_matrix_from(self, q: ConfigurationLike, mass_matrix_other: ArrayLike) -> Float[Array, "nv nv"]:
         """Mass matrix from the one for the other package's velocities; `q` is the model's."""
-        t = self.velocity_map(q)
-        return product(product(t.T, mass_matrix_other), t)
+        t, nv = self.velocity_map(q), self._model.nv
+        return product(product(t.T, self._checked(mass_matrix_other, (nv, nv), "mass_matrix_other")), t)
 
-    def _velocity_map_rate(self, q: ConfigurationLike, v: VelocityLike) -> Float[Array, "nv nv"]:
+    def _velocity_map_rate(self, q: ConfigurationLike, v: Velocity) -> Float[Array, "nv nv"]:
+        q = self._checked(q, (self._model.nq,), "q")
         zero = jnp.zeros((), jnp.result_type(q))
         return jax.jvp(lambda t: self.velocity_map(integrate(self._model, q, v, t)), (zero,), (zero + 1,))[1]
 
-    def _checked(self, x, size: int, name: str) -> Array:
-        array = jnp.asarray(x)
-        if array.shape != (size,):
-            raise ValueError(f"{name} must have shape ({size},), got {array.shape}.")
+    def _checked_v(self, x: ArrayLike, name: str) -> Velocity:
+        return self._checked(x, (self._model.nv,), name)
+
+    def _checked(self, x: ArrayLike, shape: tuple[int, ...], name: str) -> Array:
+        array = as_array(name)(x)
+        if array.shape != shape:
+            batch = array.shape[-len(shape) :] == shape
+            remedy = " Functions are for one state; batch them with jax.vmap." if batch else ""
+            raise ValueError(f"{name} must have shape {shape}, got {array.shape}.{remedy}")
         return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(self._model.dtype)
 
 
@@ -169,6 +179,9 @@ class Pinocchio(AbstractCoordinates):
     """
 
     def __init__(self, model: Model, pin_model):
+        check_model(model)
+        if not all(hasattr(pin_model, name) for name in ("names", "joints", "nq")):
+            raise ValueError(f"pin_model must be a pinocchio.Model, got {pin_model!r:.200}.")
         joints = zip(pin_model.names, pin_model.joints, strict=True)
         slots = {name: _Slot(joint.idx_q, joint.idx_v, joint.nq) for name, joint in joints if name != "universe"}
         _check_names(model.joint_names, slots, "Pinocchio")
@@ -229,6 +242,9 @@ class MuJoCo(AbstractCoordinates):
     """
 
     def __init__(self, model: Model, mj_model=None):
+        check_model(model)
+        if mj_model is not None and not (hasattr(mj_model, "nq") and hasattr(mj_model, "njnt")):
+            raise ValueError(f"mj_model must be a mujoco.MjModel or None, got {mj_model!r:.200}.")
         self._model = model
         self._layout = _Layout(model.nq if mj_model is None else mj_model.nq)
         parts = list(_elementary_joints(model))
@@ -290,6 +306,5 @@ def _set_blocks(matrix: Array, start: np.ndarray, blocks: Float[Array, "n k k"])
     return matrix.at[index[:, :, None], index[:, None, :]].set(blocks)
 
 
-def _swap_rows(jacobian: ArrayLike) -> Array:
-    jacobian = jnp.asarray(jacobian)
+def _swap_rows(jacobian: Float[Array, "6 nv"]) -> Float[Array, "6 nv"]:
     return jnp.concatenate([jacobian[3:], jacobian[:3]])

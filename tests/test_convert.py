@@ -256,6 +256,37 @@ def test_wrong_shapes_are_refused():
         s.coordinates.q_from(np.zeros(4))
 
 
+# Arguments that pass through the products, and come out as something else.
+SHAPES = {
+    r"v must have shape \(2,\), got \(2, 5\)": lambda c, q: c.v_to(q, np.ones((2, 5))),
+    r"v_other must have shape \(2,\), got \(5, 2\)\. .* jax.vmap": lambda c, q: c.v_from(q, np.ones((5, 2))),
+    r"qdd must have shape \(2,\), got \(2, 1\)": lambda c, q: c.qdd_to(q, [0, 0], np.ones((2, 1))),
+    r"qdd_other must have shape \(2,\), got \(\)": lambda c, q: c.qdd_from(q, [0, 0], 1.0),
+    r"tau must have shape \(2,\), got \(2, 2\)": lambda c, q: c.tau_to(q, np.eye(2)),
+    r"tau_other must have shape \(2,\), got \(2, 2\)": lambda c, q: c.tau_from(q, np.eye(2)),
+    r"jacobian must have shape \(6, 2\), got \(3, 2\)": lambda c, q: c.jacobian_to(q, np.ones((3, 2))),
+    r"jacobian_other must have shape \(6, 2\), got \(8, 6, 2\)": lambda c, q: c.jacobian_from(q, np.ones((8, 6, 2))),
+    r"mass_matrix must have shape \(2, 2\), got \(2,\)": lambda c, q: c.mass_matrix_to(q, np.ones(2)),
+    r"mass_matrix_other must have shape \(2, 2\), got \(2,\)": lambda c, q: c.mass_matrix_from(q, np.ones(2)),
+    r"pin_model must be a pinocchio.Model, got Model": lambda c, q: jaxcfa.convert.Pinocchio(c, jaxcfa.chain(1)),
+    r"mj_model must be a mujoco.MjModel or None, got 'arm.xml'": lambda c, q: jaxcfa.convert.MuJoCo(c, "arm.xml"),
+}
+
+
+@pytest.mark.parametrize("message", SHAPES)
+def test_what_is_converted_has_one_shape(message):
+    model = jaxcfa.chain(2)
+    with pytest.raises(ValueError, match=message):
+        SHAPES[message](model if "_model" in message else jaxcfa.convert.MuJoCo(model), [0, 1])
+
+
+def test_lists_are_converted():
+    coordinates = jaxcfa.convert.MuJoCo(jaxcfa.chain(2))
+    assert np.array_equal(coordinates.v_to([0, 1], [1, 2]), [1, 2])
+    assert np.array_equal(coordinates.qdd_from([0, 1], [1, 2], [3, 4]), [3, 4])
+    assert np.array_equal(coordinates.mass_matrix_from([0, 1], [[1, 2], [2, 3]]), [[1, 2], [2, 3]])
+
+
 INERTIAL = "<inertial pos='.1 .2 .3' mass='1' diaginertia='.1 .2 .15'/>"
 BRANCHES = (
     f"""<body name='arm' pos='1 0 0'>{INERTIAL}<joint name='swing' axis='0 1 0'/>

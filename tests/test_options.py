@@ -67,6 +67,8 @@ NUMBERS = {
     "size must be a positive integer, got 1.5": lambda: Chunked(1.5),
     "levels must be an integer that is not negative, got -1": lambda: CyclicReduction(levels=-1),
     "steps must be an integer that is not negative, got 0.5": lambda: Refined(BlockLDL(), steps=0.5),
+    "rank_tolerance must be positive and finite, one known number, got 'small'": lambda: LeastNorm("small"),
+    "rank_tolerance must be between 0 and 1, got 2": lambda: LeastNorm(2),
     "side_branches must be an integer that is not negative, got -1": lambda: CFA(side_branches=-1),
 }
 

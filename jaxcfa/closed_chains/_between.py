@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 
 from ..joints import AbstractJoint, Cylindrical, Fixed, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from ..model import Connect, Distance, JointCoupling, LoopJoint, Model, Weld
-from ..model._arguments import check_instance, is_concrete
+from ..model._arguments import as_array, check_instance, check_positive, is_concrete
 from ..spatial import Transform
 from ..typing import NameOrNumber
 
@@ -48,8 +48,10 @@ def connect(model: Model, frame1: FrameOrBody, frame2: FrameOrBody, name: str = 
 def distance(model: Model, frame1: FrameOrBody, frame2: FrameOrBody, length: ArrayLike, name: str = "") -> Distance:
     """The origins of two frames have a distance [m]. **Arguments** and **Raises** as for `weld`."""
     (body1, pose1), (body2, pose2) = _places(model, frame1, frame2)
-    if jnp.shape(length) != () or (is_concrete(length) and not np.asarray(length) > 0):
-        raise ValueError(f"length must be one positive number, got {length!r}; use connect for points that coincide.")
+    try:
+        check_positive("length", length)
+    except ValueError as error:
+        raise ValueError(f"{error} Use connect for points that coincide.") from None
     return Distance(body1, body2, pose1.translation, pose2.translation, jnp.asarray(length, model.dtype), name)
 
 
@@ -109,9 +111,9 @@ def couple(
             )
     if numbers[0] == numbers[1]:
         raise ValueError(f"Joint {joint!r} cannot be coupled with itself.")
-    values = jnp.atleast_1d(jnp.asarray(coefficients, model.dtype))
-    if values.ndim != 1 or not len(values):
-        raise ValueError(f"coefficients must be one number or more, got {coefficients!r}.")
+    values = jnp.atleast_1d(as_array("coefficients")(coefficients).astype(model.dtype))
+    if values.ndim != 1 or not len(values) or (is_concrete(values) and not np.all(np.isfinite(values))):
+        raise ValueError(f"coefficients must be one finite number or more, got {coefficients!r}.")
     zero = jnp.zeros((), model.dtype)
     return JointCoupling(numbers[0], numbers[1], values, zero, zero, name)
 

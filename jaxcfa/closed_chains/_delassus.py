@@ -67,7 +67,7 @@ class LeastNorm(AbstractConstraintSolver):
     rank_tolerance: float | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
-        if self.rank_tolerance is not None and not 0 < self.rank_tolerance < 1:
+        if self.rank_tolerance is not None and not positive_number("rank_tolerance", self.rank_tolerance) < 1:
             raise ValueError(f"rank_tolerance must be between 0 and 1, got {self.rank_tolerance!r}.")
 
     def factor(self, matrix: Float[Array, "k k"], scale: Float[Array, "k"]) -> AbstractDelassus:

@@ -8,18 +8,18 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..model._arguments import is_concrete
+from ..model._arguments import as_array, check_instance, is_concrete
 from ..numerics import cross, transpose
 from ..spatial import Transform, unit
 
 
-def _floating(x) -> Array:
-    array = jnp.asarray(x)
+def _floating(x, what: str) -> Array:
+    array = as_array(what)(x)
     return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
 
 
 def _inertia_matrix(x) -> Array:
-    array = _floating(x)
+    array = _floating(x, "The inertia of an object")
     if array.ndim == 0:
         return array * jnp.eye(3, dtype=array.dtype)
     return jnp.diag(array) if array.shape == (3,) else array
@@ -36,8 +36,8 @@ class RigidObject(eqx.Module):
     positive definite.
     """
 
-    mass: Float[Array, ""] = eqx.field(converter=_floating)
-    com: Float[Array, "3"] = eqx.field(converter=_floating)
+    mass: Float[Array, ""] = eqx.field(converter=lambda x: _floating(x, "The mass of an object"))
+    com: Float[Array, "3"] = eqx.field(converter=lambda x: _floating(x, "The com of an object"))
     inertia: Float[Array, "3 3"] = eqx.field(converter=_inertia_matrix)
 
     def __check_init__(self):
@@ -48,6 +48,8 @@ class RigidObject(eqx.Module):
             return
         if not (np.isfinite(self.mass) and self.mass > 0):
             raise ValueError(f"The mass of an object must be positive and finite, got {float(self.mass)}.")
+        if not np.all(np.isfinite(self.com)):
+            raise ValueError(f"The com of an object must be finite, got {np.asarray(self.com).tolist()}.")
         inertia = np.asarray(self.inertia, dtype=float)
         if not (np.all(np.isfinite(inertia)) and np.allclose(inertia, inertia.T, rtol=1e-6, atol=1e-12)):
             raise ValueError(f"The inertia of an object must be symmetric and finite, got {inertia.tolist()}.")
@@ -67,9 +69,10 @@ class Grasp(eqx.Module):
 
     frame: str = eqx.field(static=True)
     placement: Transform
-    axes: Float[Array, "d 3"] = eqx.field(converter=_floating)
+    axes: Float[Array, "d 3"] = eqx.field(converter=lambda x: _floating(x, "axes"))
 
     def __check_init__(self):
+        check_instance("frame", self.frame, (str, int, np.integer), "the name of a frame or body")
         check_pose("placement", self.placement)
         if self.axes.ndim != 2 or self.axes.shape[1] != 3 or len(self.axes) > 3:
             raise ValueError(f"axes must have shape (d, 3) with d <= 3, got {self.axes.shape}.")
@@ -140,7 +143,7 @@ def _dtype_of(placement: Transform) -> jnp.dtype:
 
 def _direction(name: str, direction: ArrayLike, placement: Transform) -> Float[Array, "3"]:
     """As a unit vector."""
-    vector = jnp.asarray(direction, _dtype_of(placement))
+    vector = as_array(name)(direction).astype(_dtype_of(placement))
     _check_shape(name, vector, (3,))
     if is_concrete(vector) and not (np.all(np.isfinite(vector)) and np.linalg.norm(vector) > 1e-12):
         raise ValueError(f"{name} must be finite and not zero, got {np.asarray(vector).tolist()}.")

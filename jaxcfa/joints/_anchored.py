@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..numerics import matvec
+from ..numerics._options import as_finite, check_instance
 from ..spatial import Transform, shift_motion
 from ..typing import Key
 from ._base import AbstractJoint
@@ -18,7 +19,10 @@ class Anchored(AbstractJoint):
     """
 
     joint: AbstractJoint
-    anchor: Float[Array | np.ndarray, "3"] = eqx.field(converter=np.array)
+    anchor: Float[Array | np.ndarray, "3"] = eqx.field(converter=lambda x: as_finite(x, (3,), "anchor of a joint"))
+
+    def __check_init__(self):
+        check_instance("joint", self.joint, AbstractJoint, "an instance of a joint type")
 
     @property
     def nq(self) -> int:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..numerics._options import as_finite
 from ..spatial import Transform
 from ..typing import Key
 
@@ -83,14 +84,12 @@ class AbstractJoint(eqx.Module):
 
 def unit_axis(axis) -> np.ndarray:
     """Field converter: a joint axis as a unit vector; `ValueError` for anything else."""
-    array = np.asarray(axis, dtype=float)
-    if array.shape != (3,):
-        raise ValueError(f"A joint axis needs 3 components, got shape {array.shape}.")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"A joint axis must be finite, got {array.tolist()}.")
+    array = as_finite(axis, (3,), "axis of a joint")
     length = np.linalg.norm(array)
     if length < 1e-12:
-        raise ValueError(f"A joint axis must not be zero, got {array.tolist()}; give its direction, e.g. (0, 0, 1).")
+        raise ValueError(
+            f"The axis of a joint must not be zero, got {array.tolist()}; give its direction, e.g. (0, 0, 1)."
+        )
     return array / length
 
 

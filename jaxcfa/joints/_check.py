@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..numerics import cross, dot, matmul, matvec, transpose
+from ..numerics._options import check_instance, positive_integer
 from ..typing import Key
 from ._base import AbstractJoint
 
@@ -24,6 +25,8 @@ def check_joint(joint: AbstractJoint, key: Key, *, samples: int = 4) -> None:
 
     **Raises:** `ValueError` naming the law that is broken and by how much.
     """
+    check_instance("joint", joint, AbstractJoint, "an instance of a joint type")
+    samples = positive_integer("samples", samples)
     joint = jax.tree.map(jnp.asarray, joint)
     _check_shapes(joint)
     for law, (actual, expected) in jax.device_get(_laws(joint, jax.random.split(key, samples))).items():

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from itertools import accumulate
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..numerics import matvec, transpose
+from ..numerics._options import check_instance
 from ..spatial import Transform, motion_cross, rotate, shift_motion
 from ..typing import Key
 from ._base import AbstractJoint
@@ -20,9 +22,13 @@ class Composite(AbstractJoint):
     several degrees of freedom instead, whose inertia is regular.
     """
 
-    joints: tuple[AbstractJoint, ...]
+    joints: tuple[AbstractJoint, ...] = eqx.field(converter=lambda x: tuple(x) if isinstance(x, list) else x)
 
     def __check_init__(self):
+        if not isinstance(self.joints, tuple):
+            raise ValueError(f"joints must be a sequence of joints, got {self.joints!r:.200}.")
+        for joint in self.joints:
+            check_instance("joints", joint, AbstractJoint, "instances of joint types")
         if not self.joints:
             raise ValueError("A composite joint needs at least one joint, got none.")
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..numerics._options import as_finite
 from ..spatial import Transform, axis_angle_to_matrix, unit
 from ..typing import Key
 from ._base import AbstractJoint, uniform, unit_axis
@@ -20,7 +21,7 @@ class Helical(AbstractJoint):
     """
 
     axis: Float[Array | np.ndarray, "3"] = eqx.field(converter=unit_axis)
-    pitch: Float[Array | np.ndarray, ""] = eqx.field(converter=np.array)
+    pitch: Float[Array | np.ndarray, ""] = eqx.field(converter=lambda x: as_finite(x, (), "pitch of a helical joint"))
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
     has_fixed_axes: ClassVar[bool] = True

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..joints import AbstractJoint
+from ..numerics._options import as_finite, floating_type
 from ..spatial import Transform
 from ._attachments import Actuators, Keyframes
 from ._model import Limits, Model
@@ -67,9 +68,7 @@ def assemble(
     the joint frames. `dofs`: any of `armature`, `damping`, `friction_loss`, `stiffness`, `velocity`, `effort` (nv,)
     and `spring_reference`, `lower`, `upper` (nq,); absent ones are zero, neutral or unlimited.
     """
-    dtype = default_dtype() if dtype is None else np.dtype(dtype)
-    if not np.issubdtype(dtype, np.floating):
-        raise ValueError(f"The dtype of a model must be a floating-point type, got {dtype}.")
+    dtype = default_dtype() if dtype is None else floating_type(dtype)
     nb = len(parents)
     nqs, nvs = np.zeros(nb, np.int64), np.zeros(nb, np.int64)
     for joint, bodies in zip(joints, group_bodies, strict=True):
@@ -99,7 +98,7 @@ def assemble(
             velocity=array(dofs.get("velocity", np.inf), (nv,)),
             effort=array(dofs.get("effort", np.inf), (nv,)),
         ),
-        gravity=array(gravity, (3,)),
+        gravity=array(as_finite(gravity, (3,), "gravity"), (3,)),
         frame_placement=Transform(
             array(np.eye(3) if frame_rotation is None else frame_rotation, (nf, 3, 3)),
             array(0.0 if frame_translation is None else frame_translation, (nf, 3)),

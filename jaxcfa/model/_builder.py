@@ -10,7 +10,7 @@ from ..joints import AbstractJoint, Fixed
 from ..numerics._options import check_instance
 from ..typing import NameOrNumber
 from ._assemble import STANDARD_GRAVITY, assemble, group_joints
-from ._given import NOT_NEGATIVE, as_coordinates, as_finite, as_inertia, as_mass, as_pose
+from ._given import as_coordinates, as_dofs, as_finite, as_inertia, as_mass, as_pose
 from ._model import Model, as_number
 from ._topology import WORLD
 
@@ -158,7 +158,6 @@ class ModelBuilder:
 
         **Arguments:** `gravity` (3,) [m/s^2], world axes. `dtype`: of the arrays; JAX's default float type if absent.
         """
-        gravity = as_finite(gravity, (3,), "gravity")
         merged = _merge_fixed(self._links)
         links = [self._links[i] for i in merged.moving]
         joints, group_bodies = group_joints([link.joint for link in links])
@@ -260,13 +259,7 @@ def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndar
         raise ValueError(
             f"Unknown argument {unknown[0]!r} for {what}; known are {', '.join((*_DOF_DEFAULTS, *_Q_DEFAULTS))}."
         )
-    result = {
-        key: as_coordinates(values.get(key, default), joint.nv, f"{key} of {what}")
-        for key, default in _DOF_DEFAULTS.items()
-    }
-    for key in NOT_NEGATIVE:
-        if np.any(result[key] < 0):
-            raise ValueError(f"The {key} of {what} must not be negative, got {result[key].tolist()}.")
+    result = {key: as_dofs(key, values.get(key, default), joint.nv, what) for key, default in _DOF_DEFAULTS.items()}
     for key, default in _Q_DEFAULTS.items():
         value = values.get(key, default)
         value = _neutral(joint) if value is None else value

@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..numerics._options import known_numbers
+from ..numerics._options import as_finite as as_finite, known_numbers
 from ..spatial import Transform
 from ..typing import Key, NameOrNumber
 from ._model import Model
@@ -17,16 +17,6 @@ from ._model import Model
 Numbers = ArrayLike | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]]
 Placement = Transform | Numbers
 NOT_NEGATIVE = ("armature", "damping", "friction_loss", "velocity_limit", "effort_limit")
-
-
-def as_finite(x, shape: tuple[int, ...], what: str) -> np.ndarray:
-    """An array of this shape without infinities and NaN, which is a copy: the caller may go on to change theirs."""
-    array = known_numbers(f"The {what}", x)
-    if array.shape != shape:
-        raise ValueError(f"The {what} must have shape {shape}, got {array.shape}.")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"The {what} must be finite, got {array.tolist()}.")
-    return array
 
 
 def as_mass(mass, what: str) -> float:
@@ -79,6 +69,14 @@ def as_coordinates(value, size: int, what: str) -> np.ndarray:
     if np.any(np.isnan(array)):
         raise ValueError(f"The {what} must not be NaN.")
     return np.array(np.broadcast_to(array, (size,)))
+
+
+def as_dofs(key: str, value, size: int, what: str) -> np.ndarray:
+    """(size,): a parameter of degrees of freedom, one number for each of them, or one for all."""
+    array = as_coordinates(value, size, f"{key} of {what}")
+    if key in NOT_NEGATIVE and np.any(array < 0):
+        raise ValueError(f"The {key} of {what} must not be negative, got {array.tolist()}.")
+    return array
 
 
 def given_mass(mass: ArrayLike, dtype, what: str) -> Float[Array, ""]:

@@ -18,10 +18,10 @@ from ..joints import (
     Spherical,
     Universal,
 )
-from ..numerics._options import check_instance, positive_integer
+from ..numerics._options import check_instance, known_numbers, positive_integer
 from ..typing import Key
 from ._assemble import STANDARD_GRAVITY, assemble
-from ._given import as_finite, checked_key
+from ._given import as_dofs, as_finite, as_mass, checked_key
 from ._model import Model
 
 _EXAMPLES: tuple[AbstractJoint, ...] = (
@@ -60,10 +60,10 @@ def chain(
     n = positive_integer("n", n)
     joint = Revolute((0.0, 1.0, 0.0)) if joint is None else joint
     check_instance("joint", joint, AbstractJoint, "an instance of a joint type")
-    length, mass = (float(as_finite(x, (), f"{name} of a rod")) for name, x in (("length", length), ("mass", mass)))
+    length, mass = float(as_finite(length, (), "length of a rod")), as_mass(mass, "a rod")
     stacked = jax.tree.map(lambda x: np.broadcast_to(x, (n, *np.shape(x))), joint)
     if axes is not None:
-        stacked = _with_axes(stacked, np.asarray(axes, dtype=float), n)
+        stacked = _with_axes(stacked, known_numbers("axes", axes), n)
     bodies = np.arange(n)
     joints, group_bodies = [stacked], [bodies]
     if floating_base:
@@ -84,7 +84,7 @@ def chain(
         inertia=np.diag([axial, transverse, transverse]),
         body_names=[f"link{i}" for i in range(n)],
         joint_names=[f"joint{i}" for i in range(n)],
-        dofs={"armature": np.asarray(armature), "damping": np.asarray(damping)},
+        dofs=_of_all(joints, group_bodies, armature=armature, damping=damping),
         frame_names=["tip"],
         frame_bodies=[n - 1],
         frame_translation=np.array([length, 0.0, 0.0]),
@@ -135,7 +135,7 @@ def random_tree(
         inertia=_random_inertias(mass, rng),
         body_names=[f"body{i}" for i in range(n)],
         joint_names=[f"joint{i}" for i in range(n)],
-        dofs={"armature": np.asarray(armature)},
+        dofs=_of_all(joints, group_bodies, armature=armature),
         gravity=gravity,
         dtype=dtype,
     )
@@ -150,6 +150,12 @@ def _with_axes(joint: AbstractJoint, axes: np.ndarray, n: int) -> AbstractJoint:
     if not np.all(np.isfinite(axes)) or np.any(lengths < 1e-12):
         raise ValueError("axes must be finite and not zero.")
     return eqx.tree_at(lambda j: j.axis, joint, axes / lengths)
+
+
+def _of_all(joints: list[AbstractJoint], group_bodies: list[np.ndarray], **dofs) -> dict[str, np.ndarray]:
+    """Parameters of all degrees of freedom (nv,), one number for each of them or one for all."""
+    nv = sum(joint.nv * len(bodies) for joint, bodies in zip(joints, group_bodies, strict=True))
+    return {key: as_dofs(key, value, nv, "the joints") for key, value in dofs.items()}
 
 
 class _Kind(NamedTuple):

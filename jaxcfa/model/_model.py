@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from ..joints import AbstractJoint
 from ..numerics import symmetrise
-from ..numerics._options import check_instance
+from ..numerics._options import check_instance, floating_type
 from ..spatial import Inertia, Transform
 from ..typing import NameOrNumber
 from ._attachments import Actuators, Keyframes
@@ -116,7 +116,8 @@ class Model(eqx.Module):
         return Inertia.from_com(self.mass, self.com, symmetrise(self.inertia))
 
     def astype(self, dtype) -> "Model":
-        """The same model with all arrays in another floating-point type."""
+        """The same model with all arrays in another floating-point type; `ValueError` for any other type."""
+        dtype = floating_type(dtype)
         return jax.tree.map(lambda x: jnp.asarray(x, dtype), self)
 
     def body_index(self, body: NameOrNumber) -> int:

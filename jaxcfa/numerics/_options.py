@@ -5,6 +5,7 @@ import math
 import operator
 from typing import Any
 
+import jax
 import numpy as np
 
 
@@ -37,6 +38,29 @@ def known_numbers(name: str, value: Any) -> np.ndarray:
         return np.array(value, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a known number or an array of such, got {value!r:.200}.") from error
+
+
+def as_finite(x, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """An array of this shape without infinities and NaN, which is a copy: the caller may go on to change theirs."""
+    array = known_numbers(f"The {what}", x)
+    if array.shape != shape:
+        raise ValueError(f"The {what} must have shape {shape}, got {array.shape}.")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"The {what} must be finite, got {array.tolist()}.")
+    return array
+
+
+def floating_type(dtype: Any) -> np.dtype:
+    """The type of a model's arrays."""
+    try:
+        found: Any = dtype if dtype is None else np.dtype(dtype)
+    except TypeError:
+        found = dtype
+    if not (isinstance(found, np.dtype) and jax.dtypes.issubdtype(found, np.floating)):
+        raise ValueError(
+            f"The dtype of a model must be a floating-point type, got {found!s:.200}. Write jnp.float32 or jnp.float64."
+        )
+    return found
 
 
 def check_instance(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) -> None:

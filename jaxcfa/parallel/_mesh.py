@@ -1,7 +1,7 @@
 """Meshes of devices, and what lies where on them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import jax
@@ -10,6 +10,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
 from ..model import Model
+from ..model._arguments import check_instance, positive_integer
 from ..structured._distributed import check_mesh
 
 Tree = TypeVar("Tree")
@@ -27,8 +28,11 @@ def device_mesh(
 
     **Raises:** `ValueError` if names, shape and devices do not fit.
     """
-    available = jax.devices() if devices is None else list(devices)
-    sizes = (len(available),) if shape is None and len(names) == 1 else tuple(shape or ())
+    available = _listed("devices", jax.devices() if devices is None else devices, "a sequence of devices")
+    for device in available:
+        check_instance("devices", device, jax.Device, "a sequence of JAX's devices, such as jax.devices()")
+    given = (len(available),) if shape is None and len(names) == 1 else () if shape is None else shape
+    sizes = tuple(positive_integer("shape", size) for size in _listed("shape", given, "a sequence of integers"))
     named = bool(names) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
     if not named or len(sizes) != len(names) or math.prod(sizes) != len(available):
         raise ValueError(
@@ -36,6 +40,12 @@ def device_mesh(
             f"that many devices in all; got the names {names!r} and the shape {shape!r}."
         )
     return Mesh(np.array(available).reshape(sizes), names, axis_types=(AxisType.Auto,) * len(names))
+
+
+def _listed(name: str, value: object, wanted: str) -> list:
+    if not isinstance(value, Iterable):
+        raise ValueError(f"{name} must be {wanted}, got {value!r}.")
+    return list(value)
 
 
 def spread(tree: Tree, mesh: jax.sharding.Mesh, axis: str) -> Tree:

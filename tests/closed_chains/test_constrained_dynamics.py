@@ -619,8 +619,13 @@ class TestErrors:
             weld(model, "left end", "nowhere")
         with pytest.raises(ValueError, match="belong to the same body"):
             connect(model, "left end", "left grip")
-        with pytest.raises(ValueError, match="length must be one positive number, got 0"):
+        with pytest.raises(ValueError, match=r"length must be positive and finite, got 0\.0\. Use connect"):
             distance(model, "left end", "right end", 0.0)
+        for length in (np.inf, np.nan):
+            with pytest.raises(ValueError, match=f"length must be positive and finite, got {length}"):
+                distance(model, "left end", "right end", length)
+        with pytest.raises(ValueError, match=r"coefficients must be one finite number or more, got \[0, nan\]"):
+            couple(model, 0, 1, [0, np.nan])
         with pytest.raises(ValueError, match="No joint named 'elbow'"):
             couple(model, "elbow", None, [1.0])
         with pytest.raises(ValueError, match="None"):

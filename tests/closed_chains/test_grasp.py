@@ -378,6 +378,10 @@ def test_invalid_grasps_and_objects():
         RigidObject(0.0, np.zeros(3), 1.0)
     with pytest.raises(ValueError, match="positive definite"):
         RigidObject(1.0, np.zeros(3), (1.0, 1.0, -1.0))
+    with pytest.raises(ValueError, match="com of an object must be finite"):
+        RigidObject(1.0, (0.0, np.nan, 0.0), 1.0)
+    with pytest.raises(ValueError, match="mass of an object must be a number or an array of numbers, got 'heavy'"):
+        RigidObject("heavy", np.zeros(3), 1.0)
     with pytest.raises(ValueError, match="symmetric"):
         RigidObject(1.0, np.zeros(3), np.triu(np.ones((3, 3))))
     assert_close(RigidObject(1, (0, 0, 0), (1, 2, 3)).inertia, np.diag([1.0, 2, 3]))

@@ -116,7 +116,15 @@ def test_enormous_limits_are_none(dtype, key):
     [
         (lambda: Revolute((0, 0, 0)), "must not be zero"),
         (lambda: Prismatic((0, np.nan, 1)), "must be finite"),
-        (lambda: Helical((0, 1), 0.1), "3 components"),
+        (lambda: Helical((0, 1), 0.1), r"axis of a joint must have shape \(3,\), got \(2,\)"),
+        (lambda: Revolute("z"), "axis of a joint must be a known number or an array of such, got 'z'"),
+        (lambda: Helical((0, 0, 1), np.nan), "pitch of a helical joint must be finite, got nan"),
+        (lambda: Helical((0, 0, 1), (0, 0, 1)), r"pitch of a helical joint must have shape \(\), got \(3,\)"),
+        (lambda: Anchored(Revolute((0, 0, 1)), 0.1), r"anchor of a joint must have shape \(3,\), got \(\)"),
+        (lambda: Anchored(Revolute((0, 0, 1)), (0, 0, np.inf)), "anchor of a joint must be finite"),
+        (lambda: Anchored(Spherical, (0, 0, 1)), r"joint must be .* Write Spherical\(\)"),
+        (lambda: Composite((Spherical,)), r"joints must be .* Write Spherical\(\)"),
+        (lambda: Composite(Spherical()), "joints must be a sequence of joints, got Spherical"),
         (lambda: Planar((0, 0, 1), (0, 0, 2)), "along its normal"),
         (lambda: Universal((0, 0, 1), (0, 0, -1)), "parallel"),
         (lambda: Composite(()), "at least one"),
@@ -125,6 +133,11 @@ def test_enormous_limits_are_none(dtype, key):
 def test_senseless_parameters_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_joints_in_a_list_are_those_in_a_tuple():
+    parts = [Prismatic((1, 0, 0)), Spherical()]
+    assert Composite(parts).joints == tuple(parts)
 
 
 class Cam(AbstractJoint):

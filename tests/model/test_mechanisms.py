@@ -74,11 +74,31 @@ def test_springs_are_at_rest_in_the_neutral_configuration():
         ({"n": 2, "axes": np.eye(3)[:2] * [[1], [0]]}, "finite and not zero"),
         ({"n": 1, "axes": np.array([[0, np.nan, 1]])}, "finite and not zero"),
         ({"n": 1, "dtype": int}, "floating-point type"),
+        ({"n": 2, "axes": "z"}, "axes must be a known number or an array of such, got 'z'"),
+        ({"n": 1, "mass": -1.0}, "mass of a rod must not be negative, got -1.0"),
+        ({"n": 2, "damping": np.ones(3)}, r"damping of the joints must be one number or have shape \(2,\), got \(3,\)"),
     ],
 )
 def test_senseless_chains_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         chain(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dtype": 1.5}, "floating-point type, got 1.5. Write jnp.float32"),
+        ({"gravity": -9.81}, r"gravity must have shape \(3,\), got \(\)"),
+        ({"gravity": (0, 0, np.nan)}, "gravity must be finite"),
+        ({"armature": np.nan}, "armature of the joints must not be NaN"),
+        ({"armature": (0.1, -0.1)}, "armature of the joints must not be negative"),
+        ({"armature": np.ones(3)}, r"armature of the joints must be one number or have shape \(2,\), got \(3,\)"),
+    ],
+)
+def test_senseless_options_of_mechanisms_are_refused(arguments, message):
+    for make in (chain, lambda n, **more: random_tree(n, jax.random.key(0), [Revolute], **more)):
+        with pytest.raises(ValueError, match=message):
+            make(2, **arguments)
 
 
 @pytest.mark.parametrize("make", [chain, lambda n: random_tree(n, jax.random.key(0))], ids=["chain", "random_tree"])

@@ -20,6 +20,9 @@ def test_astype(dtype):
     assert model.dtype == dtype
     assert all(leaf.dtype == dtype for leaf in jax.tree.leaves(model))
     assert model.topology == mechanism("mixed tree").topology
+    for wrong in (int, None, 3):
+        with pytest.raises(ValueError, match=r"must be a floating-point type, got .* Write jnp.float32"):
+            model.astype(wrong)
 
 
 def test_dtype_is_the_widest():

@@ -1,5 +1,7 @@
 """Large batches in pieces and over devices, against `jax.vmap`."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -132,6 +134,15 @@ def test_meshes_and_places_that_do_not_fit_are_explained(model):
     for names in ((), (1,), ("links", "links")):
         with pytest.raises(ValueError, match="different names"):
             device_mesh(*names, shape=(8,) + (1,) * (len(names) - 1))
+    with pytest.raises(ValueError, match=r"shape must be a sequence of integers, got 8\."):
+        inspect.unwrap(device_mesh)("links", shape=8)
+    with pytest.raises(ValueError, match=r"shape must be a positive integer, got 8\.0"):
+        inspect.unwrap(device_mesh)("links", shape=(8.0,))
+    for devices, given in ((["cpu"], "'cpu'"), (range(8), "0")):
+        with pytest.raises(ValueError, match=f"devices must be a sequence of JAX's devices, .* got {given}"):
+            inspect.unwrap(device_mesh)("links", devices=devices)
+    with pytest.raises(ValueError, match="devices must be a sequence of devices, got 8"):
+        inspect.unwrap(device_mesh)("links", devices=8)
     with pytest.raises(ValueError, match=r"shape \(9, 2\) cannot be cut into 8 equal parts"):
         spread(jnp.zeros((9, 2)), mesh, "links")
     with pytest.raises(ValueError, match="axis must be one of the mesh's, 'links', got 'batch'"):
