@@ -11,6 +11,7 @@ import jax
 import pytest
 
 import jaxcfa
+from compilation import QUICK_FLAGS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -185,8 +186,7 @@ def test_all_cores():
     """In a process of its own, which has as many devices as it asks for."""
     options = ["--states", "8", "--problems", "2", "--devices", "2"]
     command = [sys.executable, str(EXAMPLES / "all_cores.py"), *options]
-    environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
-    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    environment = os.environ | {"XLA_FLAGS": QUICK_FLAGS}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     rows = [line for line in result.stdout.splitlines() if line.startswith("│")]
