@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxcfa
-from jaxcfa import ABA, CFA, JSI, FactoredFD, environments, inverse_kinematics, simulation
+from jaxcfa import ABA, CFA, JSI, FactoredFD, Transform, environments, inverse_kinematics, simulation
 from jaxcfa.closed_chains import Baumgarte, LeastNorm, Projection
 from jaxcfa.structured import (
     BlockBidiagonal,
@@ -26,7 +26,9 @@ from jaxcfa.structured import (
     StageMultipliers,
     affine_scan,
     prefix_sum,
+    steady_riccati,
 )
+from urdf_text import LIMIT, one_joint
 
 BLOCKS, COLUMN = jnp.tile(jnp.eye(2), (3, 1, 1)), jnp.ones((3, 2))
 MODEL, STATE = jaxcfa.chain(2), (jnp.zeros(2),) * 3
@@ -108,6 +110,11 @@ WRONG = {
     "wrenches must be a number or an array of numbers, got 'push'": lambda f: f(jaxcfa.wrench_at)(
         MODEL, STATE[0], "tip", "push"
     ),
+    "roll must be a number or an array of numbers, got 'up'": lambda f: f(Transform.from_rpy)("up", 0, 0),
+    "yaw must be real, got dtype complex": lambda f: f(Transform.from_rpy)(0, 0, 1j),
+    "screw must be a number or an array of numbers, got None": lambda f: f(Transform.exp)(None),
+    "state_cost must be a number or an array of numbers, got {}": lambda f: f(steady_riccati)(1, 1, {}, 1),
+    "gravity must be a known number.*got 'g'": lambda f: f(jaxcfa.load_model)(one_joint(LIMIT), gravity="g"),
     "environment must be one such as CartPole": lambda f: f(environments.unroll)(3, None, None, KEY, 1),
     "state must be what environment.reset": lambda f: f(environments.unroll)(CART_POLE, None, None, KEY, 1),
 }

@@ -35,6 +35,7 @@ _CACHE = (
     "Compiled programs are kept in the user's folder for caches, so that the same command starts sooner the next time; "
     "JAX_ENABLE_COMPILATION_CACHE=0 switches that off."
 )
+_LARGEST_SEED = 2**31 - 1
 
 app = typer.Typer(
     no_args_is_help=True, help="Rigid-body dynamics of robots with JAX.", epilog=f"{_EXIT_CODES} {_CACHE}"
@@ -66,7 +67,7 @@ Start = Annotated[
 Rest = Annotated[
     str | None, typer.Option("--start", help="Keyframe of the file to begin at; as it stands there by default.")
 ]
-Seed = Annotated[int | None, typer.Option(help="Of a random start.", show_default=False)]
+Seed = Annotated[int | None, typer.Option(min=0, max=_LARGEST_SEED, help="Of a random start.", show_default=False)]
 Out = Annotated[
     Path | None, typer.Option(help="Where the motion goes: .gif, .npz, or .mp4 with ffmpeg.", show_default=False)
 ]
@@ -137,7 +138,7 @@ def demo(
     duration: Annotated[float, typer.Option(min=0.01, max=60.0, help="Length of the simulated motion (s).")] = 2.0,
     precision: Annotated[int, typer.Option(help="Bits of the floating-point numbers: 32 or 64.")] = 64,
     output: Annotated[Path, typer.Option("--out", "--output", help="Where the plot goes.")] = Path("output/demo.png"),
-    seed: Annotated[int, typer.Option(help="Of the random states.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=_LARGEST_SEED, help="Of the random states.")] = 0,
     package_dir: PackageDirs = None,
 ) -> None:
     """Inverse and forward dynamics of a robot on a batch, with error and timing, and a simulated motion as a plot."""

@@ -26,6 +26,7 @@ from ..viz._curves import coordinate_names, plot_coordinates
 from ..viz._files import Directories
 from ..viz._picture import new_figure
 from ._energy import total_energy
+from ._motion_files import check_writable
 from ._progress import working
 from ._view import shapes_of
 
@@ -47,6 +48,10 @@ def run_demo(
     seed: int,
 ) -> None:
     """Prints error and timing of inverse and forward dynamics, then simulates and plots."""
+    kinds = new_figure((1, 1)).canvas.get_supported_filetypes()
+    if output.suffix[1:] not in kinds:
+        raise ValueError(f"--out must end with .png, .svg, .pdf or another of .{', .'.join(kinds)}; got {output.name}.")
+    check_writable(output)
     name = file.stem
     console.print(f"[bold]{name}[/]: {model.nb} moving bodies, {model.nv} degrees of freedom, {model.dtype}, ", end="")
     console.print(f"on {jax.default_backend()}")
@@ -181,5 +186,4 @@ def _plot(name: str, model: Model, visuals: list[Visual], motion: _Motion, outpu
     plot_coordinates(axes["v"], t, v, "velocity [rad/s, m/s]", coordinate_names(model, model.topology.nvs))
     plot_coordinates(axes["energy"], t, energy[:, None], "energy [J]", ["energy"])
     axes["energy"].set_xlabel("time [s]")
-    output.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(output)

@@ -1,6 +1,5 @@
 """Motions in files."""
 
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,11 +40,24 @@ def check_out(output: Output, seconds: float) -> None:
     longest = LONGEST / FRAMES_PER_SECOND
     if out.suffix == ".gif" and seconds > longest:
         raise ValueError(f"{out.name}: a GIF takes {longest:g} s at most; write .mp4 or .npz, or take fewer --seconds.")
+    check_writable(out)
+
+
+def check_writable(out: Path) -> None:
+    """That a file can be written there, whose folder is made.
+
+    **Raises:** `ValueError` for a folder; `OSError` for what cannot be made or written to.
+    """
     if out.is_dir():
         raise ValueError(f"--out must be a file, but {out} is a folder.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise PermissionError(f"--out: {out} cannot be written.")
+    existed = out.exists()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.open("ab").close()
+    except OSError as error:
+        raise type(error)(f"--out: {out} cannot be written ({error.strerror}).") from error
+    if not existed:
+        out.unlink()
 
 
 def write_motion(console: Console, file: Path, model: Model, trajectory: Trajectory, output: Output) -> None:

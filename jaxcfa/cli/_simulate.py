@@ -20,6 +20,7 @@ from ._progress import counted, working
 from ._start import rest_of
 
 _PARTS = 25  # of a motion, for the progress bar
+_LONGEST = 10_000_000  # steps
 
 
 class Settings(NamedTuple):
@@ -39,6 +40,11 @@ def run_simulation(console: Console, file: Path, model: Model, settings: Setting
     check_out(out, settings.seconds)
     if not (math.isfinite(settings.dt) and 0 < settings.dt <= settings.seconds):
         raise ValueError(f"--dt must be positive and no longer than --seconds {settings.seconds}, got {settings.dt}.")
+    if settings.seconds / settings.dt > _LONGEST:
+        raise ValueError(
+            f"--seconds {settings.seconds:g} in steps of --dt {settings.dt:g} are {settings.seconds / settings.dt:.0e} "
+            f"steps; take a longer --dt, for {_LONGEST:.0e} at most."
+        )
     if not model.nb:
         raise ValueError("The robot has no moving body, so nothing can fall. Try --floating-base.")
     q = rest_of(model, settings.keyframe, settings.seed)

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 
 import jax.numpy as jnp
-import numpy as np
 
 from ..model import Model
+from ..numerics._options import as_finite
 from ._mjcf import load_mjcf
 from ._saved_model import read_model
 from ._source import PathOrText, is_archive, read_file, read_source, root_tag
@@ -62,7 +62,4 @@ def _load_saved(path: PathOrText, floating_base: bool, dtype, types: Sequence[ty
 
 
 def _with_gravity(model: Model, gravity) -> Model:
-    array = np.asarray(gravity, dtype=float)
-    if array.shape != (3,) or not np.all(np.isfinite(array)):
-        raise ValueError(f"The gravity must be 3 finite numbers, got {gravity!r}.")
-    return dataclasses.replace(model, gravity=jnp.asarray(array, model.dtype))
+    return dataclasses.replace(model, gravity=jnp.asarray(as_finite(gravity, (3,), "gravity"), model.dtype))

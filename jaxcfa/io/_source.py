@@ -116,7 +116,7 @@ def _without_namespaces(etree: ModuleType, data: bytes, options: dict) -> Elemen
 
 
 def _not_well_formed(error: Exception) -> ValueError:
-    what = getattr(error, "msg", None) or error or "there is no element"
+    what = str(getattr(error, "msg", None) or error) or "there is no element"
     return ValueError(f"no well-formed XML: {what}. Correct the file there.")
 
 

@@ -1,5 +1,6 @@
 """What is given for parts of a model, checked: `ValueError` saying what was given and what is wanted."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..numerics._options import as_finite as as_finite, known_numbers
+from ..numerics._options import any_numbers, as_finite as as_finite, known_numbers
 from ..spatial import Transform
 from ..typing import Key, NameOrNumber
 from ._model import Model
@@ -184,13 +185,7 @@ def as_positive(what: str, or_zero: bool = False) -> Callable[[ArrayLike], Array
 def as_array(what: str) -> Callable[[Any], Array]:
     """A converter for fields that hold arrays of any shape, whose numbers may be traced."""
 
-    def converted(value: Any) -> Array:
-        try:
-            return jnp.asarray(value)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{what} must be a number or an array of numbers, got {value!r:.200}.") from error
-
-    return converted
+    return functools.partial(any_numbers, what)
 
 
 def is_concrete(*trees) -> bool:

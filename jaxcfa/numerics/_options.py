@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -38,6 +39,17 @@ def known_numbers(name: str, value: Any) -> np.ndarray:
         return np.array(value, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a known number or an array of such, got {value!r:.200}.") from error
+
+
+def any_numbers(name: str, value: Any) -> jax.Array:
+    """Real numbers in an array of any shape, which may be traced."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a number or an array of numbers, got {value!r:.200}.") from error
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise ValueError(f"{name} must be real, got dtype {array.dtype}.")
+    return array
 
 
 def as_finite(x, shape: tuple[int, ...], what: str) -> np.ndarray:

@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..numerics import matmul, matvec, transpose
+from ..numerics._options import any_numbers
 from ._logarithm import along_screw, screw_of
 from ._rotation import (
     axis_angle_to_matrix,
@@ -74,7 +75,8 @@ class Transform(eqx.Module):
         roll: ArrayLike, pitch: ArrayLike, yaw: ArrayLike, translation: ArrayLike | None = None
     ) -> "Transform":
         """From turns about the fixed axes x, y, z in turn [rad], as in URDF: `Rz(yaw) Ry(pitch) Rx(roll)`."""
-        angles = jnp.stack(jnp.broadcast_arrays(*map(jnp.asarray, (roll, pitch, yaw))), axis=-1)
+        each = _floating(roll=(roll, None), pitch=(pitch, None), yaw=(yaw, None))
+        angles = jnp.stack(jnp.broadcast_arrays(*each), axis=-1)
         rpy, point = _floating(angles=(angles, 3), translation=(translation, 3))
         return _posed(rpy_to_matrix(rpy), point)
 
@@ -156,10 +158,11 @@ def transform_exp(screw: Float[Array, "*batch 6"]) -> Transform:
 
 
 def _floating(**arguments: tuple[ArrayLike | None, int | None]) -> list[Array]:
-    """Arrays of one floating-point type from values, whose last axis has the given length; zero for none."""
+    """Arrays of one floating-point type from values, whose last axis has the given length; no translation is zero."""
     arrays = []
     for name, (value, size) in arguments.items():
-        array = jnp.zeros((size,), jnp.int8) if value is None else jnp.asarray(value)
+        none = value is None and name == "translation"
+        array = jnp.zeros((3,), jnp.int8) if none else any_numbers(name, value)
         if size is not None and array.shape[-1:] != (size,):
             raise ValueError(f"{name} must have shape (..., {size}), got {array.shape}.")
         arrays.append(array)

@@ -70,7 +70,7 @@ def transpose_recurrence(a: Float[Array, "n k k"], reverse: bool) -> Float[Array
 
 
 def _with_start(a: Array, columns: Array, x0: ArrayLike, first: int) -> Array:
-    start = as_floating(x0)
+    start = as_floating("x0", x0)
     start = start[:, None] if start.ndim == 1 else start
     expected = columns.shape[1:]
     if start.shape not in (expected, (expected[0], 1)):

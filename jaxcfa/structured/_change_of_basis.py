@@ -46,7 +46,7 @@ def change_of_basis(mass: Annotated[ArrayLike, "n n"], free: Annotated[ArrayLike
 
     **Raises:** `ValueError` for shapes that do not fit.
     """
-    mass, free = as_floating(mass), as_floating(free)
+    mass, free = as_floating("mass", mass), as_floating("free", free)
     n = mass.shape[0] if mass.ndim else 0
     if mass.shape != (n, n) or free.ndim != 2 or len(free) != n or free.shape[1] > n:
         raise ValueError(

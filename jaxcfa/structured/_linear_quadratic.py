@@ -77,8 +77,10 @@ class LinearQuadratic(eqx.Module):
         regularization: ArrayLike | None = None,
         start: Start = "given",
     ):
-        required = [as_floating(x) for x in (transition, input, state_cost, control_cost)]
-        optional = [None if x is None else as_floating(x) for x in (cross_cost, end_rows, regularization)]
+        needed = {"transition": transition, "input": input, "state_cost": state_cost, "control_cost": control_cost}
+        others = {"cross_cost": cross_cost, "end_rows": end_rows, "regularization": regularization}
+        required = [as_floating(name, x) for name, x in needed.items()]
+        optional = [None if x is None else as_floating(name, x) for name, x in others.items()]
         dtype = jnp.result_type(*required, *(x for x in optional if x is not None))
         self.transition, self.input, self.state_cost, self.control_cost = (x.astype(dtype) for x in required)
         self.cross_cost, self.end_rows, self.regularization = (x if x is None else x.astype(dtype) for x in optional)
@@ -108,7 +110,7 @@ class LinearQuadratic(eqx.Module):
         unknown = sorted(set(given) - set(shapes))
         if unknown:
             raise ValueError(f"Linear terms are {', '.join(shapes)}; there is no {', '.join(unknown)}.")
-        arrays = {name: as_floating(value) for name, value in given.items()}
+        arrays = {name: as_floating(name, value) for name, value in given.items()}
         for name, array in arrays.items():
             if array.shape != shapes[name]:
                 raise ValueError(

@@ -127,8 +127,10 @@ def steady_riccati(
 
     **Raises:** `ValueError` for other shapes.
     """
-    costs = (state_cost, control_cost) if cross_cost is None else (state_cost, control_cost, cross_cost)
-    given = [as_floating(x) for x in (transition, input, *costs)]
+    named = {"transition": transition, "input": input, "state_cost": state_cost, "control_cost": control_cost}
+    if cross_cost is not None:
+        named["cross_cost"] = cross_cost
+    given = [as_floating(name, x) for name, x in named.items()]
     n, m = given[1].shape if given[1].ndim == 2 else (0, 0)
     expected = [(n, n), (n, m), (n, n), (m, m), (m, n)][: len(given)]
     if not n or [x.shape for x in given] != expected:

@@ -241,10 +241,12 @@ def test_commands_begin_where_the_file_says(tmp_path):
         ("folder.gif", "1", "is a folder"),
         ("long.gif", "500", "a GIF takes 200 s at most"),
         ("m.NPZ", "1", "must end with"),
+        ("file/m.npz", "1", "m.npz cannot be written"),
     ],
 )
 def test_outputs_that_cannot_be_written_are_refused_first(cart, tmp_path, name, seconds, message):
     (tmp_path / "folder.gif").mkdir()
+    (tmp_path / "file").touch()
     result = CliRunner().invoke(app, ["simulate", str(cart), "--seconds", seconds, "--out", str(tmp_path / name)])
     assert result.exit_code == 1
     assert message in " ".join(result.output.split())
@@ -375,7 +377,9 @@ def test_completion_of_the_shell_is_offered():
         (["view", "no_such_file.urdf"], "no_such_file.urdf"),
         (["simulate", "no_such_file.urdf"], "no_such_file.urdf"),
         (["simulate", ARM, "--out", "motion.foo"], ".gif"),
+        (["demo", ARM, "--out", "plot.foo"], "got plot.foo"),
         (["simulate", ARM, "--dt", "-1"], "--dt"),
+        (["simulate", ARM, "--dt", "1e-9"], "steps; take a longer"),
         (["ik", ARM, "--frame", "tol", "--target", "0", "0", "1"], "did you mean 'tool'?"),
         (["ik", ARM, "--frame", "base", "--target", "0", "0", "1"], "fixed to the world"),
         (["ik", ARM, "--frame", "tool", "--target", "0", "0", "nan"], "--target must be finite"),
