@@ -491,7 +491,7 @@ def test_errors():
         ),
         "damping of joint 'bend' must not be negative": lambda: with_joint(model, "bend", damping=-1.0),
         "lower limit of joint 'bend' exceeds the upper": lambda: with_joint(model, "bend", lower=1.0, upper=0.0),
-        "joint axis must not be zero": lambda: with_joint(model, "bend", axis=(0, 0, 0)),
+        "axis of a joint must not be zero": lambda: with_joint(model, "bend", axis=(0, 0, 0)),
         r"armature of joint 'bend' must be one number or have shape \(1,\)": lambda: with_joint(
             model, "bend", armature=(1.0, 2.0)
         ),
