@@ -156,7 +156,7 @@ def _start(solver: MultipleShooting, settings: _Settings, problem: Problem, x0: 
         # What was found before is not disturbed, since a controller may have to follow it.
         disturbances=jnp.asarray(0 if guess.multipliers is None else _DISTURBANCES, jnp.int32),
         proofs=jnp.asarray(0, jnp.int32),
-        contradicted=jnp.asarray(False),
+        contradicted=jnp.asarray(False, bool),
         gains=jnp.zeros((problem.steps, m, n), dtype),
         barrier=barrier,
         regularization=jnp.asarray(solver.regularization, dtype),
