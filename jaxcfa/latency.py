@@ -6,21 +6,17 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-import equinox as eqx
 import jax
-from jax import lax
 from jax._src import core, xla_bridge
-from jax.experimental.xla_metadata import set_xla_metadata
 
 from . import backend
+from .one_function import whole_program
 
 Result = TypeVar("Result")
 
 _OPTION = "xla_cpu_small_while_loop_byte_threshold"
 _FLAG = "--xla_backend_extra_options="
 
-# What XLA:CPU marks small loops with itself, and what keeps the marked call from being taken apart before.
-_ONE_FUNCTION = {"xla_cpu_small_call": "true", "inlineable": "false"}
 # Products of matrices are loops of the function, not calls of a library.
 _NO_LIBRARY = {"xla_cpu_experimental_ynn_fusion_type": ""}
 # What XLA says of a program that it has no code for.
@@ -67,7 +63,7 @@ def low_latency(
     @functools.partial(jax.jit, **statics, compiler_options=_NO_LIBRARY)
     @functools.wraps(function)
     def program(*arguments, **named):
-        return _as_one_function(function, arguments, named)
+        return whole_program(function)(*arguments, **named)
 
     # Not before the first call, because asking for the backend starts it. JAX has no public way to ask whether it is
     # tracing.
@@ -97,24 +93,6 @@ def _reason(program: jax.stages.Lowered) -> str:
     text = program.as_text()
     found = [words for name, words in _UNABLE.items() if re.search(rf"\b{re.escape(name)}\b", text)]
     return "it has " + ", ".join(found) if found else "XLA has no code for a part of it"
-
-
-def _as_one_function(function: Callable[..., Result], arguments: tuple, named: dict[str, Any]) -> Result:
-    """A call that XLA:CPU does not take apart.
-
-    It gives back its arguments, for XLA stops the process at an argument of such a call that nothing in it uses, if
-    only after its own simplifications.
-    """
-    given, fixed = eqx.partition((arguments, named), eqx.is_array)
-
-    @jax.jit
-    def one_function(given):
-        arguments, named = eqx.combine(given, fixed)
-        return function(*arguments, **named), lax.optimization_barrier(given)
-
-    result, given = one_function(given)
-    result = jax.tree.map(lambda x: set_xla_metadata(x, **_ONE_FUNCTION), result)
-    return lax.optimization_barrier((result, given))[0]
 
 
 def enable_low_latency(loop_bytes: int = 1_000_000) -> None:

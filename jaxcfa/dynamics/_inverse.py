@@ -21,6 +21,7 @@ from ..motion import (
     total_forces,
 )
 from ..numerics import instantiate, is_perturbed, jvp_of_perturbed
+from ..one_function import as_one_function
 from ..spatial import Force, Motion
 from ..structured import AbstractSchedule
 from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
@@ -74,6 +75,7 @@ def bias_forces(
 
 
 @jit_of_one_state
+@as_one_function
 def _inverse_dynamics(
     model: Model,
     q: Float[Array, "nq"],

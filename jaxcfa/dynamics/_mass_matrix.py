@@ -1,5 +1,7 @@
 """The joint-space mass matrix by the composite-rigid-body algorithm."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -7,6 +9,7 @@ from jaxtyping import Array, Float
 from ..model import Model, join_dofs
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, motions_at, schedule_for
+from ..one_function import as_one_function
 from ..spatial import Force, Motion, RigidInertia, Vector
 from ..structured import Sequential
 from ..structured._tree_sweep import inward
@@ -35,6 +38,7 @@ crba = mass_matrix
 
 
 @jax.jit
+@partial(as_one_function, pieces=False)
 def _mass_matrix(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "nv nv"]:
     motions = motions_at(model, q, None, Sequential(), motions)
     topology = model.topology

@@ -10,6 +10,7 @@ from ..compilation import jit_of_one_state
 from ..model import Model
 from ..model._arguments import as_arrays, is_concrete
 from ..motion import BodyMotions, motions_at, schedule_for
+from ..one_function import as_one_function
 from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._articulated_body import ABA
 from ._method import (
@@ -78,6 +79,7 @@ def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
 
 
 @jit_of_one_state
+@as_one_function
 def _solve(method, model, q, v, tau, f_ext, motions) -> Velocity:
     motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))[0]
@@ -90,6 +92,7 @@ def _solve_and_factor(method, model, q, v, tau, f_ext, motions) -> tuple[Velocit
 
 
 @jit_of_one_state
+@as_one_function
 def _solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, Float[Array, "nb 6"]]:
     motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_wrenches(method, model, motions, Loads(tau, f_ext))
