@@ -231,7 +231,7 @@ def _with_marked_loops(program: ClosedJaxpr) -> Callable[..., list[Array]]:
 
         for step in program.eqns:
             given = [value(x) for x in step.invars]
-            compute = functools.partial(step.primitive.bind, **step.params)
+            compute = functools.partial(step.primitive.bind, **step.primitive.get_bind_params(step.params))
             if step.primitive.name in ("jit", "custom_jvp_call"):
                 inner = step.params.get("jaxpr") or step.params["call_jaxpr"]
                 found = _with_marked_loops(inner)(*given)

@@ -18,6 +18,7 @@ from jax.extend.core import Literal, Primitive
 from jaxtyping import PyTree
 
 from .. import backend
+from ..one_function import without_marks
 
 
 class Unsupported(Exception):
@@ -68,7 +69,7 @@ def straight_line(function: Callable, *arguments: PyTree) -> StraightLine:
     leaves, structure = jax.tree.flatten(arguments)
     shapes = [jax.ShapeDtypeStruct(np.shape(x), jnp.result_type(x)) for x in leaves]
     # Loops over bodies are short to trace, and are written out below.
-    with backend.compiling_for("cpu"):
+    with backend.compiling_for("cpu"), without_marks():
         traced, results = jax.make_jaxpr(function, return_shape=True)(*jax.tree.unflatten(structure, shapes))
     numbers, start = [], 0
     for x in shapes:

@@ -1,0 +1,128 @@
+"""Parts of programs as one function: their values, batches, derivatives, and that XLA can compile them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close
+from jaxcfa.one_function import as_one_function, without_marks
+
+MARK = "xla_cpu_small_call"
+
+
+def compiled(function, *arguments):
+    return jax.jit(function).lower(*arguments).compile()
+
+
+def plain(function, *arguments):
+    with without_marks():
+        return compiled(lambda *x: function(*x), *arguments)(*arguments)
+
+
+def wave(x, y, scale):
+    """A loop, and an argument that does not count."""
+    carry, each = jax.lax.scan(lambda c, a: (jnp.sin(c) + a * scale, c * a), y[0], x)
+    return {"last": carry + y, "each": each + 0 * y[1]}
+
+
+marked_wave = as_one_function(wave)
+
+
+@pytest.mark.parametrize("size", [1, 5, 16, 128, 300])
+def test_batches_of_any_size_are_those_of_the_function(size):
+    x, y = (jnp.asarray(a) for a in np.random.default_rng(0).normal(size=(2, size, 4)))
+    program = compiled(jax.vmap(marked_wave, (0, 0, None)), x, y, 2.0)
+    assert MARK in program.as_text()
+    assert_close(program(x, y, 2.0), jax.vmap(wave, (0, 0, None))(x, y, 2.0), rtol=1e-12)
+
+
+def test_batches_of_batches():
+    x, y = (jnp.asarray(a) for a in np.random.default_rng(0).normal(size=(2, 3, 40, 4)))
+    both = jax.jit(jax.vmap(jax.vmap(marked_wave, (0, 0, None)), (0, 0, None)))(x, y, 2.0)
+    assert_close(both, jax.vmap(jax.vmap(wave, (0, 0, None)), (0, 0, None))(x, y, 2.0), rtol=1e-12)
+    crossed = jax.jit(jax.vmap(jax.vmap(marked_wave, (None, 0, None)), (0, None, None)))(x[:, 0], y[0], 2.0)
+    expected = jax.vmap(jax.vmap(wave, (None, 0, None)), (0, None, None))(x[:, 0], y[0], 2.0)
+    assert_close(crossed, expected, rtol=1e-12)
+
+
+def test_derivatives_are_those_of_the_function():
+    x, y = (jnp.asarray(a) for a in np.random.default_rng(0).normal(size=(2, 20, 4)))
+
+    def total(function, x, y, scale):
+        found = jax.vmap(function, (0, 0, None))(x, y, scale)
+        return jnp.sum(found["last"] ** 2) + jnp.sum(found["each"])
+
+    for derivative in (jax.grad, jax.hessian, lambda f, argnums: jax.jacfwd(jax.grad(f, argnums), argnums)):
+        for argument in (1, 2):
+            marked, expected = (
+                jax.jit(derivative(lambda x, y, s, f=f: total(f, x, y, s), argument))(x, y, 2.0)
+                for f in (marked_wave, wave)
+            )
+            assert_close(marked, expected, rtol=1e-12)
+
+
+def test_arguments_that_are_constant_or_count_for_nothing():
+    """XLA would stop the process at them."""
+    x = jnp.ones(4)
+    assert_close(jax.jit(lambda s: marked_wave(x, jnp.zeros(4), s))(2.0), wave(x, jnp.zeros(4), 2.0), rtol=1e-12)
+    nothing = as_one_function(lambda x, y: (jnp.zeros(3), x * 0))
+    assert_close(jax.jit(lambda x: nothing(x, 1.0))(x), (jnp.zeros(3), jnp.zeros(4)), rtol=0)
+    many = jax.jit(jax.vmap(lambda x: nothing(jnp.ones(2), x)))(jnp.ones(200))
+    assert many[0].shape == (200, 3)
+
+
+def test_what_xla_cannot_make_one_function_stays_in_parts():
+    def function(a, b):
+        total, _ = jax.lax.scan(lambda c, row: (c + row, None), jnp.zeros(3), a)
+        return jnp.linalg.solve(a @ a.T + jnp.eye(3), total), jnp.sort(b), b.at[jnp.argmax(b)].add(1.0)
+
+    a, b = jnp.asarray(np.random.default_rng(0).normal(size=(3, 3))), jnp.arange(3.0)
+    assert_close(jax.jit(as_one_function(function))(a, b), function(a, b), rtol=1e-12)
+    batch = jax.jit(jax.vmap(as_one_function(function), (None, 0)))(a, jnp.tile(b, (150, 1)))
+    assert_close(jax.tree.map(lambda x: x[-1], batch), function(a, b), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_dynamics_are_marked(dtype):
+    model = jaxcfa.random_tree(5, jax.random.key(3), dtype=dtype)
+    q = jax.vmap(lambda key: jaxcfa.random_configuration(model, key))(jax.random.split(jax.random.key(0), 150))
+    v = jnp.ones((150, model.nv), dtype)
+
+    def several(q, v):
+        return (
+            jaxcfa.forward_dynamics(model, q, v, v),
+            jaxcfa.inverse_dynamics(model, q, v, v),
+            jaxcfa.mass_matrix(model, q),
+        )
+
+    one, batch = compiled(several, q[0], v[0]), compiled(jax.vmap(several), q, v)
+    assert one.as_text().count(MARK) >= 3
+    assert MARK in batch.as_text()
+    tolerance = 1e-9 if dtype == jnp.float64 else 2e-4
+    assert_close(one(q[0], v[0]), plain(several, q[0], v[0]), rtol=tolerance)
+    assert_close(batch(q, v), plain(jax.vmap(several), q, v), rtol=tolerance)
+
+
+def test_without_compilation():
+    model = jaxcfa.chain(2)
+    x = jnp.ones(2)
+    with jax.disable_jit():
+        found = jaxcfa.forward_dynamics(model, x, x, x)
+    assert_close(found, jaxcfa.forward_dynamics(model, x, x, x), rtol=1e-6)
+
+
+def test_models_and_states():
+    model, x = jaxcfa.chain(3), jnp.linspace(0.0, 1.0, 60).reshape(20, 3)
+    models = jax.vmap(lambda s: eqx.tree_at(lambda m: m.mass, model, model.mass * s))(jnp.linspace(1.0, 2.0, 4))
+
+    def accelerations(model, x):
+        return jaxcfa.forward_dynamics(model, x, x, x)
+
+    found = jax.jit(jax.vmap(jax.vmap(accelerations, (None, 0)), (0, None)))(models, x)
+    swapped = jax.jit(jax.vmap(jax.vmap(accelerations, (0, None)), (None, 0)))(models, x)
+    assert_close(found, jnp.swapaxes(swapped, 0, 1), rtol=1e-9)
+    one = jax.tree.map(lambda leaf: leaf[2] if eqx.is_array(leaf) else leaf, models)
+    assert_close(found[2, 7], accelerations(one, x[7]), rtol=1e-9)
