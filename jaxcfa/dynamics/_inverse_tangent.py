@@ -24,6 +24,7 @@ from ..joints import AbstractJoint
 from ..model import Model, join_bodies, map_joints, split_bodies
 from ..motion import BodyMotions, joint_motions, joint_torques, resting_world
 from ..numerics import matvec, transpose
+from ..one_function import is_one_function
 from ..spatial import Force, Matrix, Motion, RigidInertia, Vector
 from ..structured import AncestorMask, Sequential, TreeSchedule
 from ..structured._tree_scan import from_parents
@@ -151,13 +152,13 @@ def inverse_dynamics_tangent(
 def _sums(motions: BodyMotions) -> tuple[Callable[..., list[Vector]], Callable[..., list[Vector]]]:
     """Sums of vectors over the ancestors and over the subtrees of all bodies."""
     topology, schedule = motions.topology, motions.schedule
-    if isinstance(schedule, Sequential) and topology.nb <= FEW:
+    if isinstance(schedule, Sequential) and topology.nb <= FEW and not is_one_function():
         schedule = AncestorMask()
 
     def of_vectors(function: Callable[[TreeSchedule, Any], Any]) -> Callable[..., list[Vector]]:
         def sums(*vectors: Vector) -> list[Vector]:
-            if isinstance(schedule, AncestorMask):
-                # Each component by itself is a product with a matrix whose columns are the batch.
+            if isinstance(schedule, AncestorMask | Sequential):
+                # Each component by itself is a product with a matrix whose columns are the batch, or leaves the loops.
                 return function(topology.schedule, list(vectors))
             leaves, treedef = jax.tree.flatten(list(vectors))
             total = function(topology.schedule, jnp.stack(leaves, axis=-1))

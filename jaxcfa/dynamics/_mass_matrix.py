@@ -38,7 +38,7 @@ crba = mass_matrix
 
 
 @jax.jit
-@partial(as_one_function, pieces=False)
+@partial(as_one_function, pieces=False, derivatives=False)
 def _mass_matrix(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "nv nv"]:
     motions = motions_at(model, q, None, Sequential(), motions)
     topology = model.topology

@@ -1,0 +1,12 @@
+"""Parts of programs that XLA:CPU compiles into one function, and batches of them in pieces that stay in the cache.
+
+XLA:CPU starts a small function for nearly every operation, and each of them goes through the whole batch. A call that
+bears the attribute by which it marks small loops itself becomes one function instead, which nothing is started in; and
+what some hundred states work on stays in the processor's cache.
+
+How large a batch is must be known where the program is written. Rules of primitives know it, so a primitive stands for
+such a part. Its derivatives are such parts too, which compute anew what they need, in the cache.
+"""
+
+from ._marks import is_one_function as is_one_function, whole_program as whole_program, without_marks as without_marks
+from ._primitive import as_one_function as as_one_function

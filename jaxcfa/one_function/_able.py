@@ -1,0 +1,86 @@
+"""What XLA:CPU has code for inside of one function, and programs without the rest where that is possible."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+from jax import lax
+from jax._src.core import jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jaxtyping import Array
+
+# Not among it: sorting, scattering, and what XLA leaves to libraries, such as products of matrices.
+_NAMES = """
+    abs acos add add_any and asin atan atan2 broadcast_in_dim ceil clamp concatenate cond convert_element_type copy cos
+    custom_jvp_call div dynamic_slice dynamic_update_slice empty2 eq exp exp2 expm1 floor gather ge gt integer_pow iota
+    is_finite jit le log log1p lt max min mul ne neg not optimization_barrier or pad pow reduce_precision reduce_sum rem
+    reshape rev round rsqrt scan select_n sign sin slice split sqrt square squeeze stack stop_gradient sub tan tanh
+    transpose unstack while xor
+"""
+_ABLE = frozenset(_NAMES.split())
+
+
+def is_able(program: Iterable[Any]) -> bool:
+    """Whether XLA has code for all of these steps, and for those in them."""
+    return all(
+        step.primitive.name in _ABLE and all(is_able(inner.eqns) for inner in jaxprs_in_params(step.params))
+        for step in program
+    )
+
+
+def steps(program: Iterable[Any]) -> int:
+    """How many operations these are, with those in them."""
+    return sum(1 + sum(steps(inner.eqns) for inner in jaxprs_in_params(step.params)) for step in program)
+
+
+def able_form(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program without calls, and without what XLA has no code for, as far as possible.
+
+    XLA would make products of matrices of sums of products, which a barrier before the sum prevents. The rules for the
+    derivatives of calls are lost.
+    """
+
+    def run(*arguments: Array) -> list[Array]:
+        known = zip([*program.jaxpr.constvars, *program.jaxpr.invars], [*program.consts, *arguments], strict=True)
+        return evaluate(program.jaxpr.eqns, dict(known), program.jaxpr.outvars, _able_step)
+
+    return jax.make_jaxpr(run)(*program.in_avals)
+
+
+def _able_step(step: Any, given: Sequence[Any]) -> Sequence[Array]:
+    name, params = step.primitive.name, step.params
+    if name in ("jit", "custom_jvp_call"):
+        return jaxpr_as_fun(able_form(params.get("jaxpr") or params["call_jaxpr"]))(*given)
+    if name == "custom_linear_solve":
+        lengths = params["const_lengths"]
+        start = lengths.matvec + lengths.vecmat
+        constants, b = given[start : start + lengths.solve], given[sum(lengths) :]
+        return jaxpr_as_fun(able_form(params["jaxprs"].solve))(*constants, *b)
+    if name == "scan":
+        return bind(step, given, jaxpr=able_form(params["jaxpr"]))
+    if name == "reduce_sum":
+        given = [lax.optimization_barrier(given[0])]
+    return bind(step, given)
+
+
+def bind(step: Any, given: Sequence[Any], **others: Any) -> Sequence[Array]:
+    """The results of one step, as it stands but for other parameters."""
+    found = step.primitive.bind(*given, **step.primitive.get_bind_params({**step.params, **others}))
+    return found if step.primitive.multiple_results else [found]
+
+
+def evaluate(
+    program: Iterable[Any],
+    known: dict[Any, Any],
+    results: Iterable[Any],
+    run: Callable[[Any, Sequence[Any]], Sequence[Array]] = bind,
+) -> list[Array]:
+    """The results of steps, each of which is evaluated by `run(step, its arguments)`; `known` receives all values."""
+    for step in program:
+        known.update(zip(step.outvars, run(step, values(step.invars, known)), strict=True))
+    return values(results, known)
+
+
+def values(atoms: Iterable[Any], known: dict[Any, Any]) -> list[Any]:
+    """Values of variables and literals."""
+    return [x.val if isinstance(x, Literal) else known[x] for x in atoms]

@@ -1,0 +1,99 @@
+"""The form on CPUs of a function of one state, or of a batch."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend.core import Literal
+from jaxtyping import Array
+
+from ._able import able_form, evaluate, is_able, steps, values
+from ._marks import marked
+
+# Fewer states than this are computed as one is. So many are a piece: what they work on fits into the cache.
+_FEW, _PIECE = 16, 128
+# XLA's time to compile one function grows faster than the function, so larger ones are cut into several.
+_MOST_STEPS = 700
+
+
+def in_pieces(
+    over_states: Callable[..., list[Array]],
+    arguments: Sequence[Array],
+    varies: Sequence[bool],
+    size: int | None,
+    width: int,
+    pieces: bool,
+) -> list[Array]:
+    """`over_states` of the arguments, of which those that vary have a leading axis of `size`, piece by piece.
+
+    **Arguments:** `width`: how many states one call computes already; `pieces`: whether batches are visited piece by
+    piece.
+    """
+    if size is None or width * size < _FEW or not any(varies):
+        return at_once(over_states, arguments)
+    if not pieces:
+        return over_states(*arguments)
+    number = -(-size // max(_PIECE // width, 1))
+    length = -(-size // number)
+    if number == 1:
+        return at_once(over_states, arguments)
+
+    def cut(x: Array) -> Array:
+        """The last one is filled with copies of the last state."""
+        missing = number * length - size
+        if missing:
+            x = jnp.concatenate([x, jnp.broadcast_to(x[-1:], (missing, *x.shape[1:]))])
+        return x.reshape(number, length, *x.shape[1:])
+
+    def one_piece(own: list[Array]) -> list[Array]:
+        new = iter(own)
+        given = [next(new) if varied else x for x, varied in zip(arguments, varies, strict=True)]
+        return at_once(over_states, given)
+
+    found = lax.map(one_piece, [cut(x) for x, varied in zip(arguments, varies, strict=True) if varied])
+    return [x.reshape(number * length, *x.shape[2:])[:size] for x in found]
+
+
+def at_once(over_states: Callable[..., list[Array]], arguments: Sequence[Array]) -> list[Array]:
+    """One state, a few, or one piece of a batch, as few functions."""
+    program = able_form(jax.make_jaxpr(over_states)(*arguments))
+    known: dict[Any, Any] = dict(zip(program.jaxpr.constvars, program.consts, strict=True))
+    known.update(zip(program.jaxpr.invars, arguments, strict=True))
+    parts = _parts(program.jaxpr.eqns)
+    later = _variables(program.jaxpr.outvars)
+    wanted = []  # of each part, by what comes after it
+    for _, part in reversed(parts):
+        wanted.append([x for step in part for x in step.outvars if x in later])
+        later = later | _variables(x for step in part for x in step.invars)
+
+    for (is_one, part), results in zip(parts, reversed(wanted), strict=True):
+        taken = [x for x in _variables(x for step in part for x in step.invars) if x in known]
+
+        def compute(given: list[Array], part=part, taken=taken, results=results) -> list[Array]:
+            return evaluate(part, dict(zip(taken, given, strict=True)), results)
+
+        given = [known[x] for x in taken]
+        known.update(zip(results, marked(compute, given) if is_one and given else compute(given), strict=True))
+    return values(program.jaxpr.outvars, known)
+
+
+def _parts(program: Sequence[Any]) -> list[tuple[bool, list[Any]]]:
+    """Consecutive steps that can be one function, and not too long a one, and those that cannot be."""
+    parts: list[tuple[bool, list[Any]]] = []
+    size = 0
+    for step in program:
+        able, own = is_able([step]), steps([step])
+        if parts and parts[-1][0] == able and (not able or size + own <= _MOST_STEPS):
+            parts[-1][1].append(step)
+            size += own
+        else:
+            parts.append((able, [step]))
+            size = own
+    return parts
+
+
+def _variables(atoms: Iterable[Any]) -> dict[Any, None]:
+    """Those among the atoms that are not literal, each once, in order."""
+    return dict.fromkeys(x for x in atoms if not isinstance(x, Literal))
