@@ -1,5 +1,7 @@
 """Parts of programs as one function: their values, batches, derivatives, and that XLA can compile them."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -64,6 +66,54 @@ def test_derivatives_are_those_of_the_function():
             assert_close(marked, expected, rtol=1e-12)
 
 
+def test_derivatives_of_one_state_and_of_batches_in_every_order():
+    x, y = (jnp.asarray(a) for a in np.random.default_rng(0).normal(size=(2, 20, 4)))
+    scale = jnp.asarray(1.5)
+
+    def products(function):
+        """Several results, a sum of products, and a number whose derivative needs none of them."""
+
+        def run(x, y, scale):
+            found = function(x, y, scale)
+            return found["last"], jnp.sum(found["each"] * x, 0) + scale
+
+        return run
+
+    def everything(f, x, y, scale):
+        first, over_states = (0, 1, 2), functools.partial(jax.vmap, in_axes=(0, 0, None))
+        modes = jax.jacfwd, jax.jacrev
+        along = lambda y_dot: jax.jvp(lambda y: f(x[0], y, scale), (y[0],), (y_dot,))[1]  # noqa: E731
+        return [
+            [derivative(f, first)(x[:3, 0], y[0], scale) for derivative in modes],
+            [over_states(derivative(f, first))(x, y, scale) for derivative in modes],
+            [derivative(over_states(f), 2)(x, y, scale) for derivative in modes],
+            [over_states(o(i(f, (1, 2)), (0, 2)))(x, y, scale) for o in modes for i in modes],
+            jax.vmap(along)(y),  # many directions of one state, and back
+            jax.vmap(jax.linear_transpose(along, y[0]))((y, y[:, 0])),
+            jax.grad(jax.checkpoint(lambda y: jnp.sum(f(x[0], y, scale)[0] ** 3)))(y[0]),
+        ]
+
+    functions = as_one_function(products(wave)), products(wave)
+    found, expected = (jax.jit(functools.partial(everything, f))(x, y, scale) for f in functions)
+    assert_close(found, expected, rtol=1e-12)
+
+
+def test_long_programs_are_several_functions():
+    def long(x):
+        for _ in range(250):
+            x = jnp.sin(x) + 0.1 * x
+        return jnp.sort(x) * jnp.sum(x * x), jnp.arange(3.0)
+
+    x = jnp.linspace(-1.0, 1.0, 60).reshape(20, 3)
+    marked = as_one_function(long)
+    one, batch = compiled(marked, x[0]), compiled(jax.vmap(marked), x)
+    assert one.as_text().count(MARK) > 1
+    assert_close(one(x[0]), long(x[0]), rtol=1e-12)
+    assert_close(batch(x), jax.vmap(long)(x), rtol=1e-12)
+    weights = jax.jit(jax.vmap(jax.grad(lambda x: marked(x)[0] @ jnp.arange(3.0))))(x)
+    assert_close(weights, jax.vmap(jax.grad(lambda x: long(x)[0] @ jnp.arange(3.0)))(x), rtol=1e-12)
+
+
 def test_arguments_that_are_constant_or_count_for_nothing():
     """XLA would stop the process at them."""
     x = jnp.ones(4)
@@ -104,6 +154,24 @@ def test_dynamics_are_marked(dtype):
     tolerance = 1e-9 if dtype == jnp.float64 else 2e-4
     assert_close(one(q[0], v[0]), plain(several, q[0], v[0]), rtol=tolerance)
     assert_close(batch(q, v), plain(jax.vmap(several), q, v), rtol=tolerance)
+
+
+def test_gradients_of_dynamics_are_marked_and_store_nothing():
+    model = jaxcfa.chain(4)
+    q = v = jnp.linspace(-1.0, 1.0, 600).reshape(150, 4)
+
+    def total(q, v, tau):
+        qdd = jaxcfa.forward_dynamics(model, q, v, tau)
+        return jnp.sum(qdd**2) + jnp.sum(jaxcfa.inverse_dynamics(model, q, v, tau) ** 2)
+
+    gradient = jax.vmap(jax.grad(total, argnums=(0, 1, 2)))
+    program = compiled(gradient, q, v, v)
+    assert program.as_text().count(MARK) >= 4
+    assert_close(program(q, v, v), plain(gradient, q, v, v), rtol=1e-9)
+    with without_marks():
+        stored = compiled(lambda *x: gradient(*x), q, v, v)
+    bytes_needed, bytes_stored = (x.memory_analysis().temp_size_in_bytes for x in (program, stored))
+    assert bytes_needed < bytes_stored
 
 
 def test_without_compilation():
