@@ -49,7 +49,7 @@ def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str,
     slow = compiled and (robot, quantity) in _SLOW_ON
     named = own(quantity, make) | (in_chunks(quantity, make) if batch == LARGEST else {})
     contestants = [Contestant(name, prepare) for name, prepare in named.items()]
-    if single and batch in (BATCH, LARGEST):
+    if single:
         # In a process of their own, so as to compile beside the others.
         one = as_one_function(quantity, make)
         contestants += [Contestant(name, prepare, f"jaxcfa, {ONE_FUNCTION}") for name, prepare in one.items()]

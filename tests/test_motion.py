@@ -172,8 +172,8 @@ def test_number_of_sweeps():
     assert sweeps(lambda q: jaxcfa.mass_matrix(model, q), 7, x) == 2
     assert sweeps(lambda *state: jaxcfa.inverse_dynamics(model, *state), 7, x, x, x) == 3
     assert sweeps(forward, 7, x, x, x) == sweeps(step, 7, x, x, x) == 3
-    # Sums over ancestors and subtrees are matrix products here.
-    assert sweeps(gradient, 7, x, x, x) == 7
+    # That of both dynamics, and five sums over ancestors and subtrees.
+    assert sweeps(gradient, 7, x, x, x) == 12
 
     four_bar, constraints, *_ = make("four-bar")
     state = jnp.zeros((3, 3))

@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax._src.core import jaxprs_in_params
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 from jaxtyping import Array
 
-# Not among it: sorting, scattering, and what XLA leaves to libraries, such as products of matrices.
+# Not among it: sorting, scattering, and what XLA leaves to libraries, as products of matrices and sums of many numbers.
 _NAMES = """
     abs acos add add_any and asin atan atan2 broadcast_in_dim ceil clamp concatenate cond convert_element_type copy cos
     custom_jvp_call div dynamic_slice dynamic_update_slice empty2 eq exp exp2 expm1 floor gather ge gt integer_pow iota
-    is_finite jit le log log1p lt max min mul ne neg not optimization_barrier or pad pow reduce_precision reduce_sum rem
+    is_finite jit le log log1p lt max min mul ne neg not optimization_barrier or pad pow reduce_precision rem
     reshape rev round rsqrt scan select_n sign sin slice split sqrt square squeeze stack stop_gradient sub tan tanh
     transpose unstack while xor
 """
@@ -36,8 +37,8 @@ def steps(program: Iterable[Any]) -> int:
 def able_form(program: ClosedJaxpr) -> ClosedJaxpr:
     """The same program without calls, and without what XLA has no code for, as far as possible.
 
-    XLA would make products of matrices of sums of products, which a barrier before the sum prevents. The rules for the
-    derivatives of calls are lost.
+    XLA leaves sums to a library, or makes products of matrices of them, so they become sums of halves. The rules for
+    the derivatives of calls are lost.
     """
 
     def run(*arguments: Array) -> list[Array]:
@@ -59,8 +60,21 @@ def _able_step(step: Any, given: Sequence[Any]) -> Sequence[Array]:
     if name == "scan":
         return bind(step, given, jaxpr=able_form(params["jaxpr"]))
     if name == "reduce_sum":
-        given = [lax.optimization_barrier(given[0])]
+        return [_sum(given[0], params["axes"])]
     return bind(step, given)
+
+
+def _sum(x: Array, axes: Iterable[int]) -> Array:
+    """The sum over axes, by halves."""
+    if 0 in x.shape:
+        return jnp.zeros([n for axis, n in enumerate(x.shape) if axis not in axes], x.dtype)
+    for axis in axes:
+        while (size := x.shape[axis]) > 1:
+            half = -(-size // 2)
+            first, second = (lax.slice_in_dim(x, *ends, axis=axis) for ends in ((0, half), (half, size)))
+            missing = [(0, 2 * half - size if other == axis else 0, 0) for other in range(x.ndim)]
+            x = first + lax.pad(second, jnp.zeros((), x.dtype), missing)
+    return lax.squeeze(x, tuple(axes))
 
 
 def bind(step: Any, given: Sequence[Any], **others: Any) -> Sequence[Array]:

@@ -13,13 +13,16 @@ from jax._src import sharding_impls
 from jax._src.interpreters.partial_eval import convert_constvars_jaxpr, dce_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array
 
 from ..backend import backend
 from ._marks import has_marks, inside_one_function
 from ._on_cpu import in_pieces
 
 Result = TypeVar("Result")
+
+# Derivatives by more arguments than this, such as all of a model, are those of the function as it stands: in a form of
+# their own they compile two to three times as long, and are no faster in batches.
+_MOST_DIRECTIONS = 8
 
 
 def as_one_function(
@@ -28,8 +31,8 @@ def as_one_function(
     """`function`, in a form that runs fast on CPUs, for one state and for batches; for use in compiled functions.
 
     **Arguments:** `function` of pytrees, whose results are pytrees of arrays; `pieces`: whether batches are visited
-    piece by piece, or left as they are; `derivatives`: whether derivatives are of that form too, for which they
-    compute anew what they need, or those of the function as it stands.
+    piece by piece, or left as they are; `derivatives`: whether derivatives by a few arguments are of that form
+    too, for which they compute anew what they need, or those of the function as it stands.
     """
 
     @functools.wraps(function)
@@ -39,7 +42,7 @@ def as_one_function(
         arrays, fixed = eqx.partition(arguments, eqx.is_array)
         leaves, structure = jax.tree.flatten(arrays)
 
-        def of_leaves(leaves: list[Array]) -> Result:
+        def of_leaves(leaves: list[Any]) -> Result:
             with inside_one_function():
                 return function(*eqx.combine(jax.tree.unflatten(structure, leaves), fixed))
 
@@ -68,8 +71,8 @@ one_function_p.multiple_results = True
 
 
 def _bind(
-    arguments: Sequence[Array], *, program: ClosedJaxpr, varies: Sequence[bool], linear: int, **params: Any
-) -> list[Array]:
+    arguments: Sequence[Any], *, program: ClosedJaxpr, varies: Sequence[bool], linear: int, **params: Any
+) -> list[Any]:
     """A call with those arguments that the program uses."""
     inner, used = dce_jaxpr(convert_constvars_jaxpr(program.jaxpr), [True] * len(program.jaxpr.outvars))
     constants = len(program.consts)
@@ -83,7 +86,7 @@ def _bind(
     )
 
 
-def _over_states(*arguments: Array, program: ClosedJaxpr, varies: Sequence[bool], size: int | None, **_: Any):
+def _over_states(*arguments: Any, program: ClosedJaxpr, varies: Sequence[bool], size: int | None, **_: Any):
     """The results without any marks."""
     one = jaxpr_as_fun(program)
     if any(varies):
@@ -93,7 +96,7 @@ def _over_states(*arguments: Array, program: ClosedJaxpr, varies: Sequence[bool]
 
 
 @one_function_p.def_impl
-def _evaluate(*arguments: Array, **params: Any) -> list[Array]:
+def _evaluate(*arguments: Any, **params: Any) -> list[Any]:
     return jax.jit(functools.partial(_over_states, **params))(*arguments)
 
 
@@ -102,16 +105,16 @@ def _shapes(*_: Any, program: ClosedJaxpr, size: int | None, **__: Any) -> list[
     return [x if size is None else x.update(shape=(size, *x.shape)) for x in program.out_avals]
 
 
-def _jvp(primals: Sequence[Array], tangents: Sequence[Any], **params: Any) -> tuple[list[Array], list[Any]]:
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Sequence[Any], Sequence[Any]]:
     program, varies = params["program"], params["varies"]
     moves = [not isinstance(x, ad.Zero) for x in tangents]
     directions = list(itertools.compress(tangents, moves))
     smooth = all(np.issubdtype(x.dtype, np.inexact) for x in program.out_avals)
-    if params["linear"] or not (params["derivatives"] and smooth):
+    if params["linear"] or len(directions) > _MOST_DIRECTIONS or not (params["derivatives"] and smooth):
         evaluate = functools.partial(_over_states, **params)
         return jax.jvp(_of_some(evaluate, moves, primals), list(itertools.compress(primals, moves)), directions)
 
-    def along(*given: Array) -> list[Array]:
+    def along(*given: Any) -> Sequence[Any]:
         primals, directions = given[: len(moves)], given[len(moves) :]
         with inside_one_function():
             one = _of_some(jaxpr_as_fun(program), moves, primals)
@@ -133,7 +136,7 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
     stays = [not moved for moved in moves]
     moved_avals = list(itertools.compress(program.in_avals, moves))
 
-    def backward(*given: Array) -> tuple[Array, ...]:
+    def backward(*given: Any) -> Sequence[Any]:
         known, weights = given[: sum(stays)], given[sum(stays) :]
         everything = _merged(stays, known, [None] * len(moves))
         with inside_one_function():
@@ -147,7 +150,7 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
     return _merged(moves, [x.sum(0) if all_ else x for x, all_ in zip(found, shared, strict=True)], [None] * len(moves))
 
 
-def _batch(arguments: Sequence[Array], axes: Sequence[int | None], **params: Any) -> tuple[list[Array], list[int]]:
+def _batch(arguments: Sequence[Any], axes: Sequence[int | None], **params: Any) -> tuple[list[Any], list[int]]:
     program, varies, size = params["program"], params["varies"], params["size"]
     own = tuple(axis is not None for axis in axes)
     arguments = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(arguments, axes, strict=True)]
@@ -183,7 +186,7 @@ ad.primitive_transposes[one_function_p] = _transpose
 batching.primitive_batchers[one_function_p] = _batch
 
 
-def _on_cpu(*arguments: Array, **params: Any) -> list[Array]:
+def _on_cpu(*arguments: Any, **params: Any) -> list[Any]:
     names = ("varies", "size", "width", "pieces")
     return in_pieces(functools.partial(_over_states, **params), arguments, *(params[name] for name in names))
 
