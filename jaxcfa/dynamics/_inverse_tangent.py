@@ -158,7 +158,7 @@ def _sums(motions: BodyMotions) -> tuple[Callable[..., list[Vector]], Callable[.
     def of_vectors(function: Callable[[TreeSchedule, Any], Any]) -> Callable[..., list[Vector]]:
         def sums(*vectors: Vector) -> list[Vector]:
             if isinstance(schedule, AncestorMask | Sequential):
-                # Each component by itself is a product with a matrix whose columns are the batch, or leaves the loops.
+                # Each component by itself: a product with a matrix whose columns are the batch, or what loops carry.
                 return function(topology.schedule, list(vectors))
             leaves, treedef = jax.tree.flatten(list(vectors))
             total = function(topology.schedule, jnp.stack(leaves, axis=-1))

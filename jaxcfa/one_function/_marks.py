@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -31,8 +31,7 @@ def inside_one_function() -> AbstractContextManager[None]:
 
 def has_marks() -> bool:
     """Whether parts of the program that is being traced are to be marked."""
-    kind: Literal["parts", "one function", "plain"] = _program.value
-    return kind == "parts"
+    return _program.value == "parts"
 
 
 def is_one_function() -> bool:
