@@ -8,7 +8,6 @@ import jax
 from jax._src import core
 
 from . import backend
-from .one_function import without_marks
 
 Result = TypeVar("Result")
 
@@ -54,9 +53,6 @@ def jit_of_one_state(function: Callable[..., Result], jit: Callable = jax.jit) -
     def run(*arguments, **named):
         # JAX has no public way to ask whether it is tracing.
         alone = core.trace_state_clean() and backend.backend() == "cpu"
-        if not alone:
-            return plain(*arguments, **named)
-        with without_marks():
-            return quick()(*arguments, **named)
+        return (quick() if alone else plain)(*arguments, **named)
 
     return run

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..model import Model, join_dofs
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, motions_at, schedule_for
@@ -37,7 +38,7 @@ def mass_matrix(model: Model, q: ConfigurationLike, motions: BodyMotions | None 
 crba = mass_matrix
 
 
-@jax.jit
+@jit_of_one_state
 @partial(as_one_function, pieces=False, derivatives=False)
 def _mass_matrix(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "nv nv"]:
     motions = motions_at(model, q, None, Sequential(), motions)
