@@ -226,6 +226,10 @@ def test_far_from_the_worlds_origin_no_digits_are_lost():
     model = jaxcfa.random_tree(6, jax.random.key(0), types, roots=2, floating_base=True, dtype="float32")
     q, v, qdd, f_ext = random_state(model)
     last = int(np.flatnonzero(model.topology.roots == 0)[-1])
+    # The distance of two robots is not known better: of one of them.
+    first = jaxcfa.subtree(model, 0)
+    own = np.concatenate([np.arange(*model.q_slice(joint).indices(model.nq)) for joint in first.joint_names])
+    own_v = np.concatenate([np.arange(*model.v_slice(joint).indices(model.nv)) for joint in first.joint_names])
 
     @functools.partial(jax.jit)
     def everything(q):
@@ -236,6 +240,9 @@ def test_far_from_the_worlds_origin_no_digits_are_lost():
             "derivatives": tuple(jaxcfa.inverse_dynamics_derivatives(model, q, v, qdd, f_ext)),
             "regressor": jaxcfa.regressor(model, q, v, qdd),
             "mass matrix": jaxcfa.mass_matrix(model, q),
+            "momentum": jaxcfa.momentum(first, q[own], v[own_v]),
+            "its matrix": jaxcfa.centroidal_momentum_matrix(first, q[own]),
+            "its bias": jaxcfa.centroidal_momentum_bias(first, q[own], v[own_v]),
         }
 
     far = everything(q.at[:3].add(jnp.array([1e5, -2e4, 3e4], q.dtype)))

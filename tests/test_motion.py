@@ -98,6 +98,9 @@ def test_derivatives_of_what_has_no_rules_of_its_own():
         by_state = lambda f: jax.grad(lambda q, v: energy(model, q, v, f(q, v)), (0, 1))(q, v)  # noqa: E731
         expected = by_all(energy)
         found = [by_all(lambda *x: energy(*x, outside))]
+        found.append(by_all(lambda *x: energy(*x, jaxcfa.body_motions(x[0], x[1], v))))
+        # The motions carry the state, but not the model, which is another value there.
+        found.append(by_all(lambda *x: energy(*x, jaxcfa.body_motions(model, *x[1:]))))
         of_parts = [by_state(lambda x, _: jaxcfa.body_motions(model, x, v)), by_state(lambda _, x: outside)]
         return expected, [*found, *((expected[0], *x) for x in of_parts)]
 
@@ -209,6 +212,8 @@ def test_motions_of_another_state_are_refused():
         jaxcfa.kinetic_energy(model, q, v, placed)
     with without:
         jax.make_jaxpr(lambda q, v: jaxcfa.bias_forces(model, q, v, motions=jaxcfa.body_motions(model, q)))(q, v)
+    of_lists = jaxcfa.forward_dynamics(model, q.tolist(), v.tolist(), [0, 1], motions=motions)
+    assert_close(of_lists, np.asarray(jaxcfa.forward_dynamics(model, q, v, [0, 1])), 1e-14)
     # What fits is taken: of q only, at rest, as lists, in another precision, and where nothing can be seen.
     assert_close(jaxcfa.mass_matrix(model, q.tolist(), placed), np.asarray(jaxcfa.mass_matrix(model, q, motions)))
     assert jaxcfa.kinetic_energy(model, q, np.zeros(2), placed.at_rest()) == 0

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..model import Model
+from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..spatial import Vector
@@ -30,7 +30,8 @@ def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | No
 
 @jax.jit
 def _center_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3"]:
-    return mean_position(*bodies_as_components(model, motions_at(model, q, None, Sequential(), motions))[:2]).array()
+    motions = motions_at(model, q, None, Sequential(), motions)
+    return motions.roots[0] + mean_position(*bodies_as_components(model, motions)[:2]).array()
 
 
 def momentum(
@@ -55,7 +56,6 @@ def _momentum(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
 ) -> Float[Array, "6"]:
     inertia, position, own = bodies_as_components(model, motions_at(model, q, v, Sequential(), motions))
-    # Bodies' levers are taken from the common centre, not the world's origin, so that far away no digits are lost.
     return jnp.sum(own.carried(position - mean_position(inertia, position)).array(), axis=0)
 
 
@@ -96,6 +96,7 @@ def potential_energy(model: Model, q: ConfigurationLike, motions: BodyMotions | 
 
 @jax.jit
 def _potential_energy(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, ""]:
-    inertia, position, _ = bodies_as_components(model, motions_at(model, q, None, Sequential(), motions))
+    motions = motions_at(model, q, None, Sequential(), motions)
+    inertia = join_bodies(model.topology, [link.inertia for link in motions.links])
     weight = Vector.of(model.gravity.astype(q.dtype))
-    return -jnp.sum((position * inertia.mass + inertia.moment).dot(weight))
+    return -jnp.sum((Vector.of(motions.poses.translation) * inertia.mass + inertia.moment).dot(weight))

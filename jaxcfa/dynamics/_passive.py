@@ -26,12 +26,12 @@ def passive_forces(model: Model, q: ConfigurationLike, v: VelocityLike, friction
     q, v = as_arrays(model, q=q, v=v)
     if is_concrete(friction_velocity):
         positive_number("friction_velocity", friction_velocity)
-    return _passive_forces(model, q, v, friction_velocity)
+    return _passive_forces(model, q, v, jnp.asarray(friction_velocity, v.dtype))
 
 
 @jax.jit
 def _passive_forces(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], friction_velocity: float | Float[Array, ""]
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], friction_velocity: Float[Array, ""]
 ) -> Velocity:
     stretch = map_joints(
         model,

@@ -66,7 +66,7 @@ def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
     """`function(method, model, ...)` with checked arguments, and with an explanation where it has no finite result."""
     check_method(method)
     arguments = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
-    schedule_for(model, None, motions, q, v)
+    schedule_for(model, None, motions, *arguments[:2])
     if is_concrete(model) and not is_concrete(arguments):
         # Results cannot be looked at while tracing, but the model usually can.
         method.refuse(model)

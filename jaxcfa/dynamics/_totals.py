@@ -11,10 +11,14 @@ from ..spatial import Force, RigidInertia, Vector
 
 
 def bodies_as_components(model: Model, motions: BodyMotions) -> tuple[RigidInertia, Vector, Force]:
-    """Inertias, origins and momenta (about these) of all bodies (nb), world axes."""
-    return join_bodies(
-        model.topology, [(link.inertia, link.position, link.inertia @ link.velocity) for link in motions.links]
+    """Inertias, origins and momenta (about these) of all bodies (nb), world axes.
+
+    Origins are relative to that of the first body, so that levers lose no digits far from the world's origin.
+    """
+    inertia, momentum = join_bodies(
+        model.topology, [(link.inertia, link.inertia @ link.velocity) for link in motions.links]
     )
+    return inertia, Vector.of(motions.origins + (motions.roots - motions.roots[:1])), momentum
 
 
 def mean_position(inertia: RigidInertia, position: Vector) -> Vector:

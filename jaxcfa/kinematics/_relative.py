@@ -57,7 +57,7 @@ def _relative_pose(
     motions = motions_at(model, q, None, schedule, motions)
     frames, reference = (place_frames(model, motions, x) for x in (numbers, references))
     turned = transpose(reference.rotation)
-    return Transform(matmul(turned, frames.rotation), matvec(turned, _separation(model, motions, frames, reference)))
+    return Transform(matmul(turned, frames.rotation), matvec(turned, _separation(motions, frames, reference)))
 
 
 def relative_velocity(
@@ -96,7 +96,7 @@ def _relative_velocity(
     frames, reference = (place_frames(model, motions, x) for x in (numbers, references))
     own, other = (shift_motion(x.rows(motions.velocities), x.lever) for x in (frames, reference))
     # The reference's velocity at the point where the frame is.
-    there = shift_motion(other, _separation(model, motions, frames, reference))
+    there = shift_motion(other, _separation(motions, frames, reference))
     return rotate(transpose(reference.rotation), own - there)
 
 
@@ -134,7 +134,7 @@ def _relative_jacobian(
     motions = motions_at(model, q, None, schedule, motions)
     frames, reference = (place_frames(model, motions, x) for x in (numbers, references))
     columns, origins, dofs = motions.subspace_columns, motions.origins, model.topology.dof_bodies
-    roots = _root_positions(model, motions)
+    roots = motions.roots
     carries = (moving_dofs(model, x.bodies).astype(q.dtype) for x in (frames, reference))
     sign = jnp.subtract(*carries)
 
@@ -158,15 +158,8 @@ def _pairs(model: Model, frames: Frames, reference: Frames) -> tuple[Array | np.
     return jnp.broadcast_to(numbers, shape), jnp.broadcast_to(references, shape)
 
 
-def _separation(
-    model: Model, motions: BodyMotions, frames: PlacedFrames, reference: PlacedFrames
-) -> Float[Array, "*m 3"]:
+def _separation(motions: BodyMotions, frames: PlacedFrames, reference: PlacedFrames) -> Float[Array, "*m 3"]:
     """Vectors from the references' origins to those of the frames, world axes."""
-    origins, roots = motions.origins, _root_positions(model, motions)
+    origins, roots = motions.origins, motions.roots
     within = (frames.rows(origins) - reference.rows(origins)) + (frames.lever - reference.lever)
     return within + (frames.rows(roots) - reference.rows(roots))
-
-
-def _root_positions(model: Model, motions: BodyMotions) -> Float[Array, "nb 3"]:
-    """Where in the world the first body of the tree is that each body belongs to."""
-    return motions.poses.translation[model.topology.roots]

@@ -29,7 +29,7 @@ from ..model import (
     split_dofs,
 )
 from ..model._arguments import as_arrays, is_concrete
-from ..numerics import cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent
+from ..numerics import cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent, of_perturbed
 from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, ZeroVector, pack, rotate
 from ..structured import AbstractSchedule, Sequential
 from ..structured._tree_scan import from_parents
@@ -65,12 +65,14 @@ class BodyMotions(eqx.Module):
     are with respect to the model, q and v that are handed in beside it; this value only saves work.
 
     **Fields:** `q` (nq,) and `v` (nv,); `schedule` of the recurrences over the bodies; `links`, the bodies by
-    components, one entry for each segment of the `topology`, in order of visit; `has_velocity`, whether they were made
-    with a velocity, without which they serve functions of q only.
+    components, one entry for each segment of the `topology`, in order of visit; `of_model`, zero, and differentiated
+    where the model was that they are made of; `has_velocity`, whether they were made with a velocity, without which
+    they serve functions of q only.
     """
 
     q: Float[Array, "nq"]
     v: Float[Array, "nv"]
+    of_model: Float[Array, ""]
     schedule: AbstractSchedule
     links: tuple[Link, ...]
     topology: Topology = eqx.field(static=True)
@@ -93,6 +95,11 @@ class BodyMotions(eqx.Module):
         Differences between bodies of one tree keep their digits, however far from the world's origin it is.
         """
         return join_bodies(self.topology, [x.in_tree.array() for x in self.links])
+
+    @property
+    def roots(self) -> Float[Array, "nb 3"]:
+        """Where in the world the first body of the tree is that each body belongs to [m]."""
+        return self.poses.translation[self.topology.roots]
 
     @property
     def subspace_columns(self) -> Float[Array, "nv 6"]:
@@ -196,10 +203,27 @@ def motions_at(
     else:
         parents = split_bodies(model.topology, _parents(model, schedule, poses, blocks, speeds if moves else None))
         links = [jax.vmap(lambda parent, joint: _move(parent, joint)[1])(*x) for x in zip(parents, joints, strict=True)]
-    return BodyMotions(q, v, schedule, tuple(links), model.topology, moves)
+    return BodyMotions(q, v, _trace_of(model), schedule, tuple(links), model.topology, moves)
 
 
 _body_motions = jax.jit(motions_at)
+
+
+@jax.custom_jvp
+def _trace_of(model: Model) -> Float[Array, ""]:
+    """Zero, with a tangent where any array of the model has one."""
+    return jnp.zeros((), model.dtype)
+
+
+def _trace_of_jvp(primals: tuple[Model], tangents: tuple[Model]) -> tuple[Array, Any]:
+    zero = jnp.zeros((), primals[0].dtype)
+    directions = of_perturbed(lambda *_: None, primals, tangents)[2]
+    moving = [x for x in directions if x.size and jnp.issubdtype(x.dtype, jnp.floating)]
+    # Constants would have no tangent where JAX linearises.
+    return zero, 0 * moving[0].reshape(-1)[0].astype(zero.dtype) if moving else no_tangent(zero)
+
+
+_trace_of.defjvp(_trace_of_jvp, symbolic_zeros=True)
 
 
 def _of_type(links: tuple[Link, ...], dtype: jnp.dtype) -> tuple[Link, ...]:
@@ -218,7 +242,7 @@ def _following_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     *directions, own = tangents
     missing = tuple(
         no_tangent(x) if is_perturbed(carried) else x_dot
-        for x, x_dot, carried in zip(made_of, directions, (own.links, own.q, own.v), strict=True)
+        for x, x_dot, carried in zip(made_of, directions, (own.of_model, own.q, own.v), strict=True)
     )
     links = _following(*primals)
     if not is_perturbed(missing):

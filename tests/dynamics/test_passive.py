@@ -31,6 +31,12 @@ def test_at_rest_in_the_reference_there_are_none(model):
     assert_close(jaxcfa.passive_forces(model, reference(model), np.zeros(4)), np.zeros(4), 1e-15)
 
 
+def test_their_type_is_that_of_the_state(model):
+    single = model.astype("float32")
+    q, v = reference(single).astype("float32"), np.ones(4, "float32")
+    assert jaxcfa.passive_forces(single, q, v, friction_velocity=np.float64(1e-2)).dtype == np.float32
+
+
 def test_springs(model):
     """A hinge's by its angle, a ball's by the rotation vector; neither sign of a quaternion matters."""
     turned = jnp.array([0.1, -0.2, 0.3])
