@@ -10,7 +10,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..configuration import integrate
+from ..joints._elements import elements
 from ..model import Model
+from ..model._joint_groups import free_dofs
 from ..numerics import product
 from ..structured._lane_loop import lane_loop
 from ..structured._small_spd import spd_solve
@@ -209,11 +211,14 @@ def held(problem: Problem, q: Float[Array, "nq"], gradient: Float[Array, "nv"]) 
 
 
 def _coordinates(model: Model) -> np.ndarray:
-    """(nv,): the configuration coordinate that each one of the velocity is the rate of; -1 for orientations."""
+    """(nv,): the configuration coordinate that each one of the velocity is the rate of; -1 if it is of none."""
     own = np.full(model.nv, -1)
     for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        if not joint.quaternions:
-            own[group.v_index] = group.q_index
+        nq = nv = 0
+        for element in elements(joint):
+            if not element.quaternions and element.nq == element.nv:
+                own[group.v_index[:, nv : nv + element.nv]] = group.q_index[:, nq : nq + element.nq]
+            nq, nv = nq + element.nq, nv + element.nv
     return own
 
 
@@ -236,9 +241,7 @@ def _start(problem: Problem, origin: Float[Array, "nq"], number: Int[Array, ""])
 def _spread(problem: Problem, origin: Float[Array, "nq"]) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
     """Displacements (nv,) to the ends of the ranges: half a turn or a metre where there are none."""
     model = problem.model
-    own, free = _coordinates(model), np.zeros(model.nv, bool)
-    for group in model.topology.groups:
-        free[group.v_index] = group.v_index.shape[1] == 6
+    own, free = _coordinates(model), free_dofs(model)
     ends = []
     for end, reach in ((problem.lower, -np.pi), (problem.upper, np.pi)):
         to_end = jnp.where(own < 0, jnp.inf, (end - origin)[own])

@@ -9,7 +9,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from ..joints import AbstractJoint, Fixed
+from ..joints import AbstractJoint, Fixed, Free
+from ..joints._elements import elements
 from ._model import Model
 from ._topology import Segment, Topology
 
@@ -47,6 +48,17 @@ def map_joints(
     flatten = (lambda x: x) if out == "body" else (lambda x: x.reshape(-1))
     order = np.argsort(np.concatenate(index))
     return jax.tree.map(lambda *parts: take(jnp.concatenate([flatten(x) for x in parts]), order), *results)
+
+
+def free_dofs(model: Model) -> np.ndarray:
+    """(nv,): whether a coordinate of the velocity is one of a free joint, which no motor drives."""
+    free = np.zeros(model.nv, bool)
+    for joint, group in zip(model.joints, model.topology.groups, strict=True):
+        start = 0
+        for element in elements(joint):
+            free[group.v_index[:, start : start + element.nv]] = isinstance(element, Free)
+            start += element.nv
+    return free
 
 
 def _no_joints(

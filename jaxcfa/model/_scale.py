@@ -25,6 +25,7 @@ from ..joints import (
     Spherical,
     Universal,
 )
+from ..joints._elements import elements
 from ..numerics._options import known_numbers
 from ..spatial import Transform
 from ._attachments import Keyframes
@@ -106,22 +107,22 @@ def _lengths(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 def _translations(joint: AbstractJoint) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Which coordinates of a joint are lengths, in q and in v."""
-    if isinstance(joint, Anchored):
-        return _translations(joint.joint)
-    if isinstance(joint, Composite):
-        q: list[int] = []
-        v: list[int] = []
-        nq = nv = 0
-        for part in joint.joints:
-            in_q, in_v = _translations(part)
-            q.extend(nq + i for i in in_q)
-            v.extend(nv + i for i in in_v)
-            nq, nv = nq + part.nq, nv + part.nv
-        return tuple(q), tuple(v)
+    q: list[int] = []
+    v: list[int] = []
+    nq = nv = 0
+    for element in elements(joint):
+        lengths = _length_coordinates(element)
+        q.extend(nq + i for i in lengths)
+        v.extend(nv + i for i in lengths)
+        nq, nv = nq + element.nq, nv + element.nv
+    return tuple(q), tuple(v)
+
+
+def _length_coordinates(joint: AbstractJoint) -> tuple[int, ...]:
     if type(joint) in _TRANSLATIONS:
-        return (_TRANSLATIONS[type(joint)],) * 2
+        return _TRANSLATIONS[type(joint)]
     if joint.only_turns:
-        return (), ()
+        return ()
     raise ValueError(
         f"scale does not know which parameters and coordinates of a {type(joint).__name__} joint are lengths. Make it "
         "of the package's joints (Composite, Anchored), say only_turns if it has none, or lock it before."

@@ -14,9 +14,9 @@ from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
-from ..joints import Free
 from ..model import WORLD, AbstractConstraint, Model
 from ..model._arguments import as_arrays, check_model, positive_number
+from ..model._joint_groups import free_dofs
 from ..motion import BodyMotions
 from ..numerics import cross, matvec, transpose
 from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
@@ -311,11 +311,5 @@ def _actuated(model: Model, actuated) -> tuple[int, ...] | Literal["actuators"] 
 
 def _driven(model: Model) -> tuple[int, ...] | None:
     """Coordinates of all joints but the free ones, which no motor drives; `None` if that is all."""
-    free = {
-        int(start) + i
-        for joint, bodies in zip(model.joints, model.topology.group_bodies, strict=True)
-        if isinstance(joint, Free)
-        for start in model.topology.v_starts[np.asarray(bodies)]
-        for i in range(6)
-    }
-    return tuple(i for i in range(model.nv) if i not in free) if free else None
+    driven = np.flatnonzero(~free_dofs(model))
+    return None if len(driven) == model.nv else tuple(driven.tolist())

@@ -8,7 +8,9 @@ import pytest
 
 import jaxcfa
 from jaxcfa import closed_chains, inverse_kinematics as ik
-from jaxcfa.joints import Revolute
+from jaxcfa.inverse_kinematics._search import _coordinates
+from jaxcfa.joints import Anchored, Composite, Free, Prismatic, Revolute, Spherical
+from jaxcfa.model._joint_groups import free_dofs
 from robots import urdf_path
 
 HAND = "panda_hand"
@@ -233,3 +235,23 @@ def test_a_model_without_joints_is_where_it_is():
     nothing = jaxcfa.ModelBuilder().build()
     with pytest.warns(UserWarning, match="not reached"):
         assert ik.solve(nothing, lambda stage: jnp.ones(1)).error == 1
+
+
+def test_bodies_need_no_inertia_and_joints_in_series_keep_their_limits():
+    """Hinges in one body are held at the ends of their ranges, and start anew within them, as in several bodies."""
+    builder = jaxcfa.ModelBuilder()
+    turning = Composite([Revolute((0, 0, 1)), Revolute((0, 1, 0))])
+    wrist = Composite([Revolute((0, 1, 0)), Spherical()])
+    builder.add_body("arm", None, turning, lower=(-1.0, -0.4), upper=(1.0, 0.4))
+    builder.add_body("hand", "arm", wrist, (0.5, 0.0, 0.0), lower=[-2.0, *[-jnp.inf] * 4], upper=[2.0, *[jnp.inf] * 4])
+    builder.add_frame("tip", "hand", (0.3, 0.0, 0.0))
+    model = builder.build(dtype="float64")
+    target = jaxcfa.frame_pose(model, np.array([0.9, -0.35, 1.8, 0.6, 0.0, 0.8, 0.0]), "tip")
+    found = ik.solve(model, ik.FramePose("tip", target))
+    assert found.reached
+    assert np.all((found.q >= model.limits.lower) & (found.q <= model.limits.upper))
+    np.testing.assert_array_equal(_coordinates(model), [0, 1, 2, -1, -1, -1])
+    free = jaxcfa.ModelBuilder()
+    free.add_body("body", joint=Anchored(Free(), (0.1, 0, 0)))
+    free.add_body("six", "body", Composite([Prismatic(axis) for axis in np.eye(3)] + [Revolute(x) for x in np.eye(3)]))
+    np.testing.assert_array_equal(free_dofs(free.build()), [True] * 6 + [False] * 6)
