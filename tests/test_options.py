@@ -5,11 +5,13 @@ import re
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import jaxcfa
 from jaxcfa import ABA, CFA, JSI, FactoredFD, Transform, environments, inverse_kinematics, simulation
 from jaxcfa.closed_chains import Baumgarte, LeastNorm, Projection
+from jaxcfa.optimal_control import FDDP, MultipleShooting, Shooting
 from jaxcfa.structured import (
     BlockBidiagonal,
     BlockLDL,
@@ -63,14 +65,18 @@ CLASSES = [
 ]
 NUMBERS = {
     "longest must be a positive integer, got 0": lambda: OddEvenElimination(longest=0),
-    "longest must be a positive integer, got -1": lambda: Doubling(-1),
-    "longest must be a positive integer, got 2.5": lambda: Doubling(2.5),
     "size must be a positive integer, got 0": lambda: Chunked(0),
     "size must be a positive integer, got 1.5": lambda: Chunked(1.5),
     "levels must be an integer that is not negative, got -1": lambda: CyclicReduction(levels=-1),
     "steps must be an integer that is not negative, got 0.5": lambda: Refined(BlockLDL(), steps=0.5),
     "rank_tolerance must be positive and finite, one known number, got 'small'": lambda: LeastNorm("small"),
     "rank_tolerance must be between 0 and 1, got 2": lambda: LeastNorm(2),
+    "max_iterations must be a positive integer, got 50.0": lambda: MultipleShooting(max_iterations=50.0),
+    "max_iterations must be a positive integer, got 0": lambda: Shooting(max_iterations=0),
+    "together must be a positive integer, got 0": lambda: MultipleShooting(together=0),
+    "tolerance must be finite and not negative, one known number, got -1": lambda: FDDP(tolerance=-1),
+    "stationarity must be finite and not negative, one known number, got nan": lambda: Shooting(stationarity=np.nan),
+    "barrier must be positive and finite, one known number, got 0": lambda: MultipleShooting(barrier=0),
     "side_branches must be an integer that is not negative, got -1": lambda: CFA(side_branches=-1),
 }
 
@@ -79,6 +85,12 @@ NUMBERS = {
 def test_a_class_in_the_place_of_an_instance(name, instance, call):
     with pytest.raises(ValueError, match=rf"^{name} must be .* Write {re.escape(instance)}\.$"):
         call()
+
+
+def test_options_of_solvers_are_plain_numbers():
+    """Whatever they are given as, or programs could not be told apart by them."""
+    solver = MultipleShooting(max_iterations=np.int64(7), tolerance=jnp.float32(0.5), barrier=np.float32(0.25))
+    assert hash(solver) == hash(MultipleShooting(max_iterations=7, tolerance=0.5, barrier=0.25))
 
 
 @pytest.mark.parametrize("message", NUMBERS)

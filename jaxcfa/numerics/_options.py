@@ -22,14 +22,15 @@ def positive_integer(name: str, value: Any, or_zero: bool = False) -> int:
     return number
 
 
-def positive_number(name: str, value: Any) -> float:
-    """A positive finite number."""
+def positive_number(name: str, value: Any, or_zero: bool = False) -> float:
+    """A positive finite number, or one that is not negative."""
     try:
         number = float(value)
     except (TypeError, ValueError):  # of traced values, too
         number = math.nan
-    if not 0 < number < math.inf:
-        raise ValueError(f"{name} must be positive and finite, one known number, got {value!r}.")
+    if not (0 < number < math.inf or (or_zero and number == 0)):
+        wanted = "finite and not negative" if or_zero else "positive and finite"
+        raise ValueError(f"{name} must be {wanted}, one known number, got {value!r}.")
     return number
 
 

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -10,12 +9,21 @@ from jaxtyping import Array, Bool, Float, Int
 from ..numerics import transpose
 from ..structured import Extremal, LinearTerms, Riccati, RiccatiFactors
 from ..structured._products import matvec
-from ._local import LocalModel, Multipliers, Rows, evaluate, linear_quadratic_of, model_of
+from ._local import LocalModel, evaluate, linear_quadratic_of, model_of
 from ._problem import Problem
 from ._progress import report
 from ._rollout import closed_loop
-from ._solution import History, Solution, SolveStatus, coordinates
-from ._solver import AbstractSolver, Guess, check_unconstrained, iterate
+from ._solution import History, Solution, SolveStatus
+from ._solver import (
+    AbstractSolver,
+    Guess,
+    check_unconstrained,
+    count,
+    iterate,
+    own_tolerance,
+    tolerances,
+    unconstrained,
+)
 
 _RICCATI = Riccati()
 _ACCEPTED, _UPHILL = 0.1, 2.0
@@ -34,15 +42,13 @@ class FDDP(AbstractSolver):
     relative to the cost, 1e-8 and 1e-4.
     """
 
-    max_iterations: int = eqx.field(static=True, default=200)
-    tolerance: float | None = eqx.field(static=True, default=None)
-    stationarity: float | None = eqx.field(static=True, default=None)
+    max_iterations: int = count("max_iterations", 200)
+    tolerance: float | None = own_tolerance("tolerance")
+    stationarity: float | None = own_tolerance("stationarity")
 
     def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
         check_unconstrained(type(self).__name__, problem)
-        double = jnp.finfo(x0.dtype).bits >= 64
-        tolerance = (1e-8 if double else 1e-4) if self.tolerance is None else self.tolerance
-        stationarity = (1e-6 if double else 1e-3) if self.stationarity is None else self.stationarity
+        tolerance, stationarity = tolerances(self, x0.dtype)
         values = evaluate(problem, x0, guess.states, guess.controls)
         finite = jnp.isfinite(values.cost) & jnp.all(jnp.isfinite(values.gaps))
         n, m = problem.dynamics.tangent_size, problem.dynamics.control_size
@@ -187,20 +193,5 @@ def _stationarity(local: LocalModel, factors: RiccatiFactors, found: Extremal, t
 
 
 def _solution(problem: Problem, end: _State) -> Solution:
-    nothing = Rows(jnp.zeros((problem.steps, 0), end.states.dtype), jnp.zeros(0, end.states.dtype))
-    return Solution(
-        states=end.states,
-        controls=end.controls,
-        gains=end.gains,
-        multipliers=Multipliers(end.costates, nothing, nothing),
-        slack=nothing,
-        cost=end.cost,
-        gap=end.gap,
-        violation=end.gap,
-        stationarity=end.stationarity,
-        barrier=jnp.zeros_like(end.cost),
-        iterations=end.iteration,
-        status=end.status,
-        history=end.history,
-        coordinates=coordinates(problem),
-    )
+    same = {name: getattr(end, name) for name in ("states", "gains", "costates", "cost", "gap", "stationarity")}
+    return unconstrained(problem, end, **same)

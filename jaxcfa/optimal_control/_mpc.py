@@ -10,7 +10,7 @@ from ..model._arguments import positive_integer
 from ._closures import hoisted
 from ._fddp import FDDP
 from ._multiple_shooting import MultipleShooting
-from ._problem import Problem
+from ._problem import Problem, check_bounds
 from ._shooting import Shooting
 from ._solution import Solution
 from ._solve import as_guess, as_state, run
@@ -52,6 +52,7 @@ def mpc_step(
         raise ValueError(f"solver must be MultipleShooting(), FDDP() or Shooting(), got {solver!r}.")
     if problem.start != "given":
         raise ValueError(f"mpc_step needs a problem that starts in x, got one with start={problem.start!r}.")
+    check_bounds(problem)
     x = as_state(problem, x)
     guess = as_guess(problem, x, solution.shifted(shift) if shift else solution)
     start = guess.states.at[0].set(x), jnp.maximum(solution.barrier, barrier)

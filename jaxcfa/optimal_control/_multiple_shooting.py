@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from ..numerics._options import positive_number
 from ..structured import AbstractStageSolver, Riccati
 from ._curvature import Curvature
 from ._interior_point import Barrier, Optimality, Point, Step, largest, newton_step, optimality, slope
@@ -19,7 +20,7 @@ from ._progress import report
 from ._recovery import disturbed, is_at_rest, is_out_of_reach
 from ._robot_dynamics import AbstractRobotDynamics
 from ._solution import History, Solution, SolveStatus, coordinates
-from ._solver import AbstractSolver, Guess, iterate
+from ._solver import AbstractSolver, Guess, count, iterate, own_tolerance, tolerances
 
 _FAR = 0.1  # violations of constraints from which on Hessians are those of Gauss and Newton
 _SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
@@ -34,7 +35,7 @@ _DISTURBANCES = 2  # how often a start is disturbed from which constraints canno
 
 
 class MultipleShooting(AbstractSolver):
-    """Sequential quadratic programming with an interior point (Gauss-Newton or exact Hessians).
+    """Sequential quadratic programming with an interior point, and Hessians by Gauss and Newton, learned, or exact.
 
     Every iteration linearises all stages at once, solves one linear-quadratic problem, and tries step lengths on a
     merit function. Gaps between the stages close with the constraints. With `"linear"` steps and a parallel schedule of
@@ -52,27 +53,23 @@ class MultipleShooting(AbstractSolver):
     many step lengths are tried at once.
     """
 
-    max_iterations: int = eqx.field(static=True, default=200)
-    tolerance: float | None = eqx.field(static=True, default=None)
-    stationarity: float | None = eqx.field(static=True, default=None)
+    max_iterations: int = count("max_iterations", 200)
+    tolerance: float | None = own_tolerance("tolerance")
+    stationarity: float | None = own_tolerance("stationarity")
     hessian: Hessian | None = eqx.field(static=True, default=None)
     schedule: AbstractStageSolver = Riccati()
     steps: Steps | None = eqx.field(static=True, default=None)
-    barrier: float = eqx.field(static=True, default=0.1)
-    regularization: float = eqx.field(static=True, default=1e-9)
-    together: int = eqx.field(static=True, default=1)
+    barrier: float = eqx.field(static=True, default=0.1, converter=lambda x: positive_number("barrier", x))
+    regularization: float = eqx.field(
+        static=True, default=1e-9, converter=lambda x: positive_number("regularization", x, or_zero=True)
+    )
+    together: int = count("together", 1)
 
     def __check_init__(self):
         if self.hessian not in (None, "secant", "gauss_newton", "exact"):
             raise ValueError(f'hessian must be "secant", "gauss_newton" or "exact", got {self.hessian!r}.')
-        if not self.max_iterations >= 1 or not self.together >= 1:
-            raise ValueError(
-                f"max_iterations and together must be positive integers, got {self.max_iterations} and {self.together}."
-            )
         if self.steps not in (None, "linear", "nonlinear", "both"):
             raise ValueError(f'steps must be "linear", "nonlinear" or "both", got {self.steps!r}.')
-        if not self.barrier > 0:
-            raise ValueError(f"barrier must be positive, got {self.barrier}.")
 
     def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
         settings = _Settings.of(self, x0.dtype)
@@ -96,8 +93,7 @@ class _Settings(NamedTuple):
     @staticmethod
     def of(solver: MultipleShooting, dtype) -> "_Settings":
         double = jnp.finfo(dtype).bits >= 64
-        tolerance = (1e-8 if double else 1e-4) if solver.tolerance is None else solver.tolerance
-        stationarity = (1e-6 if double else 1e-3) if solver.stationarity is None else solver.stationarity
+        tolerance, stationarity = tolerances(solver, dtype)
         largest = (1e8, 1e9) if double else (1e6, 1e5)
         return _Settings(tolerance, stationarity, 1e-8 if double else 1e-4, tolerance / 10, *largest)
 

@@ -142,7 +142,8 @@ class Bounds(_AbstractPart):
     """`lower <= residual <= upper`, where the bounds are finite.
 
     **Fields:** `term` and `during` as in `Cost`; `lower`, `upper`: one number or (k,), or `None`; `finite`: the rows of
-    each that are, as far as that was known when this was made.
+    each that are, as far as that was known when this was made. All others are left out, and bounds that replace
+    `lower` and `upper` later must be infinite there too.
     """
 
     term: Term
@@ -323,6 +324,21 @@ def _residual(part: Any, stage: Stage) -> Float[Array, "k"]:
     if residual.ndim != 1:
         raise ValueError(f"A residual must have shape (k,), got {residual.shape} from {part.term!r}.")
     return residual.astype(stage.x.dtype)
+
+
+def check_bounds(problem: Problem) -> None:
+    """Raises `ValueError` for bounds that have been replaced, as far as that is known, by finite ones in rows that were
+    left out as infinite."""
+    for part in (*problem.constraints, *problem.end_constraints):
+        if not isinstance(part, Bounds):
+            continue
+        for name, bound, finite in zip(("lower", "upper"), (part.lower, part.upper), part.finite, strict=True):
+            now = _finite(bound)
+            if now is not None and finite is not None and not set(now) <= set(finite):
+                raise ValueError(
+                    f"The {name} bounds of {part.term!r} were infinite in some rows when they were made, which are "
+                    f"left out since, and were replaced by {np.asarray(bound)}. Make new Bounds of these."
+                )
 
 
 def _finite(bound: ArrayLike | None) -> tuple[int, ...] | None:

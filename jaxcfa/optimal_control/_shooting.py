@@ -10,12 +10,12 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ._fddp import feedback
-from ._local import Multipliers, Rows, evaluate, model_of
+from ._local import evaluate, model_of
 from ._problem import Problem
 from ._progress import report
 from ._rollout import closed_loop
-from ._solution import History, Solution, SolveStatus, coordinates
-from ._solver import AbstractSolver, Guess, check_unconstrained
+from ._solution import History, Solution, SolveStatus
+from ._solver import AbstractSolver, Guess, check_unconstrained, count, own_tolerance, tolerances, unconstrained
 
 LBFGS = optax.lbfgs()
 
@@ -30,13 +30,12 @@ class Shooting(AbstractSolver):
     """
 
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=LBFGS)
-    max_iterations: int = eqx.field(static=True, default=1000)
-    stationarity: float | None = eqx.field(static=True, default=None)
+    max_iterations: int = count("max_iterations", 1000)
+    stationarity: float | None = own_tolerance("stationarity")
 
     def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
         check_unconstrained(type(self).__name__, problem)
-        double = jnp.finfo(x0.dtype).bits >= 64
-        tolerance = (1e-6 if double else 1e-3) if self.stationarity is None else self.stationarity
+        _, stationarity = tolerances(self, x0.dtype)
         optimizer = optax.with_extra_args_support(self.optimizer)
 
         def cost(controls: Float[Array, "T m"]) -> Float[Array, ""]:
@@ -48,7 +47,7 @@ class Shooting(AbstractSolver):
                 gradient, state.optimizer, state.controls, value=value, grad=gradient, value_fn=cost
             )
             slope = jnp.max(jnp.abs(gradient))
-            solved, finite = slope <= tolerance, jnp.isfinite(value) & jnp.isfinite(slope)
+            solved, finite = slope <= stationarity, jnp.isfinite(value) & jnp.isfinite(slope)
             last = state.iteration + 1 >= self.max_iterations
             history = state.history.with_entry(
                 state.iteration,
@@ -114,21 +113,13 @@ def _values(problem: Problem, x0: Array, controls: Array) -> tuple[Float[Array, 
 def _solution(problem: Problem, x0: Array, end: _State) -> Solution:
     cost, states = _values(problem, x0, end.controls)
     gains, costates = feedback(model_of(problem, x0, states, end.controls))
-    nothing = Rows(jnp.zeros((problem.steps, 0), x0.dtype), jnp.zeros(0, x0.dtype))
-    zero = jnp.zeros_like(cost)
-    return Solution(
+    return unconstrained(
+        problem,
+        end,
         states=states,
-        controls=end.controls,
         gains=gains,
-        multipliers=Multipliers(costates, nothing, nothing),
-        slack=nothing,
+        costates=costates,
         cost=cost,
-        gap=zero,
-        violation=zero,
+        gap=jnp.zeros_like(cost),
         stationarity=end.slope,
-        barrier=zero,
-        iterations=end.iteration,
-        status=end.status,
-        history=end.history,
-        coordinates=coordinates(problem),
     )

@@ -18,7 +18,7 @@ from ._implicit import attached, moved
 from ._interior_point import Point
 from ._multiple_shooting import MultipleShooting
 from ._not_finite import first_that_is_not_finite
-from ._problem import Problem
+from ._problem import Problem, check_bounds
 from ._robot_dynamics import AbstractRobotDynamics
 from ._shooting import Shooting
 from ._solution import Solution, SolveStatus
@@ -58,6 +58,7 @@ def solve(
         raise ValueError(f"problem must be a Problem(dynamics, steps, ...), got {problem!r}.")
     if not isinstance(solver, AbstractSolver):
         raise ValueError(f"solver must be one such as MultipleShooting(), got {solver!r}.")
+    check_bounds(problem)
     x0 = as_state(problem, x0)
     start = as_guess(problem, x0, guess)
     problem = hoisted(problem, x0.dtype)

@@ -5,14 +5,37 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from ..numerics._options import positive_integer, positive_number
 from ..structured._lane_loop import lane_loop
-from ._local import Multipliers
+from ._local import Multipliers, Rows
 from ._problem import Problem
-from ._solution import Solution
+from ._solution import Solution, coordinates
 
 State = TypeVar("State", bound=Any)
+
+
+def count(name: str, default: int) -> Any:
+    """A field of a solver for a number of iterations or the like."""
+    return eqx.field(static=True, default=default, converter=lambda x: positive_integer(name, x))
+
+
+def own_tolerance(name: str) -> Any:
+    """A field of a solver for a tolerance, by default that of the precision."""
+    return eqx.field(
+        static=True, default=None, converter=lambda x: None if x is None else positive_number(name, x, or_zero=True)
+    )
+
+
+def tolerances(solver: Any, dtype: np.dtype) -> tuple[float, float]:
+    """The solver's `tolerance` and `stationarity`, or those of a precision."""
+    double = jnp.finfo(dtype).bits >= 64
+    given = getattr(solver, "tolerance", None), solver.stationarity
+    feasible, stationary = (1e-8, 1e-6) if double else (1e-4, 1e-3)
+    return feasible if given[0] is None else given[0], stationary if given[1] is None else given[1]
 
 
 class Guess(eqx.Module):
@@ -40,6 +63,37 @@ def check_unconstrained(name: str, problem: Problem) -> None:
             f"{name} solves problems without constraints and with a given start. Use MultipleShooting(), or costs in "
             "the place of constraints."
         )
+
+
+def unconstrained(
+    problem: Problem,
+    end: Any,
+    *,
+    states: Float[Array, "T+1 nx"],
+    gains: Float[Array, "T m n"],
+    costates: Float[Array, "T+1 n"],
+    cost: Float[Array, ""],
+    gap: Float[Array, ""],
+    stationarity: Float[Array, ""],
+) -> Solution:
+    """The solution of a problem without constraints, whose `end` of the iterations has all else."""
+    nothing = Rows(jnp.zeros((problem.steps, 0), states.dtype), jnp.zeros(0, states.dtype))
+    return Solution(
+        states=states,
+        controls=end.controls,
+        gains=gains,
+        multipliers=Multipliers(costates, nothing, nothing),
+        slack=nothing,
+        cost=cost,
+        gap=gap,
+        violation=gap,
+        stationarity=stationarity,
+        barrier=jnp.zeros_like(cost),
+        iterations=end.iteration,
+        status=end.status,
+        history=end.history,
+        coordinates=coordinates(problem),
+    )
 
 
 # Numbers in the states of all stages that make a program on a CPU as fast for each as more would.
