@@ -11,6 +11,7 @@ from ..motion import BodyArrays, BodyMotions, body_arrays
 from ..numerics import matmul, transpose
 from ..spatial import Inertia, shift_force_columns
 from ..structured import AbstractSchedule, Doubling, TreeSchedule, TwoPort, ldl_solve, star_product
+from ..structured._scan import doubled
 from ..structured._tree_scan import sum_of_children
 from ..structured._tree_sweep import sweep_inward
 from ._joint_elimination import JointElimination, eliminate_joint, shift_inertia
@@ -79,7 +80,6 @@ def free_motions(bodies: Links, joints: JointElimination) -> Float[Array, "nb 6 
 def _felt_by_parents(own: Float[Array, "nb 6 6"], bodies: Links) -> Float[Array, "nb 6 6"]:
     """Articulated inertias of all bodies as felt by their parents, across their joints and at the parents' origins."""
     paths, parents = bodies.tree.heavy_paths, jnp.asarray(bodies.tree.parents)
-    along_paths = Doubling(longest=max(paths.longest, 1))
     # A path's last slot comes first in the scan, and starts it anew.
     restarts = jnp.roll(jnp.asarray(paths.heads), -1, axis=1)
 
@@ -87,7 +87,7 @@ def _felt_by_parents(own: Float[Array, "nb 6 6"], bodies: Links) -> Float[Array,
         nodes, heads, restart = x
         motion, armature = jax.tree.map(lambda x: x[nodes], (bodies.motion, bodies.armature))
         ports = jax.vmap(_two_port)(loads[nodes], motion, armature)
-        _, series = along_paths.scan(_connect, (restart, ports), reverse=True)
+        _, series = doubled(_connect, (restart, ports), max(paths.longest, 1), reverse=True)
         # Heads hand their load on; what does not exist goes to a place that nothing reads.
         nowhere = len(own)
         target = jnp.where(heads & (nodes >= 0) & (parents[nodes] >= 0), parents[nodes], nowhere)

@@ -144,26 +144,24 @@ class Doubling(AbstractParallelSchedule):
 
     O(n log n) work and O(log n) depth, on trees the logarithm of the depth. All rounds have the same shapes, so they
     are one loop body: the program does not grow with n.
-
-    **Fields:** `longest`: how many elements a product spans at most, if `combine` starts anew after so many.
     """
 
-    longest: int | None = eqx.field(static=True, default=None)
-
-    def __check_init__(self):
-        if self.longest is not None:
-            positive_integer("longest", self.longest)
-
     def prefix(self, combine: Combine, elements: Element) -> Element:
-        n = common_length(elements)
+        return doubled(combine, elements, common_length(elements))
 
-        def one_round(j, reached):
-            distance = 1 << j
-            before = jax.tree.map(lambda x: jnp.roll(x, distance, axis=0), reached)
-            return select(jnp.arange(n) >= distance, jax.vmap(combine)(before, reached), reached)
 
-        span = n if self.longest is None else min(self.longest, n)
-        return rounds(doubling_rounds(span), one_round, elements)
+def doubled(combine: Combine, elements: Element, longest: int, reverse: bool = False) -> Element:
+    """The scan of `Doubling`, of elements of which `combine` starts anew after `longest` at most."""
+    if reverse:
+        return _flip(doubled(combine, _flip(elements), longest))
+    n = common_length(elements)
+
+    def one_round(j, reached):
+        distance = 1 << j
+        before = jax.tree.map(lambda x: jnp.roll(x, distance, axis=0), reached)
+        return select(jnp.arange(n) >= distance, jax.vmap(combine)(before, reached), reached)
+
+    return rounds(doubling_rounds(min(longest, n)), one_round, elements)
 
 
 SEQUENTIAL = Sequential()

@@ -5,7 +5,7 @@ from jaxtyping import Array, Float
 
 from ..numerics import transpose
 from ._block_ldl import BLOCK_LDL
-from ._products import matmul, matvec
+from ._products import matmul, matvec, preceded
 from ._small_spd import LDL, ldl_factor, ldl_solve
 from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
 from ._tridiagonal_solver import AbstractTridiagonalFactor, AbstractTridiagonalSolver, check_tridiagonal_solver
@@ -32,7 +32,7 @@ class StageMultipliers(AbstractStageSolver):
         selected = jnp.broadcast_to(jnp.eye(n + m, n, dtype=rows.dtype), (count, n + m, n))
         own, following = (ldl_solve(inner, x) for x in (selected, transpose(rows)))
         arrived = jnp.concatenate([own[:, :n], ldl_solve(end, identity)[None]])
-        diagonal = arrived.at[1:].add(matmul(rows, following))
+        diagonal = arrived + preceded(matmul(rows, following))
         lower = jnp.concatenate([jnp.zeros((1, n, n), rows.dtype), -matmul(rows, own)])
         return StageMultiplierFactors(rows, inner, end, self.solver.factor(diagonal, lower))
 
@@ -50,7 +50,7 @@ class StageMultiplierFactors(AbstractStageFactors):
         cost = jnp.concatenate([rhs.states[:-1], rhs.controls], axis=-1)
         z, end = ldl_solve(self.inner, cost), ldl_solve(self.end, rhs.states[-1])
         x = jnp.concatenate([z[:, :n], end[None]])
-        violated = -x.at[1:].add(-matvec(self.rows, z)) - rhs.costates
+        violated = preceded(matvec(self.rows, z)) - x - rhs.costates
         lam = self.multipliers.solve(violated[..., None])[..., 0]
         # The multipliers' part of the gradient of the Lagrangian.
         cost = cost.at[:, :n].add(lam[:-1]) - matvec(transpose(self.rows), lam[1:])

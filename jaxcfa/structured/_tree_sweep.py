@@ -166,6 +166,8 @@ def _write(registers: tuple[Value, ...], index: ArrayLike, value: Value) -> tupl
 
 
 def _choose(condition, one: Value, other: Value) -> Value:
+    if not isinstance(condition, jax.core.Tracer):
+        return one if condition else other
     return jax.tree.map(lambda x, y: lax.select(condition, x, y), one, other)
 
 
@@ -173,9 +175,14 @@ def _add(first: PyTree[Array], second: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(jnp.add, first, second)
 
 
+def _only(x: Array | np.ndarray) -> Array:
+    """The one element, known while tracing if x is."""
+    return x[0] if isinstance(x, np.ndarray) else lax.squeeze(x, [0])
+
+
 def _scan(visit, state, xs, reverse: bool):
     if _length(xs) == 1:
-        state, output = visit(state, jax.tree.map(lambda x: lax.squeeze(x, [0]), xs))
+        state, output = visit(state, jax.tree.map(_only, xs))
         return state, jax.tree.map(lambda x: x[None], output)
     form = backend.loop_form()
     if form.unroll == 1:
