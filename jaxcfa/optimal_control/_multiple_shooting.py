@@ -1,7 +1,7 @@
 """Multiple shooting: states and controls are unknowns alike, and dynamics are constraints between them."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -21,6 +21,8 @@ from ._recovery import disturbed, is_at_rest, is_out_of_reach
 from ._robot_dynamics import AbstractRobotDynamics
 from ._solution import History, Solution, SolveStatus, coordinates
 from ._solver import AbstractSolver, Guess, count, iterate, own_tolerance, tolerances
+
+Tree = TypeVar("Tree")
 
 _FAR = 0.1  # violations of constraints from which on Hessians are those of Gauss and Newton
 _SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
@@ -191,6 +193,67 @@ def _iterate(
     known, preferred = _preferred(solver, problem, x0, state, safe)
     end = state.barrier._replace(parameter=jnp.asarray(settings.smallest_barrier, x0.dtype))
     final = optimality(safe, point, end, problem.start)
+    trial = _try(solver, settings, problem, x0, state, safe, preferred, final)
+    setback = _look_back(solver, settings, problem, state, safe, final, trial)
+
+    found, values, again = trial.found, trial.values, setback.again
+    elsewhere = disturbed(problem, point, values, _first_barrier(solver, x0.dtype), state.disturbances)
+    history = state.history.with_entry(
+        state.iteration,
+        cost=values.cost,
+        violation=final.violation,
+        stationarity=final.stationarity,
+        step=jnp.where(trial.taken, found.length, 0),
+        regularization=state.regularization,
+    )
+    if progress:
+        report(state.iteration, solver.max_iterations, values.cost, final.violation, final.stationarity)
+    return _State(
+        point=_where(again, elsewhere, _where(trial.taken, found.point, point)),
+        known=known,
+        disturbances=state.disturbances + again,
+        proofs=jnp.where(again, 0, setback.proofs),
+        contradicted=setback.contradicted,
+        gains=trial.step.gains,
+        barrier=_where(again, _first_barrier(solver, x0.dtype), setback.barrier),
+        regularization=setback.regularization,
+        penalty=jnp.where(again, 1.0, found.penalty),
+        seen=_where(again, Seen.nothing(x0.dtype), trial.seen),
+        worth=_where(trial.taken, found.worth, Worth.of(values)),
+        stationarity=final.stationarity,
+        iteration=state.iteration + jnp.where(trial.solved, 0, 1).astype(jnp.int32),
+        status=jnp.where(trial.solved, SolveStatus.SOLVED, setback.status).astype(jnp.int32),
+        done=trial.solved | setback.final | _is_last(solver, state),
+        history=history,
+    )
+
+
+class _Trial(NamedTuple):
+    """**Fields:** `values` at the point, and the `step` from there; what the line search `found`, and has `seen`; the
+    `barrier`; whether the point is `solved`, the step is `taken`, or refused as `unfair` to the bounds."""
+
+    values: Values
+    step: Step
+    found: Found
+    seen: Seen
+    barrier: Barrier
+    solved: Bool[Array, ""]
+    taken: Bool[Array, ""]
+    unfair: Bool[Array, ""]
+
+
+def _try(
+    solver: MultipleShooting,
+    settings: _Settings,
+    problem: Problem,
+    x0: Array,
+    state: _State,
+    safe: LocalModel,
+    preferred: LocalModel,
+    final: Optimality,
+) -> _Trial:
+    """A step, and how far to go along it."""
+    point = state.point
     barrier = _barrier(settings, problem, safe, point, state.barrier)
     proximity = jnp.maximum(settings.proximity, _YIELD * barrier.parameter)
 
@@ -211,63 +274,70 @@ def _iterate(
     solved = reached & settled
     # Where gaps are dear, bounds that are not would be given up for them.
     fair = jnp.minimum(_FAIR * found.penalty, settings.largest_price)
-    last = state.iteration + 1 >= solver.max_iterations
-    unfair = (barrier.price < _UNFAIR * fair) & ~solved & ~last
+    unfair = (barrier.price < _UNFAIR * fair) & ~solved & ~_is_last(solver, state)
     barrier = barrier._replace(price=jnp.maximum(barrier.price, fair))
     taken = (found.length > 0) & ~solved & ~unfair
-    moved = jax.tree.map(lambda x, y: jnp.where(taken, y, x), point, found.point)
+    return _Trial(local.values, step, found, seen, barrier, solved, taken, unfair)
 
-    regularization = _regularization(solver, state.regularization, found)
-    regularization = jnp.where(unfair, state.regularization, regularization)
+
+class _Setback(NamedTuple):
+    """**Fields:** `regularization`, `barrier`, `proofs` and `contradicted` of the next state; whether to start `again`
+    elsewhere; whether this is `final`, and the `status` then."""
+
+    regularization: Float[Array, ""]
+    barrier: Barrier
+    proofs: Int[Array, ""]
+    contradicted: Bool[Array, ""]
+    again: Bool[Array, ""]
+    final: Bool[Array, ""]
+    status: Int[Array, ""]
+
+
+def _look_back(
+    solver: MultipleShooting,
+    settings: _Settings,
+    problem: Problem,
+    state: _State,
+    safe: LocalModel,
+    final: Optimality,
+    trial: _Trial,
+) -> _Setback:
+    """What to do where a step leads nowhere, or constraints contradict one another."""
+    point, barrier, last = state.point, trial.barrier, _is_last(solver, state)
+    regularization = _regularization(solver, state.regularization, trial.found)
+    regularization = jnp.where(trial.unfair, state.regularization, regularization)
     feasible = final.violation <= 100 * settings.tolerance
-    stuck = ~taken & ~unfair & (regularization > settings.largest_regularization)
-    stuck = (stuck | (is_at_rest(step, point, final.violation) & ~feasible)) & ~solved
+    stopped = ~trial.taken & ~trial.unfair & (regularization > settings.largest_regularization)
+    stopped = (stopped | (is_at_rest(trial.step, point, final.violation) & ~feasible)) & ~trial.solved
     # Before anything is given up, violations become as dear as they can.
-    cheap = stuck & _is_cheap(point, barrier) & (barrier.price < settings.largest_price)
+    cheap = stopped & _is_cheap(point, barrier) & (barrier.price < settings.largest_price)
     barrier = barrier._replace(price=jnp.where(cheap, _dearer(settings, barrier), barrier.price))
     # Linearised constraints contradict one another now and then on the way to a solution, too.
     proofs = state.proofs + is_out_of_reach(problem, safe, point, final.violation)
-    contradictory = (proofs >= _PROOFS) & ~feasible & ~solved
+    contradictory = (proofs >= _PROOFS) & ~feasible & ~trial.solved
     contradicted = state.contradicted | contradictory
-    stuck = (stuck & ~cheap) | contradictory | (last & contradicted & (final.violation > _FAR))
+    stuck = (stopped & ~cheap) | contradictory | (last & contradicted & (final.violation > _FAR))
     # The first step shows whether dynamics and derivatives are finite, too.
     broken = (state.iteration == 0) & ~_all_finite(safe)
     again = stuck & ~feasible & ~last & ~broken & (state.disturbances < _DISTURBANCES)
-    first = _first_barrier(solver, x0.dtype)
-    elsewhere = disturbed(problem, point, local.values, first, state.disturbances)
-    moved = jax.tree.map(lambda x, y: jnp.where(again, y, x), moved, elsewhere)
-    seen = jax.tree.map(lambda x: jnp.where(again, 0, x), seen)
     status = jnp.where(stuck, jnp.where(feasible, SolveStatus.STALLED, SolveStatus.INFEASIBLE), SolveStatus.ITERATIONS)
-    status = jnp.where(broken, SolveStatus.NOT_FINITE, status)
-    here = Worth.of(local.values)
-    history = state.history.with_entry(
-        state.iteration,
-        cost=local.values.cost,
-        violation=final.violation,
-        stationarity=final.stationarity,
-        step=jnp.where(taken, found.length, 0),
-        regularization=state.regularization,
-    )
-    if progress:
-        report(state.iteration, solver.max_iterations, local.values.cost, final.violation, final.stationarity)
-    return _State(
-        point=moved,
-        known=known,
-        disturbances=state.disturbances + again,
-        proofs=jnp.where(again, 0, proofs),
-        contradicted=contradicted,
-        gains=step.gains,
-        barrier=jax.tree.map(lambda x, y: jnp.where(again, x, y), first, barrier),
+    return _Setback(
         regularization=jnp.where(again | cheap, solver.regularization, regularization),
-        penalty=jnp.where(again, 1.0, found.penalty),
-        seen=seen,
-        worth=jax.tree.map(lambda x, y: jnp.where(taken, y, x), here, found.worth),
-        stationarity=final.stationarity,
-        iteration=state.iteration + jnp.where(solved, 0, 1).astype(jnp.int32),
-        status=jnp.where(solved, SolveStatus.SOLVED, status).astype(jnp.int32),
-        done=solved | (stuck & ~again) | last | broken,
-        history=history,
+        barrier=barrier,
+        proofs=proofs,
+        contradicted=contradicted,
+        again=again,
+        final=(stuck & ~again) | broken,
+        status=jnp.where(broken, SolveStatus.NOT_FINITE, status),
     )
+
+
+def _is_last(solver: MultipleShooting, state: _State) -> Bool[Array, ""]:
+    return state.iteration + 1 >= solver.max_iterations
+
+
+def _where(condition: Bool[Array, ""], one: Tree, other: Tree) -> Tree:
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), one, other)
 
 
 def _regularization(solver: MultipleShooting, before: Float[Array, ""], found: Found) -> Float[Array, ""]:
@@ -299,7 +369,7 @@ def _preferred(
         assert state.known is not None
         before, model, curvature = state.known
         seen = curvature.learned(problem, model, before, safe, point)
-        curvature = jax.tree.map(lambda x, y: jnp.where(state.iteration > 0, x, y), seen, curvature)
+        curvature = _where(state.iteration > 0, seen, curvature)
         return (point, safe, curvature), curvature.added(safe)
     if hessian == "exact":
         return None, with_curvature(problem, safe, point.states, point.controls, point.multipliers)
@@ -317,7 +387,7 @@ def _first_finite(
 
     def attempt(carry):
         k, *_ = carry
-        local = jax.tree.map(lambda x, y: jnp.where(k <= times, x, y), preferred, safe)
+        local = _where(k <= times, preferred, safe)
         shift = jnp.where((k > 0) & (k <= times), least * 8.0 ** (k - 1), 0).astype(point.controls.dtype)
         return k + 1, newton(local, shift), local
 
