@@ -90,7 +90,7 @@ def _columns(own: list[Motion], velocity: Motion, subtree: Composite) -> _Column
 
 def _subspace_rates(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> list[Motion]:
     """Columns of `dS/dt` along the motion, in body axes about the bodies' origins, by segment."""
-    d = int(model.topology.nvs.max(initial=1))
+    d = model.topology.widest
 
     def one(joint: AbstractJoint, q: Array, v: Array) -> Float[Array, "d 6"]:
         if joint.has_fixed_axes:

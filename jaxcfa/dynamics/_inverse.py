@@ -11,9 +11,8 @@ from ..model._arguments import as_arrays
 from ..motion import (
     BodyMotions,
     Link,
-    carried_motions,
+    accelerations,
     drifts,
-    joint_motions,
     joint_torques,
     motions_at,
     resting_world,
@@ -173,11 +172,10 @@ def _accelerations_and_forces(
     model: Model, motions: BodyMotions, qdd: Array, f_ext: Array
 ) -> tuple[list[Motion], list[Force]]:
     """Accelerations of all bodies, in a world that accelerates against gravity, and the wrenches on all joints."""
-    relative = [link.bias + own for link, own in zip(motions.links, joint_motions(motions, qdd), strict=True)]
-    accelerations = carried_motions(motions, relative, resting_world(model, qdd.dtype))
+    moved = accelerations(motions, qdd, resting_world(model, qdd.dtype))
     external = [Force.of(f) for f in split_bodies(motions.topology, f_ext)]
-    own = [newton(*x) for x in zip(motions.links, accelerations, external, strict=True)]
-    return accelerations, total_forces(motions, own)
+    own = [newton(*x) for x in zip(motions.links, moved, external, strict=True)]
+    return moved, total_forces(motions, own)
 
 
 def newton(link: Link, acceleration: Motion, external: Force) -> Force:

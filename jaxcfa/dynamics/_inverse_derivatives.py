@@ -189,7 +189,7 @@ def _joint_derivatives(
     The bias `(dS/dt) v` (n,), and columns (n, d): derivatives of `S v` and of `S qdd + bias` by configurations, and of
     the bias by velocities. All vanish for joints with axes fixed in the body.
     """
-    d = int(model.topology.nvs.max(initial=1))
+    d = model.topology.widest
 
     def one(joint: AbstractJoint, q: Array, v: Array, qdd: Array) -> tuple[Array, ...]:
         if joint.has_fixed_axes:
@@ -216,7 +216,7 @@ def _joint_derivatives(
 
 def _own_axes(model: Model, q: Float[Array, "nq"], motions: BodyMotions, wrench: Force) -> Float[Array, "nv nv"]:
     """`(dS/dq)^T F` of each joint, with the wrench in body axes that it transmits."""
-    d = int(model.topology.nvs.max(initial=1))
+    d = model.topology.widest
 
     def one(joint: AbstractJoint, q: Array, wrench: Array) -> Float[Array, "d d"]:
         if joint.has_fixed_axes:

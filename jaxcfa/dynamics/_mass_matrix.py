@@ -10,6 +10,7 @@ from ..compilation import jit_of_one_state
 from ..model import Model, join_dofs
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, motions_at, schedule_for
+from ..motion._jacobians import moving_dofs
 from ..one_function import as_one_function
 from ..spatial import Force, Motion, RigidInertia, Vector
 from ..structured import Sequential
@@ -78,7 +79,5 @@ def composite_inertias(motions: BodyMotions) -> list[RigidInertia]:
 
 def _lower_ancestors(model: Model) -> Array:
     """(nv, nv): whether j <= i and j's body is i's or one of its ancestors; built from vectors of length nv."""
-    first, last = (jnp.asarray(x[model.topology.dof_bodies]) for x in model.topology.intervals)
     number = jnp.arange(model.nv)
-    ancestor = (first[None, :] <= first[:, None]) & (first[:, None] < last[None, :])
-    return ancestor & (number[None, :] <= number[:, None])
+    return moving_dofs(model, model.topology.dof_bodies) & (number[None, :] <= number[:, None])

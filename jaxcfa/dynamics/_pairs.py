@@ -18,6 +18,7 @@ from ..joints import AbstractJoint
 from ..model import Model, join_dofs, joints_of_segments, split_bodies
 from ..model._joint_groups import take
 from ..motion import BodyMotions, Link
+from ..motion._jacobians import moving_dofs
 from ..numerics import product
 from ..spatial import Motion, ZeroVector
 from ..structured import Sequential
@@ -115,6 +116,5 @@ def of_pairs(
     def products(rows: PyTree[Array], columns: PyTree[Array]) -> Array:
         return product(jnp.stack(jax.tree.leaves(rows), axis=-1), jnp.stack(jax.tree.leaves(columns)))
 
-    first, last = (jnp.asarray(x[model.topology.dof_bodies]) for x in model.topology.intervals)
-    carried = (first[None, :] <= first[:, None]) & (first[:, None] < last[None, :])
+    carried = moving_dofs(model, model.topology.dof_bodies)
     return jnp.where(carried, products(*within), jnp.where(carried.T, products(*beyond), 0))

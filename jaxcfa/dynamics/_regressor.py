@@ -2,12 +2,13 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Float
 
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
-from ..motion import BodyMotions, carried_motions, joint_motions, motions_at, resting_world, schedule_for
-from ..motion._jacobians import point_jacobian
+from ..motion import BodyMotions, accelerations, motions_at, resting_world, schedule_for
+from ..motion._jacobians import moving_dofs, point_jacobian
 from ..numerics import matmul, matvec, skew, transpose
 from ..spatial import rotate_columns
 from ..structured import AbstractSchedule
@@ -51,12 +52,11 @@ def _regressor(
     motions: BodyMotions | None,
 ) -> Float[Array, "nv parameters"]:
     motions = motions_at(model, q, v, schedule, motions)
-    relative = [link.bias + own for link, own in zip(motions.links, joint_motions(motions, qdd), strict=True)]
-    accelerations = carried_motions(motions, relative, resting_world(model, q.dtype))
-    acceleration = join_bodies(model.topology, [x.array() for x in accelerations])
+    moved = accelerations(motions, qdd, resting_world(model, q.dtype))
+    acceleration = join_bodies(model.topology, [x.array() for x in moved])
     rotation, angular, origin = motions.poses.rotation, motions.velocities[:, :3], motions.origins
-    columns = motions.subspace_columns
-    jacobians = jax.vmap(lambda *x: point_jacobian(model, columns, origin, *x))(origin, _supports(model))
+    columns, support = motions.subspace_columns, moving_dofs(model, np.arange(model.nb))
+    jacobians = jax.vmap(lambda *x: point_jacobian(model, columns, origin, *x))(origin, support)
     blocks = matmul(transpose(jacobians), wrench_regressor(acceleration, angular, rotation))
     return jnp.swapaxes(blocks, 0, 1).reshape(model.nv, 10 * model.nb)
 
@@ -85,10 +85,3 @@ def _product_with_inertia(x: Float[Array, "*n 3"]) -> Float[Array, "*n 3 6"]:
     o = jnp.zeros_like(a)
     rows = [jnp.stack(row, axis=-1) for row in ((a, b, o, c, o, o), (o, a, b, o, c, o), (o, o, o, a, b, c))]
     return jnp.stack(rows, axis=-2)
-
-
-def _supports(model: Model) -> Bool[Array, "nb nv"]:
-    """Whether a degree of freedom carries a body, from vectors of length nb and nv."""
-    first, last = map(jnp.asarray, model.topology.intervals)
-    bodies = model.topology.dof_bodies
-    return (first[bodies] <= first[:, None]) & (first[:, None] < last[bodies])

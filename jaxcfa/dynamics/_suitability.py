@@ -51,7 +51,7 @@ def joints_without_inertia(model: Model) -> list[str]:
     """Names of bodies that give their joint no inertia at the neutral configuration."""
     with jax.ensure_compile_time_eval():
         blocks = motion_subspace_blocks(model, neutral(model))
-        d = int(model.topology.nvs.max(initial=1))
+        d = model.topology.widest
         padded = [jnp.pad(block, ((0, 0), (0, 0), (0, d - block.shape[-1]))) for block in blocks]
         subspace = np.asarray(join_bodies(model.topology, padded))
         inertia = np.asarray(model.spatial_inertia.as_matrix())

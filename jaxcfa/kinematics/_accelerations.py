@@ -12,7 +12,7 @@ from ..numerics import cross
 from ..spatial import pack
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, Frames, VelocityLike
-from ._bodies import accelerations
+from ._bodies import accelerations_at
 from ._frames import Axes, PlacedFrames, check_axes, place_frames
 
 
@@ -57,7 +57,7 @@ def _frame_acceleration(
 ) -> Float[Array, "*m 6"]:
     motions = motions_at(model, q, v, schedule, motions)
     frames = place_frames(model, motions, numbers)
-    return frames.in_axes(_carried(frames, motions, accelerations(motions, qdd)), axes)
+    return frames.in_axes(_carried(frames, motions, accelerations_at(motions, qdd)), axes)
 
 
 def jacobian_dot_v(

@@ -5,7 +5,7 @@ from jaxtyping import Array, Float
 
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
-from ..motion import BodyMotions, carried_motions, joint_motions, motions_at, schedule_for
+from ..motion import BodyMotions, accelerations, motions_at, schedule_for
 from ..spatial import Motion, Transform
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, VelocityLike
@@ -81,11 +81,10 @@ def _body_accelerations(
     schedule: AbstractSchedule,
     motions: BodyMotions | None,
 ) -> Float[Array, "nb 6"]:
-    return accelerations(motions_at(model, q, v, schedule, motions), qdd)
+    return accelerations_at(motions_at(model, q, v, schedule, motions), qdd)
 
 
-def accelerations(motions: BodyMotions, qdd: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
+def accelerations_at(motions: BodyMotions, qdd: Float[Array, "nv"]) -> Float[Array, "nb 6"]:
     """`body_accelerations` in the state of the motions."""
-    relative = [link.bias + own for link, own in zip(motions.links, joint_motions(motions, qdd), strict=True)]
-    found = carried_motions(motions, relative, Motion.zero(qdd.dtype))
+    found = accelerations(motions, qdd, Motion.zero(qdd.dtype))
     return join_bodies(motions.topology, [acceleration.array() for acceleration in found])

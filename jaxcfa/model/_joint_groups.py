@@ -158,7 +158,7 @@ def join_dofs(topology: Topology, parts: Sequence[Float[Array, "_ _ *rest"]]) ->
 
 def pad_dofs(topology: Topology, x: Float[Array, "nv *rest"], missing: float = 0.0) -> Float[Array, "nb d *rest"]:
     """A vector over degrees of freedom as one array, with `missing` where a body has fewer than d."""
-    index, present = _dofs_of(topology, np.arange(topology.nb), _largest(topology))
+    index, present = _dofs_of(topology, np.arange(topology.nb), topology.widest)
     if present.all():
         return take(x, index)
     mask = present.reshape(*present.shape, *(1,) * (x.ndim - 1))
@@ -167,12 +167,8 @@ def pad_dofs(topology: Topology, x: Float[Array, "nv *rest"], missing: float = 0
 
 def unpad_dofs(topology: Topology, x: Float[Array, "nb d *rest"]) -> Float[Array, "nv *rest"]:
     """Inverse of `pad_dofs`."""
-    _, present = _dofs_of(topology, np.arange(topology.nb), _largest(topology))
+    _, present = _dofs_of(topology, np.arange(topology.nb), topology.widest)
     return take(x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), np.flatnonzero(present.reshape(-1)))
-
-
-def _largest(topology: Topology) -> int:
-    return int(topology.nvs.max(initial=1))
 
 
 def _dof_index(topology: Topology, segment: Segment) -> tuple[np.ndarray, np.ndarray]:

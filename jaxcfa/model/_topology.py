@@ -129,6 +129,11 @@ class Topology:
         return np.repeat(np.arange(self.nb), self.nvs)
 
     @functools.cached_property
+    def widest(self) -> int:
+        """The most velocity coordinates of a joint, at least one."""
+        return int(self.nvs.max(initial=1))
+
+    @functools.cached_property
     def groups(self) -> tuple[JointGroup, ...]:
         """Joint groups with their coordinates."""
 
@@ -161,7 +166,7 @@ class Topology:
         A free base followed by one-degree-of-freedom joints thus pays for six columns in one body only.
         """
         nvs = self.nvs[self.schedule.visits]
-        whole = Segment(0, self.nb, int(nvs.max(initial=1)))
+        whole = Segment(0, self.nb, self.widest)
         if self.nb == 0:
             return (whole,)
         cuts = [0, *(np.flatnonzero(np.diff(nvs)) + 1).tolist(), self.nb]
@@ -170,11 +175,6 @@ class Topology:
             return tuple(runs)
         rest = Segment(runs[0].stop, self.nb, max(run.d for run in runs[1:]))
         return (runs[0], rest) if runs[0].d > rest.d else (whole,)
-
-    @functools.cached_property
-    def depths(self) -> np.ndarray:
-        """(nb,): number of joints between each body and the world."""
-        return self.schedule.depths
 
     @functools.cached_property
     def roots(self) -> np.ndarray:

@@ -9,6 +9,7 @@ from ._body_motions import (
     schedule_for as schedule_for,
 )
 from ._recurrences import (
+    accelerations as accelerations,
     carried_motions as carried_motions,
     drifts as drifts,
     fictitious_acceleration as fictitious_acceleration,

@@ -29,7 +29,7 @@ class BodyArrays(eqx.Module):
 
 def body_arrays(motions: BodyMotions) -> BodyArrays:
     """All bodies (nb). All subspaces have as many columns as that of the joint with most freedoms."""
-    d = int(motions.topology.nvs.max(initial=1))
+    d = motions.topology.widest
 
     def padded(subspace: Float[Array, "n 6 k"]) -> Float[Array, "n 6 d"]:
         return jnp.pad(subspace, ((0, 0), (0, 0), (0, d - subspace.shape[-1])))

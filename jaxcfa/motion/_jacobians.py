@@ -43,7 +43,7 @@ def supporting_dofs(model: Model, body: int) -> np.ndarray:
     return model.topology.supports(body)[model.topology.dof_bodies]
 
 
-def moving_dofs(model: Model, bodies: Int[Array, "*m"]) -> Bool[Array, "*m nv"]:
+def moving_dofs(model: Model, bodies: Int[Array | np.ndarray, "*m"]) -> Bool[Array, "*m nv"]:
     """`supporting_dofs` of bodies whose numbers may be traced."""
     first, last = model.topology.intervals
     # The world is before all intervals.

@@ -44,6 +44,12 @@ def carried_motions(motions: BodyMotions, relative: Sequence[Motion], base: Moti
     return outward(topology.schedule, step, base, list(zip(offsets, relative, strict=True)))
 
 
+def accelerations(motions: BodyMotions, qdd: Float[Array, "nv"], base: Motion) -> list[Motion]:
+    """Classical accelerations of all bodies, that of the world being `base`."""
+    relative = [link.bias + own for link, own in zip(motions.links, joint_motions(motions, qdd), strict=True)]
+    return carried_motions(motions, relative, base)
+
+
 def drifts(motions: BodyMotions) -> list[Motion]:
     """Accelerations of all bodies if no joint accelerates, classical and without gravity: `(dJ/dt) v` of the bodies."""
     found = [link.drift for link in motions.links if link.drift is not None]
