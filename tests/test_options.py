@@ -126,6 +126,8 @@ WRONG = {
     "yaw must be real, got dtype complex": lambda f: f(Transform.from_rpy)(0, 0, 1j),
     "screw must be a number or an array of numbers, got None": lambda f: f(Transform.exp)(None),
     "state_cost must be a number or an array of numbers, got {}": lambda f: f(steady_riccati)(1, 1, {}, 1),
+    "floating_base must be True or False, got 'false'": lambda f: f(jaxcfa.load_model)(one_joint(LIMIT), "false"),
+    "dt must be a time step in seconds, got True": lambda f: f(jaxcfa.step)(MODEL, *STATE, True),
     "gravity must be a known number.*got 'g'": lambda f: f(jaxcfa.load_model)(one_joint(LIMIT), gravity="g"),
     "environment must be one such as CartPole": lambda f: f(environments.unroll)(3, None, None, KEY, 1),
     "state must be what environment.reset": lambda f: f(environments.unroll)(CART_POLE, None, None, KEY, 1),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..model import Model, ModelBuilder
+from ..numerics._options import check_flag
 from ._mjcf_attachments import read_actuators, read_keyframes
 from ._mjcf_bodies import add_bodies
 from ._mjcf_check import check_numbers
@@ -45,6 +46,7 @@ def load_mjcf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
     not finite, and for `floating_base` where no single body can be the base. `ImportError` without the package
     `mujoco`.
     """
+    check_flag("floating_base", floating_base)
     source = read_source(path_or_text)
     report = Report(source.name)
     try:

@@ -10,6 +10,7 @@ import numpy as np
 from ..joints import AbstractJoint, Fixed, Free, Planar, Prismatic, Revolute
 from ..model import STANDARD_GRAVITY, Model, ModelBuilder
 from ..model._inertia_checks import doubtful_inertias, massless_subtrees
+from ..numerics._options import check_flag
 from ._report import Report
 from ._source import Element, PathOrText, optional_module, parse_xml, read_source, tag_of
 from ._urdf_check import checked_robot
@@ -45,6 +46,7 @@ def load_urdf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
     **Raises:** `FileNotFoundError` for a wrong path; `ValueError` for anything malformed, naming file and element;
     `ImportError` without the package `yourdfpy`.
     """
+    check_flag("floating_base", floating_base)
     source = read_source(path_or_text)
     report = Report(source.name)
     try:

@@ -76,6 +76,12 @@ def floating_type(dtype: Any) -> np.dtype:
     return found
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Raises `ValueError` for what is neither true nor false, such as a text."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
 def check_instance(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) -> None:
     """Raises `ValueError` for what is no instance of `kind`; for a subclass of it, saying how to make an instance."""
     if isinstance(value, kind):

@@ -15,6 +15,8 @@ def checked_dt(dt: Any, dtype: Any) -> Float[Array, ""]:
     """The time step as a scalar, positive if that can be seen."""
     try:
         array = jnp.asarray(dt)
+        if array.dtype == bool:
+            raise TypeError
     except (TypeError, ValueError) as error:
         raise ValueError(f"dt must be a time step in seconds, got {dt!r}.") from error
     if array.shape != ():

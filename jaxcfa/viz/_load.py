@@ -28,9 +28,14 @@ def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Direct
     - `model`: the model that `load_model` makes of it, with fixed or floating base.
     - `package_dirs`: folders that hold packages, or are such.
 
-    **Raises:** `FileNotFoundError` for a wrong path; `ValueError` for a file that is malformed or of another robot;
-    `ImportError` without the packages that read files.
+    **Raises:** `FileNotFoundError` for a wrong path, also among `package_dirs`; `ValueError` for a file that is
+    malformed or of another robot; `ImportError` without the packages that read files.
     """
+    if isinstance(package_dirs, str | bytes | os.PathLike):
+        raise ValueError(f"package_dirs must be a list of folders, such as [{package_dirs!r}], got {package_dirs!r}.")
+    for folder in package_dirs:
+        if not Path(folder).is_dir():
+            raise FileNotFoundError(f"There is no folder {os.fspath(folder)!r}, which is among package_dirs.")
     source = read_source(path_or_text)
     report = Report(source.name)
     try:

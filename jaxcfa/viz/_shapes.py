@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..numerics._options import as_finite, check_instance
+
 Color = tuple[float, float, float, float]
 _SEGMENTS = 32  # around an axis
 
@@ -18,6 +20,14 @@ class Triangles(NamedTuple):
 
     vertices: np.ndarray
     faces: np.ndarray
+
+
+def _check_lengths(shape: "AbstractShape", **shapes: tuple[int, ...]) -> None:
+    """Raises `ValueError` for fields of other shapes, negative ones, and what is not finite."""
+    for name, expected in shapes.items():
+        what = f"{name} of {type(shape).__name__}"
+        if np.any(as_finite(getattr(shape, name), expected, what) < 0):
+            raise ValueError(f"The {what} must not be negative, got {getattr(shape, name)} [m].")
 
 
 class AbstractShape(abc.ABC):
@@ -34,6 +44,9 @@ class Box(AbstractShape):
 
     size: tuple[float, float, float]
 
+    def __post_init__(self):
+        _check_lengths(self, size=(3,))
+
     def triangles(self) -> Triangles:
         corners = np.array([[-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]]) / 2
         # Turning the axes twice in a circle makes three faces, and reflecting at the origin the other three.
@@ -49,6 +62,9 @@ class Sphere(AbstractShape):
 
     radius: float
 
+    def __post_init__(self):
+        _check_lengths(self, radius=())
+
     def triangles(self) -> Triangles:
         return _revolved(self.radius * _arc(-np.pi / 2, np.pi / 2))
 
@@ -58,6 +74,9 @@ class Ellipsoid(AbstractShape):
     """An ellipsoid about the origin. **Fields:** `radii`: the three half axes [m]."""
 
     radii: tuple[float, float, float]
+
+    def __post_init__(self):
+        _check_lengths(self, radii=(3,))
 
     def triangles(self) -> Triangles:
         ball = Sphere(1.0).triangles()
@@ -71,6 +90,9 @@ class Cylinder(AbstractShape):
     radius: float
     length: float
 
+    def __post_init__(self):
+        _check_lengths(self, radius=(), length=())
+
     def triangles(self) -> Triangles:
         r, h = self.radius, self.length / 2
         return _revolved(np.array([[0, -h], [r, -h]]), np.array([[r, -h], [r, h]]), np.array([[r, h], [0, h]]))
@@ -82,6 +104,9 @@ class Capsule(AbstractShape):
 
     radius: float
     length: float
+
+    def __post_init__(self):
+        _check_lengths(self, radius=(), length=())
 
     def triangles(self) -> Triangles:
         half = np.array([0, self.length / 2])
@@ -97,6 +122,10 @@ class Plane(AbstractShape):
     """
 
     size: tuple[float, float] | None = None
+
+    def __post_init__(self):
+        if self.size is not None:
+            _check_lengths(self, size=(2,))
 
     def triangles(self) -> Triangles:
         if self.size is None:
@@ -136,8 +165,14 @@ class Visual:
     color: Color | None = None
 
     def __post_init__(self):
-        if np.shape(self.placement) != (4, 4):
-            raise ValueError(f"The placement of a visual must have shape (4, 4), got {np.shape(self.placement)}.")
+        check_instance("shape", self.shape, AbstractShape, "one such as Box((1, 1, 1)) or Mesh(vertices, faces)")
+        as_finite(self.placement, (4, 4), "placement of a visual")
+        if self.color is not None:
+            color = as_finite(self.color, (4,), "color of a visual")
+            if np.any((color < 0) | (color > 1)):
+                raise ValueError(
+                    f"The color of a visual is red, green, blue and opacity, each from 0 to 1, got {self.color}."
+                )
 
 
 def _arc(first: float, last: float) -> np.ndarray:

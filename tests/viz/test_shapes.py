@@ -1,5 +1,6 @@
 """The shapes of robots: those of files, and those made for robots that have none."""
 
+import re
 import warnings
 from pathlib import Path
 
@@ -241,8 +242,34 @@ def test_errors():
         Visual(Sphere(1.0), placement=np.eye(3))
     with pytest.raises(FileNotFoundError, match=r"none\.urdf"):
         load_visuals("none.urdf", jaxcfa.chain(2))
+    with pytest.raises(FileNotFoundError, match="There is no folder 'nowhere', which is among package_dirs"):
+        load_visuals(text, jaxcfa.chain(2), package_dirs=["nowhere"])
+    with pytest.raises(ValueError, match=r"package_dirs must be a list of folders, such as \['nowhere'\]"):
+        load_visuals(text, jaxcfa.chain(2), package_dirs="nowhere")
     with pytest.raises(ValueError, match="<sdf>"):
         load_visuals("<sdf/>", jaxcfa.chain(2))
+
+
+WRONG = {
+    "The radius of Sphere must not be negative, got -1": lambda: Sphere(-1.0),
+    "The radius of Sphere must be finite, got nan": lambda: Sphere(np.nan),
+    "The size of Box must have shape (3,), got ()": lambda: Box(1.0),
+    "The length of Cylinder must not be negative, got -2": lambda: Cylinder(1.0, -2.0),
+    "The radius of Capsule must be a known number or an array of such, got 'thin'": lambda: Capsule("thin", 1.0),
+    "The size of Plane must have shape (2,), got (3,)": lambda: Plane((1.0, 1.0, 1.0)),
+    "The radii of Ellipsoid must be finite, got": lambda: Ellipsoid((1.0, np.inf, 1.0)),
+    "shape must be one such as Box((1, 1, 1)) or Mesh(vertices, faces), got 'box'": lambda: Visual("box"),
+    "The color of a visual is red, green, blue and opacity, each from 0 to 1, got": lambda: Visual(
+        Sphere(1.0), color=(255, 0, 0, 1)
+    ),
+    "The placement of a visual must be finite, got": lambda: Visual(Sphere(1.0), placement=np.full((4, 4), np.nan)),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_shapes_that_are_none(message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        WRONG[message]()
 
 
 @pytest.mark.skipif(not urdf_paths(), reason="the package example-robot-data is not installed")
