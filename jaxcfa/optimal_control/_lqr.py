@@ -13,7 +13,7 @@ from ..structured import steady_riccati
 from ..structured._products import matmul
 from ._local import model_of
 from ._problem import Problem
-from ._solve import as_state
+from ._states import as_state
 
 
 class Regulator(eqx.Module):
@@ -40,7 +40,7 @@ def lqr(problem: Problem, x, u) -> Regulator:
     **Raises:** `ValueError` for wrong shapes, if x and u are no equilibrium, and if the costs there do not determine a
     stabilising feedback (where these can be looked at; else `residual` tells).
     """
-    x = as_state(problem, x)
+    x = as_state(problem, x, "x")
     u = jnp.asarray(u, x.dtype)
     if u.shape != (problem.dynamics.control_size,):
         raise ValueError(f"u must have shape (m,) = ({problem.dynamics.control_size},), got {u.shape}.")

@@ -13,7 +13,8 @@ from ._multiple_shooting import MultipleShooting
 from ._problem import Problem, check_bounds
 from ._shooting import Shooting
 from ._solution import Solution
-from ._solve import as_guess, as_state, run
+from ._solve import as_guess, run
+from ._states import as_state
 
 
 def mpc_step(
@@ -53,7 +54,7 @@ def mpc_step(
     if problem.start != "given":
         raise ValueError(f"mpc_step needs a problem that starts in x, got one with start={problem.start!r}.")
     check_bounds(problem)
-    x = as_state(problem, x)
+    x = as_state(problem, x, "x")
     guess = as_guess(problem, x, solution.shifted(shift) if shift else solution)
     start = guess.states.at[0].set(x), jnp.maximum(solution.barrier, barrier)
     guess = eqx.tree_at(lambda g: (g.states, g.barrier), guess, start)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from ._local import Multipliers, Rows
 from ._problem import Problem
 from ._robot_dynamics import AbstractRobotDynamics
 from ._rollout import closed_loop
+from ._states import as_state
 
 
 class SolveStatus(enum.IntEnum):
@@ -93,16 +95,27 @@ class Solution(eqx.Module):
             raise ValueError("Only solutions for robots have q and v. Other states are solution.states.")
         return self.coordinates
 
-    def control(self, problem: Problem, t: int | Int[Array, ""], x: Float[Array, "nx"]) -> Float[Array, "m"]:
-        """The control of stage t in a state x near the motion, by the feedback gains."""
+    def control(self, problem: Problem, t: int | Int[Array, ""], x: Any) -> Float[Array, "m"]:
+        """The control of stage t in a state near the motion, by the feedback gains.
+
+        **Arguments:** `problem` that this solves; `t`: the number of the stage, from 0 to T - 1; `x` (nx,): the state,
+        of a robot also the pair (q, v).
+
+        **Returns:** `u_t + K_t dx` (m,). **Raises:** `ValueError` for a wrong shape.
+        """
+        x = as_state(problem, x, "x").astype(self.states.dtype)
         return self.controls[t] + matvec(self.gains[t], problem.dynamics.minus(x, self.states[t]))
 
-    def rollout(self, problem: Problem, x0: Float[Array, "nx"] | None = None) -> "Solution":
+    def rollout(self, problem: Problem, x0: Any = None) -> "Solution":
         """The motion that the dynamics make from a start under the feedback: no gaps are left in it.
 
-        Only `states` and `controls` are new; all else is still that of the solution.
+        **Arguments:** `problem` that this solves; `x0` (nx,): the start, of a robot also the pair (q, v); the
+        solution's own if not given.
+
+        **Returns:** a `Solution` of which only `states` and `controls` are new; all else is still that of the solution.
+        **Raises:** `ValueError` for a wrong shape.
         """
-        start = self.states[0] if x0 is None else x0
+        start = self.states[0] if x0 is None else as_state(problem, x0).astype(self.states.dtype)
         states, controls = closed_loop(problem, start, self.states, self.controls, self.gains)
         return dataclasses.replace(self, states=states, controls=controls)
 

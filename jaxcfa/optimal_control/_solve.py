@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..compilation import jit_of_one_state
-from ..model._arguments import check_quaternions, is_concrete
+from ..model._arguments import is_concrete
 from ._closures import hoisted
 from ._first_state import violated_by_the_start
 from ._implicit import attached, moved
@@ -19,10 +19,10 @@ from ._interior_point import Point
 from ._multiple_shooting import MultipleShooting
 from ._not_finite import first_that_is_not_finite
 from ._problem import Problem, check_bounds
-from ._robot_dynamics import AbstractRobotDynamics
 from ._shooting import Shooting
 from ._solution import Solution, SolveStatus
 from ._solver import AbstractSolver, Guess
+from ._states import as_state
 
 MULTIPLE_SHOOTING = MultipleShooting()
 
@@ -84,27 +84,6 @@ def run(problem: Problem, x0: Array, guess: Guess, solver: AbstractSolver, progr
 def without_derivatives(tree: Any) -> Any:
     """The same values; what is no array of numbers, as the functions of learned dynamics, stays as it is."""
     return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)
-
-
-def as_state(problem: Problem, x0: Any) -> Float[Array, "nx"]:
-    """The first state as an array, of the type that JAX promotes its own and the problem's to."""
-    dynamics = problem.dynamics
-    model = dynamics.model if isinstance(dynamics, AbstractRobotDynamics) else None
-    try:
-        if model is not None and isinstance(x0, tuple) and len(x0) == 2:
-            x0 = jnp.concatenate([jnp.asarray(part) for part in x0])
-        x0 = jnp.asarray(x0)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"x0 must be a state of shape (nx,) = ({dynamics.state_size},), got {x0!r}.") from error
-    if x0.shape != (dynamics.state_size,):
-        pair = "" if model is None else f", or a pair q ({model.nq},), v ({model.nv},)"
-        remedy = " Solve is for one problem; batch it with jax.vmap." if x0.ndim > 1 else ""
-        raise ValueError(f"x0 must be a state of shape (nx,) = ({dynamics.state_size},){pair}, got {x0.shape}.{remedy}")
-    floating = [x for x in jax.tree.leaves(problem) if eqx.is_inexact_array(x)]
-    dtype = jnp.result_type(x0 if jnp.issubdtype(x0.dtype, jnp.floating) else 0.0, *floating)
-    if model is not None:
-        check_quaternions(model, "x0", x0[: model.nq])
-    return x0.astype(dtype)
 
 
 def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:

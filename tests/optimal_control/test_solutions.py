@@ -115,6 +115,13 @@ def test_states_with_quaternions():
     assert jnp.linalg.norm(jaxcfa.difference(model, found.q[-1], target)) < 0.1
     motion = jaxcfa.rollout(model, found.q[0], found.v[0], found.controls, 0.1)
     assert_close(motion.q, found.q, rtol=1e-6)
+    # Feedback takes states as `solve` does: pairs, too.
+    nearby = jaxcfa.integrate(model, found.q[3], 0.1 * jnp.ones(6)), found.v[3]
+    assert_close(found.control(problem, 3, nearby), found.control(problem, 3, jnp.concatenate(nearby)))
+    assert jnp.linalg.norm(found.control(problem, 3, nearby) - found.controls[3]) > 1e-2
+    assert_close(found.rollout(problem, (found.q[0], found.v[0])).states, found.states, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"x must be a state .* or a pair q \(7,\), v \(6,\), got \(12,\)"):
+        found.control(problem, 3, (found.v[3], found.v[3]))
 
 
 def test_phases_and_periodic_motions():
