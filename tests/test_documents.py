@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,16 @@ def test_code_runs_from_top_to_bottom(part, tmp_path):
     command = [sys.executable, "-W", "error", "-c", RUN, *names]
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_reference_forgets_nothing():
+    """What stops the build of the site, and that names which are imported late are found."""
+    hook = runpy.run_path(str(ROOT / "docs" / "_hooks" / "reference.py"))
+    hook["on_pre_build"]({"docs_dir": str(ROOT / "docs")})
+    page = hook["on_page_markdown"]("{{ jaxcfa.environments }}")
+    assert "::: jaxcfa.environments.CartPole\n" in page
+    assert "::: jaxcfa.environments.GymnasiumVectorEnv\n" in page
+    assert "LOCAL_WORLD_ALIGNED" in hook["on_page_markdown"]("{{ jaxcfa.kinematics introduction }}")
 
 
 def test_documents_have_code():

@@ -59,7 +59,7 @@ def test_core_needs_no_optional_dependency():
 
 def public_objects(module: types.ModuleType) -> dict[str, object]:
     """The public functions and classes of a module that are defined in this package."""
-    names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+    names = getattr(module, "__all__", [name for name in dir(module) if not name.startswith("_")])
     return {name: value for name in names if is_own(value := getattr(module, name))}
 
 
@@ -79,6 +79,11 @@ def public_members(owner: type) -> dict[str, object]:
     kinds = (types.FunctionType, property, staticmethod, classmethod)
     members = {name: value for name, value in vars(owner).items() if isinstance(value, kinds)}
     return {name: value for name, value in members.items() if not name.startswith("_") and name not in inherited}
+
+
+def test_what_is_imported_late_is_public():
+    """So that the test below sees it."""
+    assert {"GymnasiumEnv", "GymnasiumVectorEnv"} <= set(public_objects(jaxcfa.environments))
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -30,3 +30,8 @@ def __getattr__(name: str) -> Any:
     from . import _gymnasium
 
     return getattr(_gymnasium, name)
+
+
+def __dir__() -> list[str]:
+    """With what is imported only where it is used."""
+    return sorted({*globals(), *_OF_GYMNASIUM})
