@@ -8,7 +8,7 @@ def main() -> None:
     try:
         from ._app import app
     except ModuleNotFoundError as error:
-        sys.exit(f"The jaxcfa command needs {error.name}; install it with: pip install 'jaxcfa[all]'")
+        sys.exit(f"The jaxcfa command needs {error.name}: pip install -e '.[all]' in a clone of jaxcfa")
     from ._cache import keep_programs
 
     # Here and not in the app, so that those who run it from a program of their own keep their settings.

@@ -16,7 +16,8 @@ try:
     from gymnasium.vector.utils import batch_space
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "Environments of Gymnasium need the package gymnasium: pip install 'jaxcfa[gym]'", name=error.name
+        "Environments of Gymnasium need the package gymnasium: pip install -e '.[gym]' in a clone of jaxcfa",
+        name=error.name,
     ) from error
 
 

@@ -27,7 +27,9 @@ def optional_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"Reading robot files needs the package {name}: pip install 'jaxcfa[io]'") from error
+        raise ImportError(
+            f"Reading robot files needs the package {name}: pip install -e '.[io]' in a clone of jaxcfa"
+        ) from error
 
 
 def read_source(path_or_text: PathOrText) -> Source:

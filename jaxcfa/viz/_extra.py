@@ -10,4 +10,6 @@ def extra(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         package = name.partition(".")[0]
-        raise ImportError(f"Showing robots needs the package {package}: pip install 'jaxcfa[viz]'") from error
+        raise ImportError(
+            f"Showing robots needs the package {package}: pip install -e '.[viz]' in a clone of jaxcfa"
+        ) from error

@@ -360,7 +360,7 @@ def test_missing_extra_is_named(cart, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
     result = CliRunner().invoke(app, ["view", str(cart)])
     assert result.exit_code == 1
-    assert "pip install 'jaxcfa[viz]'" in result.output
+    assert "pip install -e '.[viz]' in a clone" in " ".join(result.output.split())
     assert "Traceback" not in result.output
 
 

@@ -105,7 +105,8 @@ except ModuleNotFoundError as error:
     print(error)
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "Environments of Gymnasium need the package gymnasium: pip install 'jaxcfa[gym]'\n"
+    expected = "Environments of Gymnasium need the package gymnasium: pip install -e '.[gym]' in a clone of jaxcfa"
+    assert result.stdout == f"{expected}\n"
 
 
 def test_other_names_are_unknown():
