@@ -23,7 +23,6 @@ import jaxcfa
 from jaxcfa import ABA, CFA
 
 jax.config.update("jax_enable_x64", True)
-jaxcfa.enable_low_latency()  # on CPUs: single states are computed here, not batches
 
 LENGTHS = [16, 128, 1024]  # links of the chains that are computed; raise them on an accelerator
 COUNTED_ONLY = [8192]  # and of those whose programs are counted but not run
@@ -81,7 +80,9 @@ def inner_programs(equation):
         raise ValueError("The number of turns of this loop is not known.")
     if "branches" in equation.params:
         return equation.params["branches"]
-    return [equation.params[name] for name in ("jaxpr", "call_jaxpr", "fun_jaxpr") if name in equation.params]
+    # The last is this package's own, for parts that a CPU computes as one function.
+    names = ("jaxpr", "call_jaxpr", "fun_jaxpr", "program")
+    return [equation.params[name] for name in names if name in equation.params]
 
 
 traced, counts, began = {}, {}, time.perf_counter()
@@ -162,9 +163,9 @@ print(
 )
 
 # %% [markdown]
-# What counts on a CPU is work, and what it costs to start an operation; the defaults there are sequential sweeps,
-# which have the least work. Starting operations would be most of their time without `jaxcfa.enable_low_latency()`,
-# see [Batches, precision and speed](../10_speed/). The parallel methods win nothing from few cores.
+# What counts on a CPU is work, and what it costs to start an operation. The defaults there are sequential sweeps, which
+# have the least work, and which are compiled as one function each, so that nothing is started between two bodies. The
+# parallel methods win nothing from few cores.
 #
 # An accelerator has thousands of lanes. With one long mechanism nearly all of them wait, so that time follows the
 # depth: that is what the scan and CFA are for. With batches of thousands of states the lanes are full anyway, work
