@@ -6,11 +6,11 @@
 | GPU and TPU, up to 32 bodies deep | `Sequential()` | `ABA()` |
 | GPU and TPU, deeper | `Doubling()` | `ABA(schedule="scan")` if every joint moves inertia of its own body |
 
-On CPUs a loop over the bodies is fastest at every length that was measured, in batches, and for single states with
-`low_latency` (without it, scans of single states start fewer operations): it does the least work. Accelerators
-need as many bodies side by side as possible, and their time for one state is that of the steps that follow one another,
-of which logarithmic schedules have fewer from some tens of bodies on. Large batches fill them anyway; then choose
-`ABA()`. The rule does not see the batch, because functions are for one state.
+On CPUs a loop over the bodies is fastest at every length that was measured, in batches and for single states: it does
+the least work, and in forward and inverse dynamics XLA compiles it as one function. Accelerators need as many bodies
+side by side as possible, and their time for one state is that of the steps that follow one another, of which
+logarithmic schedules have fewer from some tens of bodies on. Large batches fill them anyway; then choose `ABA()`. The
+rule does not see the batch, because functions are for one state.
 
 How loops over bodies are written for each backend is in `backend.py`.
 """

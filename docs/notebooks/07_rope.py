@@ -20,7 +20,6 @@ import numpy as np
 import jaxcfa
 
 jax.config.update("jax_enable_x64", True)
-jaxcfa.enable_low_latency()  # one long chain, one state at a time: on CPUs about twenty times as fast
 
 LINKS = 1000
 LENGTH, MASS = 2.0, 1.0  # of the rope [m, kg]

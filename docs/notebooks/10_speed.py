@@ -18,13 +18,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import jaxcfa
+from jaxcfa import inverse_kinematics as ik
 
 jax.config.update("jax_enable_x64", True)
 
 BATCHES = [1, 16, 256, 2048, 16384]  # states; an accelerator wants more
 CHUNK = 1024  # states at a time in a large batch
 LINKS = 128  # of the chain whose precision is measured
-CHAIN = 200  # links of the chain whose single states are timed
 SHORTEST = 0.1  # of a measurement [s]
 
 arm = jaxcfa.load_model(resources.files("jaxcfa") / "data" / "arm7.urdf")
@@ -45,10 +45,11 @@ def seconds(function, *arguments):
 # %% [markdown]
 # ## Batches
 #
-# `jax.vmap` makes a function of one state one of many. Up to some hundred states a call costs nearly the same,
-# whatever their number: what is paid for is starting operations. Then the time per state is constant, until the
-# values between two operations no longer fit into a cache. From there on `jaxcfa.batched`, a `vmap` in
-# pieces, keeps it so.
+# `jax.vmap` makes a function of one state one of many. Up to some dozen states a call costs nearly the same, whatever
+# their number: what is paid for is starting it. Then the time per state is constant: forward and inverse dynamics visit
+# a batch in pieces that stay in the cache. Other functions go through a batch as a whole, and the values between two of
+# their operations no longer fit into a cache if there are many states. For these `jaxcfa.batched` is a `vmap` in
+# pieces. We take the matrices of derivatives for an example.
 
 
 # %%
@@ -62,15 +63,20 @@ def dynamics(model, *state):
     return jaxcfa.forward_dynamics(model, *state)
 
 
-whole = jax.jit(jax.vmap(dynamics, in_axes=(None, 0, 0, 0)))
-chunks = jax.jit(jaxcfa.batched(dynamics, in_axes=(None, 0, 0, 0), piece=CHUNK))
+def matrices(model, *state):
+    return jaxcfa.forward_dynamics_derivatives(model, *state)
+
+
+AXES = (None, 0, 0, 0)
+whole = jax.jit(jax.vmap(dynamics, AXES))
 single = arm.astype(jnp.float32)
 largest = states(max(BATCHES), arm)
 per_state, first_call = {}, {}
 for label, function, model, sizes in (
     ("float64", whole, arm, BATCHES),
     ("float32", whole, single, BATCHES),
-    (f"float64, in chunks of {CHUNK}", chunks, arm, BATCHES[-1:]),
+    ("matrices", jax.jit(jax.vmap(matrices, AXES)), arm, BATCHES[-2:]),
+    ("matrices, in chunks", jax.jit(jaxcfa.batched(matrices, AXES, piece=CHUNK)), arm, BATCHES[-1:]),
 ):
     for n in sizes:
         arguments = (model, *(x[:n].astype(model.dtype) for x in largest))
@@ -81,13 +87,13 @@ for label, function, model, sizes in (
 labels = list(dict.fromkeys(label for label, _ in per_state))
 for label in labels:
     row = {n: x for (other, n), x in per_state.items() if other == label}
-    print(f"{label:28}", "  ".join(f"{n}: {1e6 * x:.2f} µs" for n, x in row.items()))
+    print(f"{label:20}", "  ".join(f"{n}: {1e6 * x:.2f} µs" for n, x in row.items()))
 
 # %% [markdown]
 # ## First calls
 #
 # The first call of each size compiles. Programs are as long for one state as for many, and as long for a short chain
-# as for a long one, so the times below are nearly the same. To pay them once a machine, not once a process, set
+# as for a long one, so the times below differ by the function, not by the size. To pay them once a machine, set
 # `JAX_COMPILATION_CACHE_DIR`. Models are arguments here: those of one structure share the program.
 
 # %%
@@ -102,8 +108,8 @@ print(f"the first call with another model of the same structure: {1e3 * another:
 # %% [markdown]
 # ## Precision
 #
-# Results have the type of the inputs. We compare accelerations in float32 with those in float64, at the same states:
-# for the arm, and for a chain with random axes, which is harder the longer it is.
+# Results have the type to which JAX promotes those of model and state. We compare accelerations in float32 with those
+# in float64, at the same states: for the arm, and for a chain with random axes, which is harder the longer it is.
 
 
 # %%
@@ -126,17 +132,25 @@ for name, error in precision.items():
 # %% [markdown]
 # ## One state at a time
 #
-# Control loops have one state. There, XLA starts a few dozen small functions for every body in a loop, and that is
-# most of the time. `jaxcfa.low_latency`, in the place of `jax.jit`, has it compile the whole program into one function.
+# Control loops have one state. There, XLA starts a small function for nearly every operation, and that is most of the
+# time. Forward and inverse dynamics are one function each in all compiled programs. For programs of many other
+# operations, such as inverse kinematics, `jaxcfa.low_latency`, in the place of `jax.jit`, has the whole compiled into
+# one function.
 
 # %%
-chain, x = jaxcfa.chain(CHAIN), jnp.full(CHAIN, 0.01)
-latency = {
-    name: seconds(compiled(lambda q: jaxcfa.forward_dynamics(chain, q, q, q)), x)
-    for name, compiled in {"jax.jit": jax.jit, "low_latency": jaxcfa.low_latency}.items()
+target = jax.jit(lambda q: jaxcfa.frame_pose(arm, q, "tool"))(largest[0][0])
+PROGRAMS = {
+    "forward\ndynamics": (lambda q, v, tau: jaxcfa.forward_dynamics(arm, q, v, tau), [x[0] for x in largest]),
+    "inverse\nkinematics": (lambda pose: ik.solve(arm, ik.FramePose("tool", pose)).q, [target]),
 }
-for name, shortest in latency.items():
-    print(f"{name:12} {1e6 * shortest:8.0f} µs for one state of a chain of {CHAIN} links")
+COMPILED = {"jax.jit": jax.jit, "low_latency": jaxcfa.low_latency}
+latency = {
+    (what, name): seconds(compiled(function), *arguments)
+    for what, (function, arguments) in PROGRAMS.items()
+    for name, compiled in COMPILED.items()
+}
+for (what, name), shortest in latency.items():
+    print(f"{' '.join(what.split()):20} {name:12} {1e6 * shortest:8.0f} µs")
 
 # %%
 figure, (batches, digits, alone) = plt.subplots(
@@ -146,31 +160,38 @@ for label in labels:
     sizes = [n for other, n in per_state if other == label]
     style = "o-" if len(sizes) > 1 else "x"
     batches.loglog(sizes, [1e6 * per_state[label, n] for n in sizes], style, label=label)
-batches.set(xlabel="states in the batch", ylabel="time for one state [µs]", title="forward dynamics of an arm")
+batches.set(xlabel="states in the batch", ylabel="time for one state [µs]", title="an arm: forward dynamics, matrices")
 batches.legend()
 batches.grid(alpha=0.3)
 digits.boxplot([np.log10(x) for x in precision.values()], tick_labels=list(precision))
 digits.set(ylabel="log10 of the relative error", title="float32")
-alone.bar(list(latency), [1e6 * x for x in latency.values()], color=["0.7", "tab:green"])
-alone.set(ylabel="time [µs]", title=f"one state, {CHAIN} links")
+for shift, (name, color) in zip((-0.2, 0.2), {"jax.jit": "0.7", "low_latency": "tab:green"}.items(), strict=True):
+    alone.bar(np.arange(2) + shift, [1e6 * latency[what, name] for what in PROGRAMS], 0.4, label=name, color=color)
+alone.set_xticks(range(2), list(PROGRAMS))
+alone.set(ylabel="time [µs]", title="one state")
+alone.legend(fontsize="small")
 plt.show()
 
 # %% [markdown]
 # ## What was seen
 
 # %%
-double, float32, chunked = labels
+double, float32, together, chunked = labels
 best, largest_batch = min(per_state[double, n] for n in BATCHES), max(BATCHES)
-print(f"A state alone takes {1e6 * per_state[double, 1]:.0f} µs, and in a batch {1e6 * best:.2f} µs at best.")
 print(
-    f"In a batch of {largest_batch} it is {1e6 * per_state[double, largest_batch]:.2f} µs, "
-    f"and {1e6 * per_state[chunked, largest_batch]:.2f} µs in chunks of {CHUNK}."
+    f"A state alone takes {1e6 * per_state[double, 1]:.0f} µs, in a batch {1e6 * best:.2f} µs at best, and "
+    f"{1e6 * per_state[double, largest_batch]:.2f} µs if the batch has {largest_batch}."
 )
 print(
-    f"float32 takes {per_state[float32, largest_batch] / per_state[double, largest_batch]:.0%} of that time; "
+    f"Matrices of derivatives take {1e6 * per_state[together, BATCHES[-2]]:.1f} µs in a batch of {BATCHES[-2]}, "
+    f"{1e6 * per_state[together, largest_batch]:.1f} µs in one of {largest_batch}, "
+    f"and {1e6 * per_state[chunked, largest_batch]:.1f} µs there in chunks of {CHUNK}."
+)
+print(
+    f"float32 takes {per_state[float32, largest_batch] / per_state[double, largest_batch]:.0%} of the time of float64; "
     f"its median error is {np.median(precision['arm']):.0e} for the arm and "
     f"{np.median(precision[f'{LINKS} links']):.0e} for {LINKS} links."
 )
-print(
-    f"As one function, one state of {CHAIN} links takes {latency['jax.jit'] / latency['low_latency']:.0f} times less."
-)
+for what in PROGRAMS:
+    ratio = latency[what, "jax.jit"] / latency[what, "low_latency"]
+    print(f"low_latency makes {' '.join(what.split())} of one state {ratio:.1f} times as fast.")

@@ -25,9 +25,10 @@ def batched(
 ) -> Callable[..., Any]:
     """`jax.vmap(function, in_axes)` for large batches: piece after piece, each small enough for a processor's cache.
 
-    On CPUs a large batch costs two to three times as much a state as one that fits. Memory for intermediate results is
-    that of one piece, in reverse mode too: there each piece is computed a second time. (So `batched(jax.grad(f))` does
-    less work than the gradient of a sum over `batched(f)`, and needs as little memory.)
+    On CPUs a state of a large batch costs up to half as much again as one of a batch that fits. (Forward and inverse
+    dynamics and their gradients are computed in such pieces by themselves, and gain no time.) Memory for intermediate
+    results is that of one piece, in reverse mode too: there each piece is computed a second time. (So
+    `batched(jax.grad(f))` does less work than the gradient of a sum over `batched(f)`, and needs as little memory.)
 
     With a mesh every device takes its share of the batch, in pieces as well, and results stay where they are made.
     Differentiating by what all share, such as a model, sums over the devices.
