@@ -2,10 +2,12 @@
 
 A robot is a `Model`: a pytree of arrays. Functions take a model and the state of one robot, `f(model, q, v, ...)`;
 batch them with `jax.vmap`, compile them with `jax.jit`, differentiate them with `jax.grad`. Results have the
-floating-point type of the inputs.
+floating-point type to which JAX promotes those of the model and the arguments.
 
 Conventions: spatial vectors are `[angular; linear]`, quaternions `[w, x, y, z]`; poses, velocities, wrenches and
-Jacobians are in world axes; units are SI. `jaxcfa.convert` translates to and from Pinocchio and MuJoCo.
+Jacobians are in world axes where a function does not say otherwise (what is relative to a frame is in that frame's
+axes, inertias and angular velocities in `v` are in those of the body); units are SI. `jaxcfa.convert` translates to and
+from Pinocchio and MuJoCo.
 """
 
 from . import (

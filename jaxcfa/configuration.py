@@ -51,7 +51,10 @@ def integrate(model: Model, q: ConfigurationLike, v: VelocityLike, dt: ArrayLike
     Quaternions follow the exponential map and stay normalised; the position and the orientation of a free joint
     move independently (as in MuJoCo; Pinocchio follows a screw motion instead).
 
-    **Raises:** `ValueError` for a wrong shape.
+    **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s], or with `dt` 1, the default, a displacement [rad, m]; `dt` [s],
+    one number of any sign.
+
+    **Returns:** (nq,) [rad, m]. **Raises:** `ValueError` for a wrong shape.
     """
     q, v = as_arrays(model, q=q, v=v)
     step = as_array("dt")(dt).astype(v.dtype)
@@ -66,9 +69,11 @@ def _integrate(model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> C
 
 
 def difference(model: Model, q0: ConfigurationLike, q1: ConfigurationLike) -> Velocity:
-    """The shortest displacement (nv,) from `q0` to `q1`: `integrate(model, q0, difference(model, q0, q1)) = q1`.
+    """The shortest displacement from `q0` to `q1`: `integrate(model, q0, difference(model, q0, q1)) = q1`.
 
-    **Raises:** `ValueError` for a wrong shape.
+    Of angles and displacements that is `q1 - q0`, also beyond a turn; of quaternions, turns of at most pi.
+
+    **Arguments:** `q0`, `q1` (nq,). **Returns:** (nv,) [rad, m]. **Raises:** `ValueError` for a wrong shape.
     """
     return displacement(model, *as_arrays(model, q0=q0, q1=q1))
 

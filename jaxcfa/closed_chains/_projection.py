@@ -53,8 +53,9 @@ def project_configuration(
     `dq = -M^-1 J^T (J M^-1 J^T + nu)^-1 phi`. Joints that should not move can be held by
     `couple(model, joint, None, ...)`.
 
-    **Arguments:** `q` (nq,), the start; `tolerance` of every residual [m, rad]: by default `10 eps^(3/4)`, 2e-11 in
-    float64, for angles, and for lengths that times a length of the mechanism.
+    **Arguments:** `constraints`, one or several, such as `model.constraints`; `q` (nq,), the start; `tolerance` of
+    every residual [m, rad]: by default `10 eps^(3/4)`, 2e-11 in float64, for angles, and for lengths that times a
+    length of the mechanism; `max_iterations`: the most steps; `schedule` as for `mass_operator`.
 
     **Returns:** a `ProjectedConfiguration`. Derivatives with respect to the model and the constraints are those of the
     manifold, of any order, and those with respect to `q` of the projection onto its tangent space.
@@ -90,6 +91,9 @@ def project_velocity(
     """The velocity (nv,) nearest to `v`, in the metric of the mass matrix, with which all constraints move along.
 
     It is what an inelastic `impulse` of the constraints leaves.
+
+    **Arguments:** `constraints`, one or several, such as `model.constraints`; `q` (nq,), with the loops closed; `v`
+    (nv,) [rad/s, m/s]; `schedule` as for `mass_operator`.
 
     **Raises:** as `constrained_forward_dynamics`.
     """

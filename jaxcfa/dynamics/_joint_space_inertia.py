@@ -21,9 +21,10 @@ class JSI(AbstractForwardDynamics):
     """Joint-space inertia algorithm (JSIIA in Yang, Wu & Pan 2016): O(n^2) work for the mass matrix, then O(n^3).
 
     Columns of the mass matrix are inverse dynamics of unit accelerations, at rest and without gravity: cumulative sums,
-    for all columns at once. It is factorised by Cholesky's method. For mechanisms of few bodies, where one library call
-    on a small matrix costs less than many steps. The condition number of the mass matrix grows with the fourth power of
-    the length, so that in float32 there is no result for chains of more than some fifty links.
+    for all columns at once. It is factorised as `L D L^T`, beyond 64 coordinates by a library's Cholesky method; the
+    factors are not handed out, see `mass_operator` for such. For mechanisms of few bodies. The condition number of the
+    mass matrix grows with the fourth power of the length, so that in float32 there is no result for chains of more than
+    some fifty links.
 
     **Fields:** `schedule`: of the cumulative sums.
     """

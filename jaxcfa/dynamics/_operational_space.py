@@ -67,6 +67,9 @@ def operational_space_inertia(
     **Arguments:** `q` (nq,); `frames` as for `frame_pose`, one or several; `schedule` and `motions` as for
     `mass_operator`.
 
+    **Returns:** an `OperationalSpace`, of one frame too with rows for all of them: `jacobian` (6m, nv),
+    `inverse_inertia` (6m, 6m), and as properties `inertia` (6m, 6m) and `dynamically_consistent_inverse` (nv, 6m).
+
     **Raises:** `ValueError` for a wrong shape, an unknown name, and bodies that move no inertia.
     """
     (q,) = as_arrays(model, q=q)

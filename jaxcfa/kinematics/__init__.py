@@ -2,7 +2,7 @@
 
 Every function takes a `schedule`, `Sequential()` or one that is parallel along the mechanism such as `Doubling()`; if
 it is not given, `default_schedule` chooses. And every function takes `motions`, `body_motions` of the same state, if
-these are known already.
+these are known already, whose schedule is then the default.
 
 Functions of `frames` take one or several: names of frames or bodies, or numbers (`Model.frame_number`: -1 is the world,
 then come bodies, then frames). Several, as a sequence or an array of integers, give results a leading axis. Numbers may

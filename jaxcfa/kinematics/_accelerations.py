@@ -32,7 +32,7 @@ def frame_acceleration(
     vectors in the frame's axes. Gravity is not added: an accelerometer at rest would show `-model.gravity` besides.
 
     **Arguments:** `q` (nq,), `v` (nv,), `qdd` (nv,); `frames` as for `frame_pose`; `axes`: "world", or "local" for the
-    frame's own.
+    frame's own; `schedule` and `motions`, with this v, as for `forward_kinematics`.
 
     **Returns:** (6,), of several frames (m, 6).
 
@@ -74,7 +74,8 @@ def jacobian_dot_v(
     "Local" ones are the same vectors in the frames' axes. In either, `J qdd + jacobian_dot_v` with the Jacobian in the
     same axes is `frame_acceleration`.
 
-    **Arguments:** `q` (nq,), `v` (nv,); `frames` as for `frame_pose`; `axes`: "world", or "local" for the frame's own.
+    **Arguments:** `q` (nq,), `v` (nv,); `frames` as for `frame_pose`; `axes`: "world", or "local" for the frame's own;
+    `schedule` and `motions`, with this v, as for `forward_kinematics`.
 
     **Returns:** (6,), of several frames (m, 6) [rad/s^2, m/s^2].
 

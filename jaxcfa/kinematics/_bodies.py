@@ -16,9 +16,12 @@ def forward_kinematics(
 ) -> Transform:
     """Poses of all bodies in the world.
 
-    **Arguments:** `q` (nq,) [rad, m]. **Returns:** a `Transform` with leading axis nb.
+    **Arguments:** `q` (nq,) [rad, m]. `schedule`: `Sequential()`, or one that is parallel along the mechanism such as
+    `Doubling()`; `default_schedule(model)` if not given. `motions`: `body_motions` of the same q, if known already.
 
-    **Raises:** `ValueError` for a wrong shape.
+    **Returns:** a `Transform` with leading axis nb.
+
+    **Raises:** `ValueError` for a wrong shape, and for motions that are seen to be of another state.
     """
     (q,) = as_arrays(model, q=q)
     return _forward_kinematics(model, q, schedule_for(model, schedule, motions, q), motions)
@@ -40,7 +43,10 @@ def body_velocities(
 ) -> Float[Array, "nb 6"]:
     """Velocities of all bodies: `[angular velocity; velocity of the body's origin]` in world axes [rad/s, m/s].
 
-    **Arguments:** `q` (nq,), `v` (nv,). **Raises:** `ValueError` for a wrong shape.
+    **Arguments:** `q` (nq,), `v` (nv,) [rad/s, m/s]; `schedule` and `motions`, with this v, as for
+    `forward_kinematics`.
+
+    **Returns:** (nb, 6). **Raises:** `ValueError` as `forward_kinematics`.
     """
     q, v = as_arrays(model, q=q, v=v)
     return _body_velocities(model, q, v, schedule_for(model, schedule, motions, q, v), motions)
@@ -66,7 +72,10 @@ def body_accelerations(
     These are classical accelerations (time derivatives of `body_velocities`), in [rad/s^2, m/s^2]; gravity is not
     added.
 
-    **Arguments:** `q` (nq,), `v` (nv,), `qdd` (nv,). **Raises:** `ValueError` for a wrong shape.
+    **Arguments:** `q` (nq,), `v` (nv,) [rad/s, m/s], `qdd` (nv,) [rad/s^2, m/s^2]; `schedule` and `motions`, with this
+    v, as for `forward_kinematics`.
+
+    **Returns:** (nb, 6). **Raises:** `ValueError` as `forward_kinematics`.
     """
     q, v, qdd = as_arrays(model, q=q, v=v, qdd=qdd)
     return _body_accelerations(model, q, v, qdd, schedule_for(model, schedule, motions, q, v), motions)

@@ -27,7 +27,7 @@ def jacobian(
     """Jacobians of frames or bodies: `J v = [angular velocity; velocity of the frame's origin]`.
 
     **Arguments:** `q` (nq,); `frames` as for `frame_pose`; `axes` of the velocities: "world", or "local" for the
-    frame's own.
+    frame's own; `schedule` and `motions` as for `forward_kinematics`.
 
     **Returns:** (6, nv), of several frames (m, 6, nv).
 

@@ -22,7 +22,7 @@ def frame_pose(
     """Poses of frames or bodies in the world.
 
     **Arguments:** `q` (nq,); `frames`: name or number (`Model.frame_number`, may be traced), or several of them, such
-    as `model.frame_names`.
+    as `model.frame_names`; `schedule` and `motions` as for `forward_kinematics`.
 
     **Returns:** a `Transform`, of several with leading axis m.
 

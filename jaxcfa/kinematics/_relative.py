@@ -33,7 +33,7 @@ def relative_pose(
     """Poses of frames in other frames.
 
     **Arguments:** `q` (nq,); `frames` and `reference` as for `frame_pose`: one of both, several and one of the other,
-    or equally many, which belong together pair by pair.
+    or equally many, which belong together pair by pair; `schedule` and `motions` as for `forward_kinematics`.
 
     **Returns:** a `Transform`, of several with leading axis m.
 
@@ -73,7 +73,8 @@ def relative_velocity(
 
     `[w; dp/dt]` where p is the translation and `dR/dt = [w]x R` for the rotation R of `relative_pose`.
 
-    **Arguments:** `q` (nq,), `v` (nv,); `frames` and `reference` as for `relative_pose`.
+    **Arguments:** `q` (nq,), `v` (nv,); `frames` and `reference` as for `relative_pose`; `schedule` and `motions`, with
+    this v, as for `forward_kinematics`.
 
     **Returns:** (6,), of several (m, 6). **Raises:** `ValueError` as for `relative_pose`.
     """
@@ -113,7 +114,8 @@ def relative_jacobian(
     `J v = [w; dp/dt]` where p is the translation and `dR/dt = [w]x R` for the rotation R of `relative_pose`. Columns of
     joints that carry both frames vanish exactly.
 
-    **Arguments:** `q` (nq,); `frames` and `reference` as for `relative_pose`.
+    **Arguments:** `q` (nq,); `frames` and `reference` as for `relative_pose`; `schedule` and `motions` as for
+    `forward_kinematics`.
 
     **Returns:** (6, nv), of several (m, 6, nv). **Raises:** `ValueError` as for `relative_pose`.
     """

@@ -25,7 +25,8 @@ def frame_velocity(
 ) -> Float[Array, "*m 6"]:
     """Velocities of frames: `[angular velocity; velocity of the frame's origin]` [rad/s, m/s].
 
-    **Arguments:** `q` (nq,), `v` (nv,); `frames` as for `frame_pose`; `axes`: "world", or "local" for the frame's own.
+    **Arguments:** `q` (nq,), `v` (nv,); `frames` as for `frame_pose`; `axes`: "world", or "local" for the frame's own;
+    `schedule` and `motions`, with this v, as for `forward_kinematics`.
 
     **Returns:** (6,), of several frames (m, 6).
 

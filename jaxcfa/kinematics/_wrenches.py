@@ -27,7 +27,8 @@ def generalized_forces(
 
     The product with the Jacobians of all bodies at once, none of which is formed; `body_velocities` is the other one.
 
-    **Arguments:** `q` (nq,); `wrenches` (nb, 6): `[moment; force]` on each body, world axes, at its origin [N m, N].
+    **Arguments:** `q` (nq,); `wrenches` (nb, 6): `[moment; force]` on each body, world axes, at its origin [N m, N];
+    `schedule` and `motions` as for `forward_kinematics`.
 
     **Returns:** (nv,) [N m, N]. **Raises:** `ValueError` for a wrong shape.
     """
@@ -62,7 +63,8 @@ def wrench_at(
     Those at frames of one body add up; those at frames fixed to the world move nothing and do not count.
 
     **Arguments:** `q` (nq,); `frames` as for `frame_pose`; `wrenches` (6,), of several frames (m, 6): `[moment; force]`
-    at each frame's origin [N m, N]; their `axes`: "world", or "local" for the frame's own.
+    at each frame's origin [N m, N]; their `axes`: "world", or "local" for the frame's own; `schedule` and `motions` as
+    for `forward_kinematics`.
 
     **Returns:** (nb, 6) [N m, N].
 

@@ -94,9 +94,10 @@ class ModelBuilder:
         - `mass` [kg], `com` [m], `inertia` [kg m^2]: rotational inertia about the centre of mass, in body axes: a
           3 x 3 matrix, three principal moments, or one number for all three.
         - `joint_name`: unique; `"{name}_joint"` by default.
-        - `armature`, `damping`, `friction_loss`, `stiffness`, `velocity_limit`, `effort_limit`: one number, or one
-          for each degree of freedom. `spring_reference`, `lower`, `upper`: one number, or one for each
-          configuration coordinate of the joint.
+        - `armature` [kg m^2, kg], `damping` [N m s/rad, N s/m], `friction_loss` [N m, N], `stiffness` [N m/rad, N/m],
+          `velocity_limit` [rad/s, m/s], `effort_limit` [N m, N]: one number, or one for each degree of freedom; zero
+          by default, limits infinite. `spring_reference`, `lower`, `upper` [rad, m]: one number, or one for each
+          configuration coordinate of the joint; neutral and infinite by default.
 
         **Returns:** the number of the body, to be used as `parent`. (Bodies of the finished model are numbered
         without the merged ones.)

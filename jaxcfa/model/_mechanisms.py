@@ -52,8 +52,10 @@ def chain(
     """An open chain of `n` equal slender rods lying along their x axes, each jointed to the tip of the previous one.
 
     **Arguments:** `joint`: of every link; revolute about y by default. `length` [m], `mass` [kg] and `radius` [m] (a
-    tenth of the length by default) of a rod. `axes` (n, 3): an own axis for every joint, for joints that have a field
-    `axis`. `floating_base`: the first link moves freely instead. Time and memory are linear in `n`.
+    tenth of the length by default) of a rod. `floating_base`: the first link moves freely instead. `armature` [kg m^2,
+    kg] and `damping` [N m s/rad, N s/m] of every degree of freedom, or (nv,), one for each. `axes` (n, 3): an own axis
+    for every joint, for joints that have a field `axis`. `gravity` (3,) [m/s^2], world axes. `dtype`: of the arrays.
+    Time and memory are linear in `n`.
 
     **Returns:** a model with bodies `link0`, `link1`, ... and a frame `tip` at the end of the last one.
     """
@@ -110,7 +112,8 @@ def random_tree(
     **Arguments:** `joint_types`: joint classes or instances to draw from; all but `Free` by default. Instances keep
     their parameters, classes get random axes. `branching`: probability that a body hangs on a random earlier body
     instead of the previous one; 0 is a chain, 1 a random recursive tree of logarithmic depth. `roots`: number of
-    trees. `floating_base`: the first body moves freely.
+    trees. `floating_base`: the first body moves freely. `armature` [kg m^2, kg] of every degree of freedom, or (nv,),
+    one for each. `gravity` (3,) [m/s^2], world axes. `dtype`: of the arrays.
 
     **Returns:** a model with bodies `body0`, `body1`, ...
 

@@ -23,8 +23,11 @@ from ._views import BodyView, JointView
 class Limits(eqx.Module):
     """Limits of the joints; infinite where there is none.
 
-    **Fields:** `lower`, `upper` (nq,): configuration [rad, m]; `velocity` (nv,): largest speed; `effort` (nv,):
-    largest torque or force.
+    By themselves they bound only `random_configuration`, inverse kinematics, `actuator_forces` and the actions of
+    environments; simulations heed them on request (`limits` of `step`), optimal control by constraints.
+
+    **Fields:** `lower`, `upper` (nq,): configuration [rad, m]; `velocity` (nv,): largest speed [rad/s, m/s]; `effort`
+    (nv,): largest torque or force [N m, N].
     """
 
     lower: Float[Array, "*batch nq"]
@@ -42,15 +45,17 @@ class Model(eqx.Module):
     **Fields:**
 
     - `joints`: the joints, stacked by structure in the order of `topology.groups`.
-    - `placement` (nb): pose of each joint's frame in the frame of the parent body.
+    - `placement` (nb): pose of each joint's frame in the frame of the parent body [m].
     - `mass` (nb,) [kg]; `com` (nb, 3), centre of mass in body axes [m]; `inertia` (nb, 3, 3), rotational inertia
       about the centre of mass in body axes [kg m^2].
-    - `armature` (nv,): rotor inertia reflected to the joint, added to the diagonal of the mass matrix.
-    - `damping`, `friction_loss`, `stiffness` (nv,), `spring_reference` (nq,): see `passive_forces`.
+    - `armature` (nv,): rotor inertia reflected to the joint, added to the diagonal of the mass matrix [kg m^2, kg].
+    - `damping` [N m s/rad, N s/m], `friction_loss` [N m, N], `stiffness` [N m/rad, N/m] (nv,), `spring_reference` (nq,)
+      [rad, m]: see `passive_forces`.
     - `limits`: a `Limits`.
     - `gravity` (3,): acceleration of gravity in world axes [m/s^2].
-    - `frame_placement` (nf): pose of each named frame in the body that carries it.
-    - `constraints`: loop closures and couplings read from a file. No function of the tree dynamics applies them.
+    - `frame_placement` (nf): pose of each named frame in the body that carries it [m].
+    - `constraints`: loop closures and couplings read from a file, mimic joints too. They hold only where they are
+      handed on, as in `rollout(..., constraints=model.constraints)`.
     - `actuators`, `keyframes`: read from a file; see `actuator_forces` and `keyframe`.
     - `topology`: static structure and names.
     """

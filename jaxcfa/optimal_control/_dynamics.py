@@ -92,7 +92,7 @@ class AbstractDynamics(eqx.Module):
 
 
 class FunctionDynamics(AbstractDynamics):
-    """`x' = function(x, u, t)` for vectors x (n,) and u (m,); t is the number of the stage.
+    """Vectors x (n,) of which `function(x, u, t)` is the next one, with u (m,); t is the number of the stage.
 
     **Fields:** `function`; `sizes` (n, m).
     """
