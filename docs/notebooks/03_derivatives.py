@@ -4,9 +4,9 @@
 # This page is a script, `docs/notebooks/03_derivatives.py`: `jupytext --to notebook 03_derivatives.py` makes a
 # notebook of it, and Jupyter with jupytext opens it as one.
 #
-# Everything can be differentiated by everything. First we hold derivatives against finite differences, and ask what
-# they cost. Then we use them: the masses of an arm are found from noisy torques, and then all its inertias, in such a
-# way that the bodies found are possible ones.
+# Dynamics can be differentiated by states, torques, wrenches and every array of the model. First we hold derivatives
+# against finite differences, and ask what they cost. Then we use them: the masses of an arm are found from noisy
+# torques, and then all its inertias, in such a way that the bodies found are possible ones.
 
 # %%
 import time
