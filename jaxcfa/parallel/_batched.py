@@ -25,7 +25,7 @@ def batched(
 ) -> Callable[..., Any]:
     """`jax.vmap(function, in_axes)` for large batches: piece after piece, each small enough for a processor's cache.
 
-    On CPUs a state of a large batch costs up to half as much again as one of a batch that fits. (Forward and inverse
+    On CPUs a state of a large batch costs up to twice as much as one of a batch that fits. (Forward and inverse
     dynamics and their gradients are computed in such pieces by themselves, and gain no time.) Memory for intermediate
     results is that of one piece, in reverse mode too: there each piece is computed a second time. (So
     `batched(jax.grad(f))` does less work than the gradient of a sum over `batched(f)`, and needs as little memory.)
