@@ -100,9 +100,10 @@ class RobotDynamics(AbstractRobotDynamics):
     ):
         """
         **Arguments:** `dt` [s]; `integrator`, `SemiImplicitEuler()` by default. `actuated`: names or numbers of the
-        joints whose torques or forces are the controls, in this order (by default all joints), or `"actuators"` for
-        the controls of `model.actuators`. All else as in `simulation.step`, but dry friction is smoother by default:
-        with `friction_velocity` 1e-3 a linearised step from rest says that joints are stuck, and solvers believe it.
+        joints whose torques or forces are the controls, in this order (by default all joints but `Free` ones, such as
+        that of a floating base), or `"actuators"` for the controls of `model.actuators`. All else as in
+        `simulation.step`, but dry friction is smoother by default: with `friction_velocity` 1e-3 a linearised step
+        from rest says that joints are stuck, and solvers believe it.
 
         **Raises:** `ValueError` as `simulation.step` does, and for unknown joints.
         """
@@ -111,6 +112,11 @@ class RobotDynamics(AbstractRobotDynamics):
         check_integrator(integrator)
         self.integrator = integrator
         self.actuated = _actuated(model, actuated)
+        if self.actuated == ():
+            raise ValueError(
+                "The model has free joints only, which no motor drives unless they are named: "
+                f"actuated={list(model.joint_names)!r:.200}."
+            )
         by_actuators = self.actuated == "actuators"
         self.dt = checked_dt(dt, model.dtype)
         self.equation = equation_of_motion(
@@ -223,7 +229,7 @@ class RobotInverseDynamics(AbstractRobotDynamics):
             model.frame_number(contact)
         if len(set(contacts)) < len(contacts):
             raise ValueError(f"contacts must name every frame once, got {list(contacts)}.")
-        chosen = _driven(model) if actuated is None else _actuated(model, actuated)
+        chosen = _actuated(model, actuated)
         if chosen == "actuators":
             raise ValueError("RobotInverseDynamics finds torques of joints: name them in actuated, or omit it.")
         assert not isinstance(chosen, str)
@@ -288,8 +294,10 @@ class RobotInverseDynamics(AbstractRobotDynamics):
 
 
 def _actuated(model: Model, actuated) -> tuple[int, ...] | Literal["actuators"] | None:
+    """Coordinates of the velocity, by default those of all joints but the free ones; `None` if that is all."""
     if actuated is None:
-        return None
+        driven = np.flatnonzero(~free_dofs(model))
+        return None if len(driven) == model.nv else tuple(driven.tolist())
     if isinstance(actuated, str):
         if actuated != "actuators":
             raise ValueError(
@@ -307,9 +315,3 @@ def _actuated(model: Model, actuated) -> tuple[int, ...] | Literal["actuators"] 
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(f"actuated must name one joint or more, each once, got {list(actuated)}.")
     return tuple(chosen)
-
-
-def _driven(model: Model) -> tuple[int, ...] | None:
-    """Coordinates of all joints but the free ones, which no motor drives; `None` if that is all."""
-    driven = np.flatnonzero(~free_dofs(model))
-    return None if len(driven) == model.nv else tuple(driven.tolist())

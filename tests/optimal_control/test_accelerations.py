@@ -128,6 +128,13 @@ def test_errors():
                 kind(model, 0.01, friction_velocity=wrong)
     with pytest.raises(ValueError, match="not among the contacts"):
         dynamics.force(jnp.zeros(16), "body")
+    # By default both have no motor at the base.
+    assert (
+        oc.RobotDynamics(model, 0.01).actuated == oc.RobotInverseDynamics(model, 0.01).actuated == tuple(range(6, 10))
+    )
+    base = jaxcfa.lock_joints(model, model.joint_names[1:], jaxcfa.neutral(model))
+    with pytest.raises(ValueError, match="The model has free joints only, which no motor drives unless they are named"):
+        oc.RobotDynamics(base, 0.01)
     stage = oc.Stage(oc.RobotDynamics(model, 0.01), jnp.zeros(21), jnp.zeros(10), jnp.asarray(0))
     with pytest.raises(ValueError, match="RobotInverseDynamics"):
         oc.ContactForce("left_foot")(stage)

@@ -108,7 +108,7 @@ def test_states_with_quaternions():
     target = jaxcfa.integrate(model, jaxcfa.neutral(model), jnp.array([0.3, 0, 0, 0.5, 1.5, -1.0]))
     costs = [oc.Cost(oc.Control(), 0.01), oc.Cost(oc.Velocity(), 0.01)]
     ends = [oc.Cost(oc.Posture(target), 100.0), oc.Cost(oc.Velocity(), 10.0)]
-    problem = oc.Problem(oc.RobotDynamics(model, 0.1), 10, costs, ends)
+    problem = oc.Problem(oc.RobotDynamics(model, 0.1, actuated=model.joint_names), 10, costs, ends)
     found = oc.solve(problem, (jaxcfa.neutral(model), jnp.zeros(6)))
     assert found.status == oc.SolveStatus.SOLVED
     assert_close(jnp.linalg.norm(found.q[:, 3:7], axis=1), np.ones(11), rtol=1e-12)
