@@ -1,5 +1,6 @@
 """The motion of the bodies as one value."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -128,6 +129,23 @@ def test_second_derivatives_with_motions_made_before():
     found, expected = both(q)
     for second in found:
         assert_close(second, np.asarray(expected), 1e-12)
+
+
+def test_second_derivatives_by_the_model_with_motions_made_before():
+    """In all orders: derivatives by the model are counted once at every level."""
+    model, q, v = jaxcfa.chain(2, dtype="float64"), jnp.array([0.3, -0.8]), jnp.array([1.5, 0.4])
+
+    def energy(s, motions=None):
+        larger = eqx.tree_at(lambda m: m.placement.translation, model, s * model.placement.translation)
+        made = None if motions is None else jaxcfa.body_motions(larger, q, v)
+        return jaxcfa.kinetic_energy(larger, q, v, made)
+
+    expected, found = (
+        jax.jit(lambda s, m=m: second_derivatives(lambda s: energy(s[0], m), s, jnp.ones(1)))(jnp.ones(1))
+        for m in (None, True)
+    )
+    for second in found:
+        assert_close(second, np.asarray(expected[0]), 1e-8)
 
 
 def test_motions_made_before_cost_nothing():

@@ -91,6 +91,7 @@ def test_options_of_solvers_are_plain_numbers():
     """Whatever they are given as, or programs could not be told apart by them."""
     solver = MultipleShooting(max_iterations=np.int64(7), tolerance=jnp.float32(0.5), barrier=np.float32(0.25))
     assert hash(solver) == hash(MultipleShooting(max_iterations=7, tolerance=0.5, barrier=0.25))
+    assert [type(x) for x in (solver.max_iterations, solver.tolerance, solver.barrier)] == [int, float, float]
 
 
 @pytest.mark.parametrize("message", NUMBERS)

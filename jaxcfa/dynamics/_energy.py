@@ -31,7 +31,7 @@ def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | No
 @jax.jit
 def _center_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3"]:
     motions = motions_at(model, q, None, Sequential(), motions)
-    return motions.roots[0] + mean_position(*bodies_as_components(model, motions)[:2]).array()
+    return jnp.sum(motions.roots[:1], axis=0) + mean_position(*bodies_as_components(model, motions)[:2]).array()
 
 
 def momentum(

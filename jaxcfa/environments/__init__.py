@@ -6,6 +6,7 @@ subclass of `AbstractRobotEnvironment`. `AutoReset` begins anew what has ended, 
 `GymnasiumEnv` and `GymnasiumVectorEnv` need the extra `gym`.
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ._acrobot import Acrobot as Acrobot
@@ -33,5 +34,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """With what is imported only where it is used."""
-    return sorted({*globals(), *_OF_GYMNASIUM})
+    """With what is imported only where it is used, if it can be."""
+    late = _OF_GYMNASIUM if find_spec("gymnasium") else ()
+    return sorted({*globals(), *late})

@@ -61,8 +61,8 @@ class Reacher(AbstractRobotEnvironment):
         """
         **Arguments:** `model`: a robot with a fixed base; `frame`: a frame or body of it. `home` (nq,): by default the
         middle of the joints' ranges, zero where they have none. `spread` [rad, m] of the targets. `actuated`: the
-        joints that are driven, by default all, or `"actuators"`; `limit`: as for `Plant`. Time `dt` of one action [s]
-        and the number of `substeps` in it.
+        joints that are driven, by default all but free ones, or `"actuators"`; `limit`: as for `Plant`. Time `dt` of
+        one action [s] and the number of `substeps` in it.
 
         **Raises:** `ValueError` for an unknown frame or joint, a wrong shape, and limits that nobody knows.
         """

@@ -10,37 +10,18 @@ from ..closed_chains._relations import Bodies, Constraints, jacobian_of_constrai
 from ..configuration import integrate
 from ..model import Model
 from ..motion import BodyMotions
-from ..optimal_control import Stage
-from ..optimal_control._dynamics import Time
+from ..optimal_control import RobotInverseDynamics, Stage
 from ..optimal_control._problem import Parts
-from ..optimal_control._robot_dynamics import AbstractRobotDynamics
-
-
-class AtRest(AbstractRobotDynamics):
-    """A robot that stays where it is, whatever its inertia: what terms see of it are configurations."""
-
-    model: Model
-    dt: Float[Array, ""]
-
-    @property
-    def control_size(self) -> int:
-        return 0
-
-    def step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> Float[Array, "nx"]:
-        return x
-
-    def torques_at(self, stage: Stage) -> Float[Array, "nv"]:
-        return jnp.zeros_like(stage.v)
 
 
 class Problem(eqx.Module):
     """Targets, preferences and loops of a robot.
 
-    **Fields:** `dynamics`; `targets` and `preferences`; `loops` to be kept closed;
-    `lower` and `upper` (nq,) ends of the joints' ranges.
+    **Fields:** `dynamics`, of which only the model counts (and not its inertia); `targets` and `preferences`; `loops`
+    to be kept closed; `lower` and `upper` (nq,) ends of the joints' ranges.
     """
 
-    dynamics: AtRest
+    dynamics: RobotInverseDynamics
     targets: Parts
     preferences: Parts
     loops: Constraints

@@ -214,11 +214,9 @@ def _coordinates(model: Model) -> np.ndarray:
     """(nv,): the configuration coordinate that each one of the velocity is the rate of; -1 if it is of none."""
     own = np.full(model.nv, -1)
     for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        nq = nv = 0
-        for element in elements(joint):
+        for element, in_q, in_v in elements(joint):
             if not element.quaternions and element.nq == element.nv:
-                own[group.v_index[:, nv : nv + element.nv]] = group.q_index[:, nq : nq + element.nq]
-            nq, nv = nq + element.nq, nv + element.nv
+                own[group.v_index[:, in_v]] = group.q_index[:, in_q]
     return own
 
 

@@ -15,14 +15,14 @@ from ..compilation import jit_of_one_state
 from ..configuration import neutral
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_model, check_positive, is_concrete, positive_integer
-from ..optimal_control import Cost, Problem as OptimalControl, SmoothCost, SolveStatus
+from ..optimal_control import Cost, Problem as OptimalControl, RobotInverseDynamics, SmoothCost, SolveStatus
 from ..optimal_control._closures import hoisted
 from ..optimal_control._problem import Parts
 from ..optimal_control._solve import without_derivatives
 from ..optimal_control._terms import Term
 from ..typing import ConfigurationLike
 from ._derivatives import attached
-from ._rows import AtRest, Problem, rows_of
+from ._rows import Problem, rows_of
 from ._search import search
 
 
@@ -93,7 +93,7 @@ def solve(
     targets, preferences = _as_costs("targets", targets), _as_costs("preferences", preferences)
     if not targets and not loops:
         raise ValueError("There are no targets: give one or more, such as FramePose(frame, target).")
-    dynamics = AtRest(model, jnp.ones((), q.dtype))
+    dynamics = RobotInverseDynamics(model, 1.0)
     parts = hoisted(OptimalControl(dynamics, 1, end_costs=[*targets, *preferences]), q.dtype).end_costs
     ends = (model.limits.lower, model.limits.upper) if limits else (-jnp.inf, jnp.inf)
     problem = Problem(

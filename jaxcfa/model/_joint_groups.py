@@ -54,10 +54,8 @@ def free_dofs(model: Model) -> np.ndarray:
     """(nv,): whether a coordinate of the velocity is one of a free joint, which no motor drives."""
     free = np.zeros(model.nv, bool)
     for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        start = 0
-        for element in elements(joint):
-            free[group.v_index[:, start : start + element.nv]] = isinstance(element, Free)
-            start += element.nv
+        for element, _, in_v in elements(joint):
+            free[group.v_index[:, in_v]] = isinstance(element, Free)
     return free
 
 

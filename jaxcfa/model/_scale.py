@@ -99,26 +99,15 @@ def _lengths(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Masks of q and v: which coordinates are lengths."""
     q, v = np.zeros(model.nq, bool), np.zeros(model.nv, bool)
     for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        in_q, in_v = _translations(joint)
-        q[group.q_index[:, list(in_q)]] = True
-        v[group.v_index[:, list(in_v)]] = True
+        for element, in_q, in_v in elements(joint):
+            lengths = list(_translations(element))
+            q[group.q_index[:, in_q][:, lengths]] = True
+            v[group.v_index[:, in_v][:, lengths]] = True
     return q, v
 
 
-def _translations(joint: AbstractJoint) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which coordinates of a joint are lengths, in q and in v."""
-    q: list[int] = []
-    v: list[int] = []
-    nq = nv = 0
-    for element in elements(joint):
-        lengths = _length_coordinates(element)
-        q.extend(nq + i for i in lengths)
-        v.extend(nv + i for i in lengths)
-        nq, nv = nq + element.nq, nv + element.nv
-    return tuple(q), tuple(v)
-
-
-def _length_coordinates(joint: AbstractJoint) -> tuple[int, ...]:
+def _translations(joint: AbstractJoint) -> tuple[int, ...]:
+    """Which coordinates of a joint are lengths, in q and in v alike."""
     if type(joint) in _TRANSLATIONS:
         return _TRANSLATIONS[type(joint)]
     if joint.only_turns:

@@ -29,7 +29,7 @@ from ..model import (
     split_dofs,
 )
 from ..model._arguments import as_arrays, is_concrete
-from ..numerics import cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent, of_perturbed
+from ..numerics import cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent, perturbed
 from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, ZeroVector, pack, rotate
 from ..structured import AbstractSchedule, Sequential
 from ..structured._tree_scan import from_parents
@@ -183,10 +183,13 @@ def motions_at(
     `by_rules`: whether what follows is differentiated by rules of its own, which look at q and v of the motions only.
     """
     if motions is not None:
-        given = dataclasses.replace(motions, v=motions.v.astype(q.dtype), links=_of_type(motions.links, q.dtype))
-        v = given.v if v is None else v
-        followed = given.links if by_rules else _following(model, q, v, given)
-        return dataclasses.replace(given, q=q, v=v, schedule=schedule, links=followed)
+        parts = motions.v, motions.of_model, motions.links
+        known_v, of_model, links = jax.tree.map(lambda x: x.astype(q.dtype), parts)
+        given = dataclasses.replace(motions, v=known_v, of_model=of_model, links=links)
+        v = known_v if v is None else v
+        if not by_rules:
+            of_model, links = of_model + _trace_of(model), _following(model, q, v, given)
+        return dataclasses.replace(given, q=q, v=v, of_model=of_model, schedule=schedule, links=links)
     moves, v = v is not None, jnp.zeros(model.nv, q.dtype) if v is None else v
     poses = model.placement @ map_joints(model, lambda joint, x: joint.transform(x), ("q", q))
     bias = map_joints(model, lambda joint, x, dx: joint.bias(x, dx), ("q", q), ("v", v))
@@ -199,11 +202,11 @@ def motions_at(
     known = list(map(_known, joints_of_segments(model), biases, subspaces))
     joints = [(*body, *own, v) for body, own, v in zip(bodies, known, speeds, strict=True)]
     if isinstance(schedule, Sequential):
-        links = outward(model.topology.schedule, _move, _World.at_rest(q.dtype), joints)
+        found = outward(model.topology.schedule, _move, _World.at_rest(q.dtype), joints)
     else:
         parents = split_bodies(model.topology, _parents(model, schedule, poses, blocks, speeds if moves else None))
-        links = [jax.vmap(lambda parent, joint: _move(parent, joint)[1])(*x) for x in zip(parents, joints, strict=True)]
-    return BodyMotions(q, v, _trace_of(model), schedule, tuple(links), model.topology, moves)
+        found = [jax.vmap(lambda parent, joint: _move(parent, joint)[1])(*x) for x in zip(parents, joints, strict=True)]
+    return BodyMotions(q, v, _trace_of(model), schedule, tuple(found), model.topology, moves)
 
 
 _body_motions = jax.jit(motions_at)
@@ -216,9 +219,8 @@ def _trace_of(model: Model) -> Float[Array, ""]:
 
 
 def _trace_of_jvp(primals: tuple[Model], tangents: tuple[Model]) -> tuple[Array, Any]:
-    zero = jnp.zeros((), primals[0].dtype)
-    directions = of_perturbed(lambda *_: None, primals, tangents)[2]
-    moving = [x for x in directions if x.size and jnp.issubdtype(x.dtype, jnp.floating)]
+    zero = _trace_of(*primals)
+    moving = [x for x in perturbed(tangents) if x.size and jnp.issubdtype(x.dtype, jnp.floating)]
     # Constants would have no tangent where JAX linearises.
     return zero, 0 * moving[0].reshape(-1)[0].astype(zero.dtype) if moving else no_tangent(zero)
 

@@ -7,6 +7,7 @@ from ._perturbed import (
     jvp_of_perturbed as jvp_of_perturbed,
     no_tangent as no_tangent,
     of_perturbed as of_perturbed,
+    perturbed as perturbed,
 )
 from ._precise import product as product
 from ._small import (

@@ -14,7 +14,7 @@ def _is_zero(tangent: object) -> bool:
 
 def is_perturbed(tangents: PyTree) -> bool:
     """Whether any of the tangents is not known to be zero."""
-    return not all(map(_is_zero, jax.tree.leaves(tangents, is_leaf=_is_zero)))
+    return bool(perturbed(tangents))
 
 
 def instantiate(tangents: PyTree) -> PyTree[Array]:
@@ -24,6 +24,11 @@ def instantiate(tangents: PyTree) -> PyTree[Array]:
         return jnp.zeros(tangent.shape, tangent.dtype) if isinstance(tangent, SymbolicZero) else tangent
 
     return jax.tree.map(one, tangents, is_leaf=_is_zero)
+
+
+def perturbed(tangents: PyTree) -> list[Array]:
+    """The tangents that are not known to be zero."""
+    return [x for x in jax.tree.leaves(tangents, is_leaf=_is_zero) if not _is_zero(x)]
 
 
 def no_tangent(primals: PyTree[Array]) -> PyTree[SymbolicZero]:

@@ -14,8 +14,7 @@ Result = TypeVar("Result")
 # What XLA:CPU marks small loops with itself, and what keeps the marked call from being taken apart before.
 _ATTRIBUTES = {"xla_cpu_small_call": "true", "inlineable": "false"}
 
-# What the program is that is being traced: one in which parts are to be marked, one function, or one without marks,
-# because it should compile soon.
+# What the program is that is being traced: one in which parts are to be marked, one function, or one without marks.
 _program: Any = jax.make_user_context("parts")
 
 

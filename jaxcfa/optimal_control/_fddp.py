@@ -48,7 +48,7 @@ class FDDP(AbstractSolver):
 
     def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
         check_unconstrained(type(self).__name__, problem)
-        tolerance, stationarity = tolerances(self, x0.dtype)
+        tolerance, stationarity = tolerances(x0.dtype, self.tolerance, self.stationarity)
         values = evaluate(problem, x0, guess.states, guess.controls)
         finite = jnp.isfinite(values.cost) & jnp.all(jnp.isfinite(values.gaps))
         n, m = problem.dynamics.tangent_size, problem.dynamics.control_size
@@ -193,5 +193,13 @@ def _stationarity(local: LocalModel, factors: RiccatiFactors, found: Extremal, t
 
 
 def _solution(problem: Problem, end: _State) -> Solution:
-    same = {name: getattr(end, name) for name in ("states", "gains", "costates", "cost", "gap", "stationarity")}
-    return unconstrained(problem, end, **same)
+    return unconstrained(
+        problem,
+        end,
+        states=end.states,
+        gains=end.gains,
+        costates=end.costates,
+        cost=end.cost,
+        gap=end.gap,
+        stationarity=end.stationarity,
+    )

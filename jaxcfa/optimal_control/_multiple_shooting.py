@@ -95,7 +95,7 @@ class _Settings(NamedTuple):
     @staticmethod
     def of(solver: MultipleShooting, dtype) -> "_Settings":
         double = jnp.finfo(dtype).bits >= 64
-        tolerance, stationarity = tolerances(solver, dtype)
+        tolerance, stationarity = tolerances(dtype, solver.tolerance, solver.stationarity)
         largest = (1e8, 1e9) if double else (1e6, 1e5)
         return _Settings(tolerance, stationarity, 1e-8 if double else 1e-4, tolerance / 10, *largest)
 
@@ -196,8 +196,8 @@ def _iterate(
     trial = _try(solver, settings, problem, x0, state, safe, preferred, final)
     setback = _look_back(solver, settings, problem, state, safe, final, trial)
 
-    found, values, again = trial.found, trial.values, setback.again
-    elsewhere = disturbed(problem, point, values, _first_barrier(solver, x0.dtype), state.disturbances)
+    found, values, again, first = trial.found, trial.values, setback.again, _first_barrier(solver, x0.dtype)
+    elsewhere = disturbed(problem, point, values, first, state.disturbances)
     history = state.history.with_entry(
         state.iteration,
         cost=values.cost,
@@ -215,7 +215,7 @@ def _iterate(
         proofs=jnp.where(again, 0, setback.proofs),
         contradicted=setback.contradicted,
         gains=trial.step.gains,
-        barrier=_where(again, _first_barrier(solver, x0.dtype), setback.barrier),
+        barrier=_where(again, first, setback.barrier),
         regularization=setback.regularization,
         penalty=jnp.where(again, 1.0, found.penalty),
         seen=_where(again, Seen.nothing(x0.dtype), trial.seen),

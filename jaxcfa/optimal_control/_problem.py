@@ -190,7 +190,9 @@ class Bounds(_AbstractPart):
         for bound, finite, sign in zip((self.lower, self.upper), self.finite, (-1.0, 1.0), strict=True):
             if bound is None:
                 continue
-            if bound.shape not in ((), residual.shape):
+            # One number, but where rows were left out when there were several.
+            partial = finite is not None and len(finite) < residual.size
+            if bound.shape != residual.shape and (bound.shape != () or partial):
                 raise ValueError(
                     f"Bounds of {self.term!r} must be numbers or have the residual's shape {residual.shape}, got "
                     f"{bound.shape}."

@@ -35,7 +35,7 @@ class Shooting(AbstractSolver):
 
     def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
         check_unconstrained(type(self).__name__, problem)
-        _, stationarity = tolerances(self, x0.dtype)
+        _, stationarity = tolerances(x0.dtype, None, self.stationarity)
         optimizer = optax.with_extra_args_support(self.optimizer)
 
         def cost(controls: Float[Array, "T m"]) -> Float[Array, ""]:

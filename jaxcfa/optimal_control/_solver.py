@@ -30,12 +30,10 @@ def own_tolerance(name: str) -> Any:
     )
 
 
-def tolerances(solver: Any, dtype: np.dtype) -> tuple[float, float]:
-    """The solver's `tolerance` and `stationarity`, or those of a precision."""
-    double = jnp.finfo(dtype).bits >= 64
-    given = getattr(solver, "tolerance", None), solver.stationarity
-    feasible, stationary = (1e-8, 1e-6) if double else (1e-4, 1e-3)
-    return feasible if given[0] is None else given[0], stationary if given[1] is None else given[1]
+def tolerances(dtype: np.dtype, tolerance: float | None, stationarity: float | None) -> tuple[float, float]:
+    """Those given; else those of a precision."""
+    defaults = (1e-8, 1e-6) if jnp.finfo(dtype).bits >= 64 else (1e-4, 1e-3)
+    return defaults[0] if tolerance is None else tolerance, defaults[1] if stationarity is None else stationarity
 
 
 class Guess(eqx.Module):

@@ -175,14 +175,11 @@ def _add(first: PyTree[Array], second: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(jnp.add, first, second)
 
 
-def _only(x: Array | np.ndarray) -> Array:
-    """The one element, known while tracing if x is."""
-    return x[0] if isinstance(x, np.ndarray) else lax.squeeze(x, [0])
-
-
 def _scan(visit, state, xs, reverse: bool):
     if _length(xs) == 1:
-        state, output = visit(state, jax.tree.map(_only, xs))
+        branches, data = xs  # the former known while tracing
+        only = jax.tree.map(lambda x: x[0], branches), jax.tree.map(lambda x: lax.squeeze(x, [0]), data)
+        state, output = visit(state, only)
         return state, jax.tree.map(lambda x: x[None], output)
     form = backend.loop_form()
     if form.unroll == 1:

@@ -98,12 +98,16 @@ def _height_field(mj: Any, field: int) -> Mesh:
 
 def _color(mj: Any, geom: int) -> Color | None:
     """The geom's own colour, or its material's; `None` if the file says nothing."""
-    red, green, blue, alpha = mj.geom_rgba[geom].tolist()
-    if (red, green, blue, alpha) != _DEFAULT_COLOR:
-        return red, green, blue, alpha
+    if tuple(mj.geom_rgba[geom].tolist()) != _DEFAULT_COLOR:
+        return _clipped(mj.geom_rgba[geom])
     if mj.geom_matid[geom] < 0:
         return None
-    red, green, blue, alpha = mj.mat_rgba[mj.geom_matid[geom]].tolist()
+    return _clipped(mj.mat_rgba[mj.geom_matid[geom]])
+
+
+def _clipped(rgba: np.ndarray) -> Color:
+    """MuJoCo takes any numbers."""
+    red, green, blue, alpha = np.clip(rgba, 0, 1).tolist()
     return red, green, blue, alpha
 
 

@@ -250,6 +250,8 @@ def test_bodies_need_no_inertia_and_joints_in_series_keep_their_limits():
     found = ik.solve(model, ik.FramePose("tip", target))
     assert found.reached
     assert np.all((found.q >= model.limits.lower) & (found.q <= model.limits.upper))
+    with pytest.raises(ValueError, match="There is no control at the end"):
+        ik.solve(model, lambda stage: stage.tau)
     np.testing.assert_array_equal(_coordinates(model), [0, 1, 2, -1, -1, -1])
     free = jaxcfa.ModelBuilder()
     free.add_body("body", joint=Anchored(Free(), (0.1, 0, 0)))

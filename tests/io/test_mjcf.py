@@ -481,7 +481,7 @@ def test_loading_leaves_no_log_file_and_prints_nothing(tmp_path, monkeypatch, ca
 
 def test_the_remedy_without_mujoco(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(ImportError, match=r"pip install 'jaxcfa\[io\]'"):
+    with pytest.raises(ImportError, match=r"pip install -e '\.\[io\]' in a clone"):
         load_mjcf(mjcf(""))
 
 

@@ -244,7 +244,7 @@ def test_warning_blames_the_caller(tmp_path):
 @pytest.mark.parametrize("load", [load_urdf, load_model])
 def test_missing_package(monkeypatch, load, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=r"pip install 'jaxcfa\[io\]'"):
+    with pytest.raises(ImportError, match=r"pip install -e '\.\[io\]' in a clone"):
         load(ARM)
 
 

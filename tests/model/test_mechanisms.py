@@ -108,7 +108,7 @@ def test_size_is_linear_in_the_number_of_bodies(make):
     assert model.nb == n
     # Nothing has two axes over bodies, and all together is some hundred numbers for each.
     assert sum(leaf.size for leaf in jax.tree.leaves(model)) < 100 * n
-    assert model.topology.depths.max() <= n
+    assert model.topology.schedule.depths.max() <= n
     first, last = model.topology.intervals
     assert (first.shape, last.shape) == ((n,), (n,))
     assert model.topology.schedule.registers <= 1 + np.log2(n)
@@ -142,7 +142,7 @@ def test_random_trees_are_those_of_rigid_bodies(key):
 def test_shape_of_random_trees(key, branching, roots):
     n = 20 if roots == 20 else 300
     model = random_tree(n, key, [Revolute], branching=branching, roots=roots)
-    parents, depth = model.topology.parents, model.topology.depths.max()
+    parents, depth = model.topology.parents, model.topology.schedule.depths.max()
     assert np.sum(parents < 0) == roots
     if branching == 0:
         assert np.array_equal(parents, np.arange(n) - 1)

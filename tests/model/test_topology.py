@@ -74,7 +74,7 @@ def test_ancestors():
         mask = np.isin(np.arange(made.nb), expected)
         assert np.array_equal(made.supports(body), mask)
         assert np.array_equal((first <= first[body]) & (first[body] < last), mask)
-        assert made.depths[body] == len(expected)
+        assert made.schedule.depths[body] == len(expected)
     assert not made.supports(-1).any()
     assert sorted(first) == list(range(made.nb))
 

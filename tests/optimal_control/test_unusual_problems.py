@@ -103,14 +103,17 @@ class Turning(oc.AbstractDynamics):
         return rotation_log(quaternion_to_matrix(origin).T @ quaternion_to_matrix(x))
 
 
-@pytest.mark.slow
 def test_bounds_that_are_replaced_must_have_the_rows_that_were_kept():
     bounds = oc.Bounds(lambda s: s.x, upper=[1.0, jnp.inf])
     problem = line_problem(constraints=[eqx.tree_at(lambda b: b.upper, bounds, jnp.array([0.5, 2.0]))])
     with pytest.raises(ValueError, match=r"The upper bounds of .* were infinite in some rows when they were made"):
         oc.solve(problem, START)
+    problem = line_problem(constraints=[eqx.tree_at(lambda b: b.upper, bounds, jnp.array(0.5))])
+    with pytest.raises(ValueError, match=r"Bounds of .* must have the residual's shape \(2,\).* got \(\)"):
+        oc.solve(problem, START)
 
 
+@pytest.mark.slow
 def test_derivatives_by_what_moves_orientations():
     goal = quaternion_to_matrix(quaternion_exp(jnp.array([0.9, -1.2, 0.7])))
     weights = jnp.array([1.0, 2.0, 4.0])

@@ -142,5 +142,5 @@ def test_errors(tree, call, message):
 
 def test_missing_package_is_named(tree, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"matplotlib: pip install 'jaxcfa\[viz\]'"):
+    with pytest.raises(ImportError, match=r"matplotlib: pip install -e '\.\[viz\]' in a clone"):
         snapshot(tree, jaxcfa.neutral(tree), tmp_path / "x.png")

@@ -218,5 +218,5 @@ def test_errors(viewer, model, call, message):
 
 def test_missing_package_is_named(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
-    with pytest.raises(ImportError, match=r"viser: pip install 'jaxcfa\[viz\]'"):
+    with pytest.raises(ImportError, match=r"viser: pip install -e '\.\[viz\]' in a clone"):
         Viewer(model)
