@@ -63,8 +63,8 @@ def tasks(model: jaxcfa.Model, states: int, problems: int) -> dict[str, tuple[Ca
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robot", type=Path, help="URDF or MJCF file; an arm of seven joints by default")
-    parser.add_argument("--states", type=int, default=16384)
-    parser.add_argument("--problems", type=int, default=16)
+    parser.add_argument("--states", type=int, default=16384, help="rounded up to a multiple of the devices")
+    parser.add_argument("--problems", type=int, default=16, help="rounded up to a multiple of the devices")
     parser.add_argument("--devices", type=int, default=os.cpu_count())
     given = parser.parse_args()
     # Before anything is computed; afterwards the CPU is one device.
@@ -74,7 +74,8 @@ def main() -> None:
 
     console = Console()
     table = Table("", "1 device", f"{given.devices} devices", "gain", "difference")
-    todo = tasks(model, given.states, given.problems)
+    states, problems = (-(-number // given.devices) * given.devices for number in (given.states, given.problems))
+    todo = tasks(model, states, problems)
     for name, (function, arguments) in track(todo.items(), "Measuring", console=console, transient=True):
         programs, placed, found = [], [], []
         for devices in (jax.devices()[:1], jax.devices()):

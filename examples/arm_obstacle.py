@@ -70,7 +70,8 @@ def task(model: jaxcfa.Model, steps: int) -> tuple[Problem, jax.Array, jax.Array
     """The problem, its start (nq,), the ball's centre (3,), and the bounds by name."""
     limits, hand, effort = model.limits, hand_of(model), effort_of(model)
     # Not in the middle of all limits, where the axes of many arms are in line.
-    posture = (0.4 * limits.lower + 0.6 * limits.upper).at[0].set(0.0)
+    between = 0.4 * limits.lower + 0.6 * limits.upper
+    posture = jnp.where(jnp.isfinite(between), between, jaxcfa.neutral(model)).at[0].set(0.0)
     ball = jaxcfa.frame_pose(model, posture, hand).translation + jnp.array([0.0, 0.0, ABOVE])
     target = jaxcfa.frame_pose(model, posture.at[0].add(TURN), hand)
     # Bodies before the elbow cannot reach the ball.

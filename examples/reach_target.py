@@ -81,7 +81,8 @@ def load_arm(path: Path, hand: str | None = None) -> Arm:
     model = eqx.tree_at(lambda m: m.damping, model, jnp.where(driven, model.damping, HOLD))
     lower, upper = model.limits.lower, model.limits.upper
     q = jnp.where(jnp.isfinite(lower + upper), (lower + upper) / 2, jaxcfa.neutral(model))
-    effort = jnp.where(jnp.isfinite(model.limits.effort), model.limits.effort, UNLIMITED)
+    effort = model.limits.effort
+    effort = jnp.where(jnp.isfinite(effort) & (effort > 0), effort, UNLIMITED)  # zero: the file has none
     return Arm(model, q, driven * effort, hand, tuple(bodies[::-1]))
 
 

@@ -33,6 +33,7 @@ from .io._mjcf_layout import joint_of, read_layout
 from .joints import AbstractJoint, Anchored, Composite, Free, Planar, Revolute, Spherical
 from .model import Model
 from .model._arguments import as_array, check_model, check_quaternions
+from .model._joint_groups import part_names
 from .numerics import product
 from .spatial import quaternion_to_matrix
 from .typing import Configuration, ConfigurationLike, Velocity, VelocityLike
@@ -271,10 +272,12 @@ def _joints(model: Model) -> Iterator[tuple[int, AbstractJoint]]:
 
 def _elementary_joints(model: Model) -> Iterator[tuple[str, AbstractJoint, int, int]]:
     """Name, joint and first coordinates of all joints, composite ones taken apart."""
+    names = part_names(model)
     for body, joint in _joints(model):
-        name, q, v = model.joint_names[body], model.q_slice(body).start, model.v_slice(body).start
-        parts = zip(name.split("+"), joint.joints, strict=True) if isinstance(joint, Composite) else [(name, joint)]
-        for part_name, part in parts:
+        q, v = model.q_slice(body).start, model.v_slice(body).start
+        parts = joint.joints if isinstance(joint, Composite) else (joint,)
+        own = names[body] if len(names[body]) == len(parts) else [f"{names[body][0]}[{i}]" for i in range(len(parts))]
+        for part_name, part in zip(own, parts, strict=True):
             yield part_name, part, q, v
             q, v = q + part.nq, v + part.nv
 

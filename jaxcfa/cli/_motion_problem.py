@@ -62,7 +62,9 @@ def motion_problem(model: Model, end: Sequence[AbstractTerm], seconds: float, st
     dt, limits, loops = seconds / steps, model.limits, model.constraints
     joints, weakest, strongest = _efforts(model)
     strength = jnp.maximum(-weakest, strongest)
-    scale = jnp.where(jnp.isfinite(strength), strength, _UNLIMITED)
+    scale = jnp.where(jnp.isfinite(strength) & (strength > 0), strength, _UNLIMITED)
+    # Joints of several coordinates, of which some have no actuator.
+    idle, busy = np.flatnonzero(strength == 0), np.flatnonzero(strength != 0)
     lower, upper = _ranges(model)
     speed = _known(limits.velocity)
     problem = Problem(
@@ -72,7 +74,8 @@ def motion_problem(model: Model, end: Sequence[AbstractTerm], seconds: float, st
         constraints=[
             Bounds(Position(), lower, upper, during=(1, None)),  # the start may be at the end of a range
             Bounds(Velocity(), -speed, speed),
-            Bounds(Control(), weakest, strongest),
+            Bounds(_Rows(Control(), busy), weakest[busy], strongest[busy]),
+            *([Equality(_Rows(Control(), idle))] if len(idle) else []),
         ],
         end_constraints=[*map(Equality, end), Bounds(Position(), lower, upper)],
     )

@@ -56,7 +56,13 @@ class AutoReset(AbstractEnvironment):
         return _reset(self, checked_key(key))
 
     def step(self, state: State, action: ArrayLike) -> State:
-        """The state after one action (m,), at the start of a new episode if that has ended one."""
+        """The state after one action (m,), at the start of a new episode if that has ended one.
+
+        **Raises:** `ValueError` for states that are not of this class, whose `reset` gives the first.
+        """
+        missing = sorted({"steps", "key"} - set(state.info))
+        if missing:
+            raise ValueError(f"state must come from the reset of AutoReset; its info has no {', '.join(missing)}.")
         return _step(self, state, action)
 
 

@@ -94,8 +94,8 @@ def _reset(environment: AbstractRobotEnvironment, key: Key) -> State:
 def _step(environment: AbstractRobotEnvironment, state: State, action: Float[Array, "m"]) -> State:
     plant, task = environment.plant, state.info["task"]
     before = Motion(*as_arrays(plant.model, q=state.q, v=state.v))
-    action = jnp.clip(action, -1.0, 1.0)
     after = _moved(plant, before, action)
+    action = jnp.clip(action, -1.0, 1.0)
     finite = _is_finite(after)
     q, v = (jnp.where(finite, x, y) for x, y in zip(after, before, strict=True))
     reward, metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), _reward(environment, q, v, action, task))

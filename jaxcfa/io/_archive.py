@@ -38,8 +38,10 @@ def with_own_types(known: Types, own: Sequence[type]) -> Types:
     return {**known, **types_by_name(own)}
 
 
-def write_archive(path: PathOrText, kind: str, value: Any, known: Types) -> None:
+def write_archive(path: PathOrText, kind: str, value: Any, known: Types, own: bool = False) -> None:
     """Write an object; what it consists of must be arrays, numbers, strings, containers and dataclasses.
+
+    **Arguments:** `known`: types that the reader has; `own`: whether it may be given others.
 
     **Raises:** `ValueError` for a path that does not end with `.npz`, and for what is traced or cannot be stored.
     """
@@ -47,7 +49,7 @@ def write_archive(path: PathOrText, kind: str, value: Any, known: Types) -> None
     if target is None or target.suffix != ".npz":
         raise ValueError(f"A {kind} is saved under a path that ends with .npz, got {path!r:.200}.")
     arrays: list[np.ndarray] = []
-    content = _encoded(value, known, arrays, kind)
+    content = _encoded(value, known, own, arrays, kind)
     header = {"format": _FORMAT, "version": _VERSION, "kind": kind, "content": content}
     stream = io.BytesIO()
     named: dict[str, Any] = {str(i): array for i, array in enumerate(arrays)}
@@ -121,8 +123,16 @@ def _check_name(kind: type, known: Types) -> None:
         raise ValueError(f"A type of jaxcfa has the name {kind.__name__!r} too; give your class another one.")
 
 
-def _encoded(value: Any, known: Types, arrays: list[np.ndarray], where: str) -> Any:
-    """What JSON can hold; arrays are put aside."""
+def _check_known(kind: type, known: Types, where: str) -> None:
+    if known.get(kind.__name__) is not kind:
+        raise ValueError(
+            f"{where} cannot be saved: it is a {kind.__name__}, which load_trajectory does not know. Save models by "
+            "save_model, and of others a dictionary of their fields."
+        )
+
+
+def _encoded(value: Any, known: Types, own: bool, arrays: list[np.ndarray], where: str) -> Any:
+    """What JSON can hold; arrays are put aside. `own`: whether classes that are not known may be among it."""
     if isinstance(value, np.generic):
         value = value.item()
     if type(value) in _PLAIN:
@@ -133,7 +143,7 @@ def _encoded(value: Any, known: Types, arrays: list[np.ndarray], where: str) -> 
         return _encoded_array(value, arrays, where)
 
     def parts(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-        return {key: _encoded(part, known, arrays, f"{where}.{key}") for key, part in items}
+        return {key: _encoded(part, known, own, arrays, f"{where}.{key}") for key, part in items}
 
     kind = type(value)
     if kind in _SEQUENCES:
@@ -141,6 +151,8 @@ def _encoded(value: Any, known: Types, arrays: list[np.ndarray], where: str) -> 
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": parts(value.items())}
     if dataclasses.is_dataclass(value) or kind is Topology or (isinstance(value, tuple) and kind.__name__ in known):
+        if not own:
+            _check_known(kind, known, where)
         _check_name(kind, known)
         return {"type": kind.__name__, "fields": parts((name, getattr(value, name)) for name in _fields(kind))}
     raise ValueError(f"{where} cannot be saved: {value!r:.200} is no array, number, string, container or dataclass.")
@@ -151,8 +163,8 @@ def _encoded_array(value: jax.Array | np.ndarray, arrays: list[np.ndarray], wher
         array = np.asarray(value)
     except TypeError as error:  # random keys
         raise ValueError(f"{where} cannot be saved: {error}") from error
-    if array.dtype.hasobject:
-        raise ValueError(f"{where} cannot be saved: it is an array of objects.")
+    if array.dtype.kind in "OUSMm":
+        raise ValueError(f"{where} cannot be saved: arrays are of numbers, not of {array.dtype}.")
     arrays.append(array)
     return {"array": len(arrays) - 1, "dtype": array.dtype.name}
 

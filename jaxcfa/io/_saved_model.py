@@ -67,7 +67,7 @@ def save_model(path: PathOrText, model: Model) -> None:
     """
     if not isinstance(model, Model):
         raise ValueError(f"save_model saves a Model, got {model!r:.200}.")
-    write_archive(path, "model", model, _KNOWN)
+    write_archive(path, "model", model, _KNOWN, own=True)
 
 
 def read_model(data: bytes, name: str, types: Sequence[type]) -> Model:

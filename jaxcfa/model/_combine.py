@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from ..joints import AbstractJoint, Composite
+from ..joints import AbstractJoint
 from ._assemble import group_key
 from ._attachments import Actuators, Keyframes
 from ._carried import ends_of
 from ._constraints import AbstractConstraint
+from ._joint_groups import part_names
 from ._model import Model, require_single
 from ._topology import WORLD, Topology
 
@@ -106,13 +107,8 @@ class _Names:
 
 
 def _joint_names(model: Model, prefix: str) -> list[str]:
-    """Parts of a composite joint keep names of their own, which are joined by plus signs."""
-    names = [prefix + name for name in model.joint_names]
-    for joint, bodies in zip(model.joints, model.topology.group_bodies, strict=True):
-        if isinstance(joint, Composite):
-            for body in bodies:
-                names[body] = "+".join(prefix + name for name in model.joint_names[body].split("+"))
-    return names
+    """Parts of a composite joint keep names of their own."""
+    return ["+".join(prefix + name for name in parts) for parts in part_names(model)]
 
 
 def _flat(parts: list[list[str]]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from ..joints import AbstractJoint, Fixed, Free
+from ..joints import AbstractJoint, Composite, Fixed, Free
 from ..joints._elements import elements
 from ._model import Model
 from ._topology import Segment, Topology
@@ -48,6 +48,17 @@ def map_joints(
     flatten = (lambda x: x) if out == "body" else (lambda x: x.reshape(-1))
     order = np.argsort(np.concatenate(index))
     return jax.tree.map(lambda *parts: take(jnp.concatenate([flatten(x) for x in parts]), order), *results)
+
+
+def part_names(model: Model) -> list[list[str]]:
+    """The names of each body's joint (nb): of a composite one those of its parts, joined by plus signs."""
+    names = [[name] for name in model.joint_names]
+    for joint, bodies in zip(model.joints, model.topology.group_bodies, strict=True):
+        if isinstance(joint, Composite):
+            for body in bodies:
+                parts = model.joint_names[body].split("+")
+                names[body] = parts if len(parts) == len(joint.joints) else names[body]
+    return names
 
 
 def free_dofs(model: Model) -> np.ndarray:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from ._constraints import AbstractConstraint
+from ._joint_groups import part_names
 from ._model import Model, check_model, suggestion
 
 Names = Mapping[str, str] | Callable[[str], str]
@@ -33,7 +34,7 @@ def rename(model: Model, names: Names) -> Model:
         raise ValueError(f"names must be a dictionary, from old names to new ones, or a function, got {names!r}.")
     topology, actuators = model.topology, model.actuators
     bodies, frames = (tuple(map(names, x)) for x in (topology.body_names, topology.frame_names))
-    joints = tuple("+".join(map(names, name.split("+"))) for name in topology.joint_names)
+    joints = tuple("+".join(map(names, parts)) for parts in part_names(model))
     motors = tuple(map(names, actuators.names))
     # Bodies and frames are looked up together.
     for kind, new in (("bodies or frames", (*bodies, *frames)), ("joints", joints), ("actuators", motors)):
@@ -56,7 +57,7 @@ def _renamed(constraint: AbstractConstraint, names: Callable[[str], str]) -> Abs
 
 
 def _check_known(model: Model, names: Mapping[str, str]) -> None:
-    joints = [part for name in model.joint_names for part in name.split("+")]
+    joints = [part for parts in part_names(model) for part in parts]
     constraints = [constraint.name for constraint in model.constraints if constraint.name]
     known = (*model.body_names, *joints, *model.frame_names, *model.actuators.names, *constraints)
     for name in names:

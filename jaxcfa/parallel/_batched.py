@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,7 +56,7 @@ def batched(
     if all(axis is None for axis in each):
         raise ValueError("in_axes must have a 0: some argument must have a batch axis.")
 
-    @wraps(function)
+    @eqx.filter_jit
     def of_batch(*arguments: PyTree[Array], **named: PyTree[Array]) -> PyTree[Array]:
         axes = tuple(each) if isinstance(in_axes, Sequence) else tuple(each) * len(arguments)
         if len(axes) != len(arguments):
@@ -79,7 +80,13 @@ def batched(
         padded = _lengthened(states, -length % mesh.size)
         return jax.tree.map(lambda x: x[:length], over_devices(padded, shared))
 
-    return of_batch
+    @wraps(function)
+    def run(*arguments: PyTree[Array], **named: PyTree[Array]) -> PyTree[Array]:
+        # Numbers of Python's would be a part of the program, which would be compiled anew for others.
+        given = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, float) else x, (arguments, named))
+        return of_batch(*given[0], **given[1])
+
+    return run
 
 
 def _in_pieces(function: Callable[..., Any], states: tuple, largest: int) -> PyTree[Array]:

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 import jaxcfa
 from jaxcfa.cli._app import app
 from jaxcfa.cli._cache import keep_programs
-from jaxcfa.cli._motion_problem import end_at
+from jaxcfa.cli._motion_problem import end_at, motion_problem
 from jaxcfa.cli._optimise import with_held
 from jaxcfa.cli._reach import Target, mover
 from jaxcfa.closed_chains import Projection, constrained_forward_dynamics, project_velocity
-from jaxcfa.optimal_control import RobotDynamics
+from jaxcfa.optimal_control import RobotDynamics, Stage, Velocity
 from jaxcfa.simulation import Trajectory
 from jaxcfa.viz import Viewer
 from robots import urdf_path, urdf_paths
@@ -268,6 +268,19 @@ def test_what_is_out_of_reach(reacher, command):
     assert result.exit_code == 1
     assert "Out of reach" in result.output
     assert "misses it by 1.11 m" in " ".join(result.output.split())
+
+
+def test_what_no_actuator_drives_has_no_torque():
+    """Of two hinges of a body one has a motor."""
+    hinges = '<joint name="a" axis="0 1 0"/><joint name="b" axis="1 0 0"/><geom size=".1" mass="1"/>'
+    motors = '<actuator><motor joint="a" ctrlrange="-3 3" ctrllimited="true"/></actuator>'
+    model = jaxcfa.load_model(f"<mujoco><worldbody><body>{hinges}</body></worldbody>{motors}</mujoco>")
+    problem, driven = motion_problem(model, [Velocity()], 1.0, 4)
+    np.testing.assert_array_equal(driven, [0, 1])
+    stage = Stage(problem.phases[0].dynamics, jnp.zeros(4), jnp.array([1.0, 0.5]), jnp.asarray(1))
+    equality = problem.constraints[-1]
+    np.testing.assert_allclose(equality.rows(stage), [0.5])
+    np.testing.assert_allclose(problem.constraints[-2].rows(stage), [-3.0 - 1.0, 1.0 - 3.0])
 
 
 @pytest.mark.slow

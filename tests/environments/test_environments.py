@@ -378,6 +378,9 @@ def test_mistakes_are_explained(key):
         "one without AutoReset": lambda: AutoReset(AutoReset(env, 3), 3),
         "has to call its \\['key'\\] otherwise": lambda: AutoReset(Keyed(env, 1.0), 3).reset(key),
         "episode_length must be a positive integer": lambda: AutoReset(env, True),
+        "must come from the reset of AutoReset; its info has no key, steps": lambda: AutoReset(env, 3).step(
+            env.reset(key), jnp.zeros(env.action_size)
+        ),
         "observe must give a vector": lambda: bad_environment(observe=lambda self, q, v, task: q[0]).reset(key),
         "reward must be one number": lambda: bad_environment(reward=lambda self, q, v, action, task: q).reset(key),
         "terminated must be one number": lambda: bad_environment(terminated=lambda self, q, v, task: q > 0).step(

@@ -225,7 +225,15 @@ def test_what_cannot_be_saved(tmp_path):
         "model.joints.0.axis is being traced": lambda: jax.jit(lambda m: save_model(path, m))(model),
         "trajectory.q cannot be saved: <object": lambda: save_trajectory(path, {"q": object()}),
         "trajectory.key cannot be saved": lambda: save_trajectory(path, {"key": jax.random.key(0)}),
-        "trajectory cannot be saved: it is an array of objects": lambda: save_trajectory(path, np.array([{}])),
+        "trajectory cannot be saved: arrays are of numbers, not of object": lambda: save_trajectory(
+            path, np.array([{}])
+        ),
+        "trajectory.names cannot be saved: arrays are of numbers, not of <U1": lambda: save_trajectory(
+            path, {"names": np.array(["a", "b"])}
+        ),
+        "trajectory.robot cannot be saved: it is a Model, which load_trajectory does not know": lambda: save_trajectory(
+            path, {"robot": model}
+        ),
         "A type of jaxcfa has the name 'Revolute' too": lambda: load_model(path, types=[namesake]),
         "types must be classes of joints or constraints": lambda: load_model(path, types=["Hinge"]),
     }

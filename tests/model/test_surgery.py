@@ -500,3 +500,17 @@ def test_errors():
     for message, attempt in messages.items():
         with pytest.raises(ValueError, match=message):
             attempt()
+
+
+def test_plus_signs_in_names():
+    """They join the names of joints in series, and are parts of other names."""
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("arm", joint=Revolute((0, 0, 1)), joint_name="a+b", mass=1.0)
+    builder.add_body("wrist", "arm", Composite([Revolute((0, 1, 0)), Revolute((1, 0, 0))]), joint_name="c+d", mass=1.0)
+    builder.add_body("hand", "wrist", Composite([Revolute((0, 1, 0)), Revolute((1, 0, 0))]), mass=1.0)
+    model = builder.build()
+    found = jaxcfa.rename(model, {"a+b": "x", "d": "y", "hand_joint": "z"})
+    assert found.joint_names == ("x", "c+y", "z")
+    assert jaxcfa.combine([model], ["l_"]).joint_names == ("l_a+b", "l_c+l_d", "l_hand_joint")
+    q = jnp.arange(5.0)
+    np.testing.assert_array_equal(jaxcfa.convert.MuJoCo(model).q_to(q), q)

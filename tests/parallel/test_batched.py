@@ -102,6 +102,19 @@ def test_arguments_by_name_have_a_batch_axis(devices):
     assert_close(found, 3 * x[:, None] * y)
 
 
+def test_outside_of_other_programs_it_is_compiled_once():
+    traced = []
+
+    def scaled(x, scale):
+        traced.append(scale)
+        return scale * x
+
+    over_batch = batched(scaled, (0, None), piece=2)
+    for scale in (3.0, 4.0):
+        assert_close(over_batch(jnp.arange(11.0), scale), scale * np.arange(11.0))
+    assert len(traced) == 1
+
+
 def test_bad_arguments_are_explained(states):
     with pytest.raises(ValueError, match="function must be a function of one state, got 3"):
         batched(3)
