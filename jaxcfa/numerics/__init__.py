@@ -9,6 +9,7 @@ from ._perturbed import (
     of_perturbed as of_perturbed,
     perturbed as perturbed,
 )
+from ._pieces import cut as cut, joined as joined
 from ._precise import product as product
 from ._small import (
     cross as cross,

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import Literal
 from jaxtyping import Array
 
+from ..numerics import cut, joined
 from ._able import able_form, evaluate, is_able, steps, values
 from ._marks import marked
 
@@ -36,24 +36,17 @@ def in_pieces(
     if not pieces:
         return over_states(*arguments)
     number = -(-size // max(_PIECE // width, 1))
-    length = -(-size // number)
     if number == 1:
         return at_once(over_states, arguments)
-
-    def cut(x: Array) -> Array:
-        """The last one is filled with copies of the last state."""
-        missing = number * length - size
-        if missing:
-            x = jnp.concatenate([x, jnp.broadcast_to(x[-1:], (missing, *x.shape[1:]))])
-        return x.reshape(number, length, *x.shape[1:])
+    length = -(-size // number)
 
     def one_piece(own: list[Array]) -> list[Array]:
         new = iter(own)
         given = [next(new) if varied else x for x, varied in zip(arguments, varies, strict=True)]
         return at_once(over_states, given)
 
-    found = lax.map(one_piece, [cut(x) for x, varied in zip(arguments, varies, strict=True) if varied])
-    return [x.reshape(number * length, *x.shape[2:])[:size] for x in found]
+    own = [cut(x, length) for x, varied in zip(arguments, varies, strict=True) if varied]
+    return [joined(x, size) for x in lax.map(one_piece, own)]
 
 
 def at_once(over_states: Callable[..., list[Array]], arguments: Sequence[Array]) -> list[Array]:

@@ -14,6 +14,7 @@ from jaxtyping import Array, PyTree
 
 from ..defaults import batch_piece
 from ..model._arguments import positive_integer
+from ..numerics import cut, joined
 from ..structured._distributed import check_mesh
 
 
@@ -70,13 +71,13 @@ def batched(
             left, right = iter(own), iter(shared)
             return function(*(next(left if axis == 0 else right) for axis in axes), **named)
 
-        def in_pieces(states: tuple, shared: tuple) -> PyTree[Array]:
+        def of_all(states: tuple, shared: tuple) -> PyTree[Array]:
             return _in_pieces(lambda *state: of_one(state, shared), states, piece or batch_piece())
 
         if mesh is None:
-            return in_pieces(states, shared)
+            return of_all(states, shared)
         parts, copies = PartitionSpec(mesh.axis_names), PartitionSpec()
-        over_devices = jax.shard_map(in_pieces, mesh=mesh, in_specs=(parts, copies), out_specs=parts, check_vma=False)
+        over_devices = jax.shard_map(of_all, mesh=mesh, in_specs=(parts, copies), out_specs=parts, check_vma=False)
         padded = _lengthened(states, -length % mesh.size)
         return jax.tree.map(lambda x: x[:length], over_devices(padded, shared))
 
@@ -95,16 +96,11 @@ def _in_pieces(function: Callable[..., Any], states: tuple, largest: int) -> PyT
     over_piece = jax.vmap(function)
     if length <= largest:
         return over_piece(*states)
-    number = -(-length // largest)
-    size = -(-length // number)
-
-    def pieces(x: Array) -> Array:
-        return x.reshape(number, size, *x.shape[1:])
-
-    filled = jax.tree.map(pieces, _lengthened(states, number * size - length))
+    size = -(-length // -(-length // largest))
+    pieces = jax.tree.map(lambda x: cut(x, size), states)
     # Inside a loop nothing can be shared with the first evaluation, so XLA need not be kept from trying.
-    found = lax.map(jax.checkpoint(lambda piece: over_piece(*piece), prevent_cse=False), filled)
-    return jax.tree.map(lambda x: x.reshape(number * size, *x.shape[2:])[:length], found)
+    found = lax.map(jax.checkpoint(lambda piece: over_piece(*piece), prevent_cse=False), pieces)
+    return jax.tree.map(lambda x: joined(x, length), found)
 
 
 def _lengthened(states: tuple, missing: int) -> tuple:

@@ -11,7 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from ..numerics import transpose
+from ..numerics import cut, joined, transpose
 from ..numerics._options import check_instance, positive_integer
 from ._products import following, matmul
 from ._rounds import rounds
@@ -184,14 +184,13 @@ class Chunked(AbstractParallelSchedule):
     def prefix(self, combine: Combine, elements: Element) -> Element:
         n = common_length(elements)
         # Repeating the last element fills the last chunk. Those products are cut off again, and no chunk follows.
-        chunks = jax.tree.map(lambda x: _in_chunks(x, self.size), elements)
+        chunks = jax.tree.map(lambda x: cut(x, self.size), elements)
         inside = jax.vmap(lambda chunk: SEQUENTIAL.prefix(combine, chunk))(chunks)
         first, others = jax.tree.map(lambda x: x[:1], inside), jax.tree.map(lambda x: x[1:], inside)
         totals = jax.tree.map(lambda x: x[:-1, -1], inside)
         before = self.across.scan(combine, totals)
         others = jax.vmap(jax.vmap(combine, (None, 0)))(before, others)
-        joined = jax.tree.map(lambda x, y: jnp.concatenate([x, y]), first, others)
-        return jax.tree.map(lambda x: x.reshape(x.shape[0] * self.size, *x.shape[2:])[:n], joined)
+        return jax.tree.map(lambda x, y: joined(jnp.concatenate([x, y]), n), first, others)
 
 
 def prefix_sum(x: PyTree[ArrayLike], schedule: AbstractSchedule = DOUBLING, reverse: bool = False) -> PyTree[Array]:
@@ -244,9 +243,3 @@ def _countable(x: ArrayLike) -> Array:
 
 def _flip(elements: Element) -> Element:
     return jax.tree.map(lambda x: x[::-1], elements)
-
-
-def _in_chunks(x: Array, size: int) -> Array:
-    """Reshaped to (chunks, size, ...), with copies of the last element to fill the last chunk."""
-    filled = jnp.concatenate([x, jnp.broadcast_to(x[-1], (-len(x) % size, *x.shape[1:]))])
-    return filled.reshape(len(filled) // size, size, *x.shape[1:])

@@ -1,0 +1,17 @@
+"""Arrays in pieces of equal size."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Shaped
+
+
+def cut(x: Shaped[Array, "n *rest"], size: int) -> Shaped[Array, "pieces size *rest"]:
+    """The array in pieces of `size` elements, with copies of the last element to fill the last piece."""
+    missing = -len(x) % size
+    if missing:
+        x = jnp.concatenate([x, jnp.broadcast_to(x[-1:], (missing, *x.shape[1:]))])
+    return x.reshape(len(x) // size, size, *x.shape[1:])
+
+
+def joined(pieces: Shaped[Array, "pieces size *rest"], length: int) -> Shaped[Array, "n *rest"]:
+    """The first `length` elements of all pieces, one after the other."""
+    return pieces.reshape(pieces.shape[0] * pieces.shape[1], *pieces.shape[2:])[:length]
