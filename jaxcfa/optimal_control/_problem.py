@@ -194,8 +194,8 @@ class Bounds(_AbstractPart):
             partial = finite is not None and len(finite) < residual.size
             if bound.shape != residual.shape and (bound.shape != () or partial):
                 raise ValueError(
-                    f"Bounds of {self.term!r} must be numbers or have the residual's shape {residual.shape}, got "
-                    f"{bound.shape}."
+                    f"Bounds of {self.term!r} must {'' if partial else 'be numbers or '}have the residual's shape "
+                    f"{residual.shape}, got {bound.shape}."
                 )
             bound = jnp.broadcast_to(bound.astype(residual.dtype), residual.shape)
             observed = jnp.isfinite(bound) if active is None else jnp.isfinite(bound) & active
