@@ -9,7 +9,7 @@ from ..io import save_trajectory
 from ..model import Model
 from ..simulation import Trajectory
 from ..viz import animate
-from ..viz._animation import FRAMES_PER_SECOND, LONGEST, writer
+from ..viz._animation import frame_count, writer
 from ..viz._files import Directories
 from ._progress import working
 from ._view import shapes_of
@@ -37,9 +37,7 @@ def check_out(output: Output, seconds: float) -> None:
         raise ValueError(f"--out must end with {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}, got {out.name}.")
     if out.suffix != ".npz":
         writer(out)
-    longest = LONGEST / FRAMES_PER_SECOND
-    if out.suffix == ".gif" and seconds > longest:
-        raise ValueError(f"{out.name}: a GIF takes {longest:g} s at most; write .mp4 or .npz, or take fewer --seconds.")
+        frame_count(out, seconds)
     check_writable(out)
 
 

@@ -34,10 +34,14 @@ class Settings(NamedTuple):
     limits: bool
     cut: bool
 
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return max(1, round(self.seconds / self.dt))
+
 
 def run_simulation(console: Console, file: Path, model: Model, settings: Settings, out: Output) -> Trajectory:
     """Simulates, says how the energy changes, and writes the motion to a file if one is given."""
-    check_out(out, settings.seconds)
     if not (math.isfinite(settings.dt) and 0 < settings.dt <= settings.seconds):
         raise ValueError(f"--dt must be positive and no longer than --seconds {settings.seconds}, got {settings.dt}.")
     if settings.seconds / settings.dt > _LONGEST:
@@ -45,6 +49,7 @@ def run_simulation(console: Console, file: Path, model: Model, settings: Setting
             f"--seconds {settings.seconds:g} in steps of --dt {settings.dt:g} are {settings.seconds / settings.dt:.0e} "
             f"steps; take a longer --dt, for {_LONGEST:.0e} at most."
         )
+    check_out(out, settings.steps * settings.dt)
     if not model.nb:
         raise ValueError("The robot has no moving body, so nothing can fall. Try --floating-base.")
     q = rest_of(model, settings.keyframe, settings.seed)
@@ -72,7 +77,7 @@ def _simulate(
     console: Console, model: Model, settings: Settings, held: tuple[AbstractConstraint, ...], q: jax.Array
 ) -> Trajectory:
     """The motion in parts, all by one program, so that the progress can be shown."""
-    steps = max(1, round(settings.seconds / settings.dt))
+    steps = settings.steps
     length = math.ceil(steps / _PARTS)
     still = jnp.zeros((length, model.nv), model.dtype)
     # Nothing drives the joints here, so that efforts, which may be zero in files for want of a number, do not matter.

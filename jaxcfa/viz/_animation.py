@@ -1,5 +1,6 @@
 """Animated pictures."""
 
+import math
 import os
 import subprocess
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..model import Model
-from ..model._arguments import is_concrete
+from ..numerics._options import positive_number
 from ._extra import extra
 from ._picture import AZIMUTH, ELEVATION, Scene, View, new_figure
 from ._poses import Poses, as_configurations
@@ -18,6 +19,7 @@ from ._shapes import Visual
 _DOTS_PER_INCH = 100
 FRAMES_PER_SECOND = 25.0
 LONGEST = 5000  # pictures in a GIF, which are all in memory until it is written
+_SHORTEST, _SLOWEST = 2, 65535  # hundredths of a second for a picture of a GIF: what programs show, what files hold
 
 
 def animate(
@@ -36,18 +38,19 @@ def animate(
 
     The camera rests, but follows a robot that goes further than some lengths of its own.
 
-    **Arguments:** `qs` (n, nq): configurations, `dt` [s] apart. `file`: ends with `.gif` or `.mp4`. `size` [inches, of
-    100 dots]. The others as of `draw`.
+    **Arguments:** `qs` (n, nq): configurations, `dt` [s] apart. `file`: ends with `.gif` or `.mp4`.
+    `frames_per_second`: a GIF, whose pictures last whole hundredths of a second, has the nearest rate that it can have,
+    50 at most. `size` [inches, of 100 dots]. The others as of `draw`.
 
-    **Raises:** as `draw`, and `ValueError` for a `dt` that is not positive, an unknown suffix, more than 5000 pictures
-    in a `.gif`, and `.mp4` without ffmpeg, or where that fails.
+    **Raises:** as `draw`, and `ValueError` for a `dt` and `frames_per_second` that are not positive, an unknown suffix,
+    more than 5000 pictures in a `.gif`, and `.mp4` without ffmpeg, or where that fails.
     """
-    q = as_configurations(model, qs, "qs")
-    frames = frame_numbers(len(q), dt, frames_per_second)
+    q, dt = as_configurations(model, qs, "qs"), positive_number("dt", dt)
     path = Path(file)
-    pictures = writer(path, frames_per_second)
-    if path.suffix.lower() == ".gif" and len(frames) > LONGEST:
-        raise ValueError(f"{path.name}: a GIF holds {LONGEST} pictures at most, not {len(frames)}. Write an .mp4.")
+    rate = frame_rate(path, frames_per_second)
+    pictures = writer(path, rate)
+    count = frame_count(path, (len(q) - 1) * dt, rate)
+    frames = np.minimum(np.round(np.arange(count) / (rate * dt)).astype(int), len(q) - 1)
     scene = Scene(model, visuals)
     poses = scene.poses(q[frames])
     views = _views(scene, poses, azimuth, elevation)
@@ -64,24 +67,37 @@ def animate(
         raise ValueError(f"{path.name}: ffmpeg could not write it ({error}). Write a .gif.") from None
 
 
-def frame_numbers(n: int, dt: float, frames_per_second: float) -> np.ndarray:
-    """Which of n instants, `dt` [s] apart, are nearest to those of the pictures."""
-    if not (is_concrete(dt) and np.ndim(dt) == 0 and np.isfinite(dt) and dt > 0):
-        raise ValueError(f"dt must be a positive number of seconds, got {dt!r}.")
-    count = max(1, int(np.floor((n - 1) * float(dt) * frames_per_second)) + 1)
-    return np.minimum(np.round(np.arange(count) / (frames_per_second * float(dt))).astype(int), n - 1)
+def frame_rate(path: Path, frames_per_second: float) -> float:
+    """How many pictures a second a file can have: that number, or the nearest with whole hundredths of a second."""
+    rate = positive_number("frames_per_second", frames_per_second)
+    if path.suffix.lower() != ".gif":
+        return rate
+    return 100 / round(min(max(100 / rate, _SHORTEST), _SLOWEST))
 
 
-def writer(path: Path, frames_per_second: float = FRAMES_PER_SECOND) -> Any:
-    """Matplotlib's writer of such files; `ValueError` where there is none."""
+def frame_count(path: Path, seconds: float, rate: float = FRAMES_PER_SECOND) -> int:
+    """How many pictures a motion takes at so many a second; `ValueError` for more than a GIF can hold."""
+    # A little longer, so that rounding takes no picture from the end.
+    count = math.floor((1 + 1e-6) * seconds * rate) + 1
+    if path.suffix.lower() == ".gif" and count > LONGEST:
+        raise ValueError(
+            f"{path.name}: a GIF holds {LONGEST} pictures at most, but {seconds:g} s with {rate:g} a second are "
+            f"{count}; write an .mp4, or a shorter motion."
+        )
+    return count
+
+
+def writer(path: Path, rate: float = FRAMES_PER_SECOND) -> Any:
+    """Matplotlib's writer of such files, for a rate of `frame_rate`; `ValueError` where there is none."""
     animation = extra("matplotlib.animation")
     match path.suffix.lower():
         case ".gif":
-            return animation.PillowWriter(fps=frames_per_second)
+            # It cuts off what is below a millisecond: half of one more, so that none is lost by rounding.
+            return animation.PillowWriter(fps=1000 / (round(1000 / rate) + 0.5))
         case ".mp4":
             if not animation.FFMpegWriter.isAvailable():
                 raise ValueError(f"{path.name}: MP4 needs the program ffmpeg, which is not installed. Write a .gif.")
-            return animation.FFMpegWriter(fps=frames_per_second)
+            return animation.FFMpegWriter(fps=rate)
     raise ValueError(f"{path.name}: an animation is a .gif or an .mp4 file.")
 
 
@@ -90,7 +106,7 @@ def _views(scene: Scene, poses: Poses, azimuth: float, elevation: float) -> list
     if whole.camera.radius <= 2.0 * scene.size:
         return [whole] * len(poses.rotation)
     radius = 0.75 * scene.size
-    centers = poses.translation.mean(axis=1)
+    centers = poses.only(scene.moving).translation.mean(axis=1)
     return [
         View(whole.camera._replace(center=center, radius=radius), whole.ground, np.zeros(2), radius)
         for center in centers

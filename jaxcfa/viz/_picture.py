@@ -110,6 +110,8 @@ class Scene:
         self._corners = np.stack([corners(x.shape) for x in chosen])
         start = self.poses(as_configurations(model, initial(model)))
         self._own = of_robot(self._corners, self._carried.bodies, start)
+        moving = self._carried.bodies >= 0
+        self.moving = moving if moving.any() else ~moving  # the shapes that a camera follows
         self.size = float(np.linalg.norm(np.ptp(self._extent(start), axis=0))) or 1.0
         self._surfaces = [surface(x.shape, self.size / _DETAIL) for x in chosen]
         # Floors of the file: the picture has a ground of its own.

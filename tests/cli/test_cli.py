@@ -239,7 +239,8 @@ def test_commands_begin_where_the_file_says(tmp_path):
     ("name", "seconds", "message"),
     [
         ("folder.gif", "1", "is a folder"),
-        ("long.gif", "500", "a GIF takes 200 s at most"),
+        ("long.gif", "200", "a GIF holds 5000 pictures at most, but 200 s with 25 a second are 5001"),
+        ("long.gif", "199.9996", "a GIF holds 5000 pictures at most"),  # in steps, 200 s
         ("m.NPZ", "1", "must end with"),
         ("file/m.npz", "1", "m.npz cannot be written"),
     ],

@@ -1,6 +1,7 @@
 """Pictures, animations and curves, without a display."""
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -11,6 +12,7 @@ from PIL import Image
 
 import jaxcfa
 from jaxcfa.viz import Box, Mesh, Plane, Sphere, Visual, animate, draw, plot_trajectory, snapshot
+from jaxcfa.viz._animation import frame_count
 from jaxcfa.viz._surfaces import surface
 
 
@@ -92,11 +94,37 @@ def test_animation_has_the_duration_of_the_motion(tree, tmp_path):
         assert not np.array_equal(first, np.asarray(gif.convert("RGB")))
 
 
-def test_camera_follows_what_flies_away(tmp_path):
+@pytest.mark.parametrize(("rate", "hundredths"), [(30, 3), (24, 4), (1000, 2)])
+def test_animations_are_in_real_time_at_any_rate(rate, hundredths, tmp_path):
+    """Pictures of a GIF last whole hundredths of a second, and 50 a second are as many as programs show."""
+    model = jaxcfa.chain(1)
+    qs = np.linspace(0, 3, 25)[:, None]
+    animate(model, qs, 0.01, tmp_path / "motion.gif", frames_per_second=rate, size=(1.0, 1.0))
+    with Image.open(tmp_path / "motion.gif") as gif:
+        durations = []
+        for number in range(gif.n_frames):
+            gif.seek(number)
+            durations.append(gif.info["duration"])
+    assert durations == [10 * hundredths] * (1 + 24 // hundredths)
+
+
+def test_longest_animations():
+    assert frame_count(Path("long.gif"), 4999 * 0.04) == 5000
+    with pytest.raises(ValueError, match=r"long\.gif: a GIF holds 5000 pictures at most, but 200 s .* are 5001"):
+        frame_count(Path("long.gif"), 200.0)
+    assert frame_count(Path("long.mp4"), 200.0) == 5001
+    assert frame_count(Path("short.gif"), 0.29, 100.0) == 30  # though 0.29 * 100 < 29
+
+
+FLOOR = Visual(Box((1.0, 1.0, 0.01)), None, color=(0.5, 0.5, 0.5, 1.0))
+
+
+@pytest.mark.parametrize("visuals", [None, [Visual(Sphere(0.2), "body0"), FLOOR]])
+def test_camera_follows_what_flies_away(visuals, tmp_path):
     model = jaxcfa.random_tree(1, jax.random.key(0), [jaxcfa.joints.Free])
     q = np.stack([np.asarray(jaxcfa.neutral(model))] * 2)
     q[1, :3] = 100.0
-    animate(model, q, 0.1, tmp_path / "far.gif", frames_per_second=10, size=(1.0, 1.0))
+    animate(model, q, 0.1, tmp_path / "far.gif", visuals, frames_per_second=10, size=(1.0, 1.0))
     with Image.open(tmp_path / "far.gif") as gif:
         gif.seek(1)
         assert (np.ptp(np.asarray(gif.convert("RGB"), dtype=float), axis=2) > 30).mean() > 0.02
@@ -133,6 +161,8 @@ def test_plot_of_a_trajectory(tree, tmp_path):
         (lambda model, q: draw(None, model, q, [Visual(Plane())]), "nothing to draw"),
         (lambda model, q: animate(model, q, 0.0, "x.gif"), "dt"),
         (lambda model, q: animate(model, q, 0.1, "x.foo"), r"x\.foo"),
+        (lambda model, q: animate(model, q, 0.1, "x.gif", frames_per_second=0), "frames_per_second must be positive"),
+        (lambda model, q: animate(model, q, 0.1, "x.gif", frames_per_second=np.nan), "frames_per_second .* nan"),
     ],
 )
 def test_errors(tree, call, message):
