@@ -17,7 +17,7 @@ class Playback:
     """A motion with its controls: play and pause, speed, time.
 
     **Arguments:** `gui`: viser's; `t` (n,) [s], ascending; `show`: called with the number of the instant to be shown,
-    by a thread of its own; `loop`: whether the motion begins anew at its end.
+    by a thread of its own; `loop`: whether the motion begins anew at its end. An error of `show` ends the motion.
     """
 
     def __init__(self, gui: Any, t: np.ndarray, show: Callable[[int], None], loop: bool):
@@ -41,20 +41,20 @@ class Playback:
     @property
     def is_playing(self) -> bool:
         """Whether time goes on."""
-        return self._playing.is_set()
+        return self._playing.is_set() and not self._closed.is_set()
 
     def play(self) -> None:
         """Go on; from the start if the end was reached."""
         if self._time >= self._t[-1]:
             self._time = 0.0
-        self._button.label = "Pause"
+        self._set_label("Pause")
         self._playing.set()
 
     def pause(self) -> None:
         """Stop where it is, once the picture that is being made is shown."""
         self._playing.clear()
         with self._showing:
-            self._button.label = "Play"
+            self._set_label("Play")
 
     def join(self) -> None:
         """Wait for the end of a motion that is not repeated."""
@@ -67,14 +67,24 @@ class Playback:
         self._playing.set()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=5.0)
-        self._folder.remove()
+
+    def _set_label(self, text: str) -> None:
+        if not self._closed.is_set():
+            self._button.label = text
 
     def _seek(self, event: Any) -> None:
-        if event.client is not None:  # moved by a user, not from here
+        if event.client is not None and not self._closed.is_set():  # moved by a user, not from here
             self._time = float(self._slider.value)
             self._show(self._instant())
 
     def _run(self) -> None:
+        try:
+            self._play_on()
+        finally:
+            self._closed.set()
+            self._folder.remove()
+
+    def _play_on(self) -> None:
         before = time.perf_counter()
         while not self._closed.is_set():
             if not self._playing.wait(timeout=0.1):

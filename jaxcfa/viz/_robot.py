@@ -1,5 +1,6 @@
 """A robot in the viewer's scene."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,8 +36,18 @@ class Robot:
     **Fields:** `model`; `q` (n, nq): what is shown.
     """
 
-    def __init__(self, server: Any, name: str, model: Model, visuals: Sequence[Visual] | None, base, opacity: float):
+    def __init__(
+        self,
+        server: Any,
+        lock: threading.RLock,
+        name: str,
+        model: Model,
+        visuals: Sequence[Visual] | None,
+        base,
+        opacity: float,
+    ):
         self.model, self.q = model, np.zeros((0, model.nq))
+        self._lock = lock  # the viewer's, as other threads move the robot, too
         self._server, self._path, self._opacity = server, f"/{name}", opacity
         chosen = default_visuals(model) if visuals is None else list(visuals)
         chosen = [x for x in chosen if not (isinstance(x.shape, Plane) and x.shape.size is None)]
@@ -62,9 +73,10 @@ class Robot:
 
     @visible.setter
     def visible(self, shown: bool) -> None:
-        self._visible = bool(shown)
-        for mesh in self._meshes.values():
-            mesh.visible = self._visible
+        with self._lock:
+            self._visible = bool(shown)
+            for mesh in self._meshes.values():
+                mesh.visible = self._visible
 
     def show(self, q) -> None:
         """Move to a configuration (nq,), or to several (n, nq): the first as it is, the others as ghosts.
@@ -73,12 +85,12 @@ class Robot:
         """
         q = as_configurations(self.model, q)
         bodies = body_poses(self.model, q)
-        with self._server.atomic():
+        with self._lock, self._server.atomic():
             if len(q) != len(self.q):
                 self._make_meshes(len(q))
             self.q = q
             self._move_meshes(self._carried.at(bodies))
-            for overlay in list(self._overlays.values()):
+            for overlay in self._overlays.values():
                 overlay.update(bodies)
 
     def show_frames(self, frames: Sequence[NameOrNumber]) -> None:
@@ -123,13 +135,15 @@ class Robot:
 
     def clear_trails(self) -> None:
         """Let all trails begin anew."""
-        for overlay in self._overlays.values():
-            if isinstance(overlay, Trail):
-                overlay.clear()
+        with self._lock:
+            for overlay in self._overlays.values():
+                if isinstance(overlay, Trail):
+                    overlay.clear()
 
     def remove(self) -> None:
         """Take the robot out of the scene."""
-        self._server.scene.remove_by_name(self._path)
+        with self._lock:
+            self._server.scene.remove_by_name(self._path)
 
     def extent(self) -> np.ndarray:
         """(m, 3): points between which the robot is [m], from its base."""
@@ -139,12 +153,13 @@ class Robot:
         return np.concatenate([extent(self._corners[own], shapes.only(own)), bodies.translation.reshape(-1, 3)])
 
     def _replace(self, key: object, overlay: AbstractOverlay | None) -> None:
-        old = self._overlays.pop(key, None)
-        if old is not None:
-            old.remove()
-        if overlay is not None:
-            overlay.update(body_poses(self.model, self.q))
-            self._overlays[key] = overlay
+        with self._lock:
+            old = self._overlays.pop(key, None)
+            if old is not None:
+                old.remove()
+            if overlay is not None:
+                overlay.update(body_poses(self.model, self.q))
+                self._overlays[key] = overlay
 
     def _make_meshes(self, n: int) -> None:
         """Objects of the scene for n robots."""

@@ -65,7 +65,7 @@ class Viewer:
         try:
             # Sharing would send the scene through a server of others.
             self._server.gui.configure_theme(show_logo=False, show_share_button=False)
-            self.robot = Robot(self._server, "robot", model, visuals, (0, 0, 0), 1.0)
+            self.robot = Robot(self._server, self._lock, "robot", model, visuals, (0, 0, 0), 1.0)
             self._set_scene()
             self._add_switches()
             self._sliders = Sliders(self._server.gui, model, self._slid)
@@ -95,26 +95,24 @@ class Viewer:
         **Raises:** `ValueError` for a wrong shape, what is not finite, and a `dt` that is missing or not positive.
         """
         t, q = as_motion(self.robot.model, motion, dt)
+        shown = len(t)
 
         def show(instant: int) -> None:
+            nonlocal shown
             with self._lock:
-                if instant == 0:
+                if instant < shown:  # the motion begins, or has gone back
                     self.robot.clear_trails()
+                shown = instant
                 self.robot.show(q[instant])
                 self._sliders.follow(q[instant][0])
 
         self.stop()
-        with self._lock:
-            self.robot.show(q[0])
-            self._sliders.follow(q[0][0])
-            self._playback = Playback(self._server.gui, t, show, loop)
+        show(0)
+        self._replace_playback(Playback(self._server.gui, t, show, loop))
 
     def stop(self) -> None:
         """End the motion that is being played, if any, where it is."""
-        # Without the lock, which the thread of the motion may be waiting for.
-        playback, self._playback = self._playback, None
-        if playback is not None:
-            playback.close()
+        self._replace_playback(None)
 
     def add_robot(
         self,
@@ -132,12 +130,11 @@ class Viewer:
 
         **Raises:** `ValueError` for visuals on what the model has not.
         """
-        return Robot(self._server, f"robots/{name}", model, visuals, base, opacity)
+        return Robot(self._server, self._lock, f"robots/{name}", model, visuals, base, opacity)
 
     def add_trail(self, frame: NameOrNumber) -> None:
         """Draw the path of a frame or body of the robot from now on; see `Robot.add_trail`."""
-        with self._lock:
-            self.robot.add_trail(frame)
+        self.robot.add_trail(frame)
 
     def open(self) -> None:
         """Open the page in the browser."""
@@ -174,10 +171,17 @@ class Viewer:
         """What a notebook shows."""
         return f'<iframe src="{self.url}" width="100%" height="500" frameborder="0"></iframe>'
 
+    def _replace_playback(self, playback: Playback | None) -> None:
+        with self._lock:
+            old, self._playback = self._playback, playback
+        if old is not None:
+            old.close()  # without the lock, which its thread may be waiting for
+
     def _slid(self, q: np.ndarray) -> None:
-        # Without the lock, as in `stop`; the motion can be played on.
-        if self._playback is not None:
-            self._playback.pause()
+        # Without the lock, as above; the motion can be played on.
+        playback = self._playback
+        if playback is not None:
+            playback.pause()
         with self._lock:
             self.robot.show(np.concatenate([q[None], self.robot.q[1:]]))
 

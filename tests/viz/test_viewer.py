@@ -2,6 +2,7 @@
 
 import socket
 import sys
+import threading
 import time
 import urllib.request
 from importlib import resources
@@ -124,8 +125,7 @@ def test_several_robots(viewer):
 
 
 def test_motions_are_played_to_their_end(viewer, model):
-    q0 = jaxcfa.neutral(model)
-    qs = np.asarray(jax.vmap(lambda s: jaxcfa.integrate(model, q0, s * jnp.ones(model.nv)))(jnp.linspace(0, 1, 11)))
+    qs = line(model, 11)
     viewer.play(qs, 0.02, loop=False)
     viewer._playback.join()
     np.testing.assert_array_equal(viewer.robot.q[0], qs[-1])
@@ -147,6 +147,71 @@ def test_motions_are_played_to_their_end(viewer, model):
     while viewer.robot.q[0, model.q_slice("slide_joint")] == 0.5:
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+def line(model, n: int) -> np.ndarray:
+    """Configurations (n, nq) on the way from the neutral one."""
+    q0 = jaxcfa.neutral(model)
+    return np.asarray(jax.vmap(lambda s: jaxcfa.integrate(model, q0, s * jnp.ones(model.nv)))(jnp.linspace(0, 1, n)))
+
+
+def test_trails_begin_anew_whenever_a_motion_goes_back(viewer, model):
+    viewer.add_trail("tip")
+    viewer.play(line(model, 11), 10.0)
+    playback, (trail,) = viewer._playback, viewer.robot._overlays.values()
+    playback.pause()
+    for instant in (3, 5, 8):
+        playback._show(instant)
+    assert len(trail._points) > 3
+    playback._show(2)  # of a motion that is repeated, the first picture may be a later one
+    assert len(trail._points) == 1
+    playback._show(4)
+    assert len(trail._points) == 2
+
+
+def test_overlays_are_not_changed_while_a_picture_is_made(viewer):
+    called = threading.Thread(target=viewer.robot.show_frames, args=(["tip"],))
+    with viewer._lock:
+        called.start()
+        called.join(0.2)
+        assert not viewer.robot._overlays
+    called.join()
+    assert viewer.robot._overlays
+
+
+def test_an_error_ends_a_motion_and_whoever_waits_for_it(viewer, model, monkeypatch):
+    raised = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    viewer.play(line(model, 11), 1.0, loop=False)
+    playback = viewer._playback
+    monkeypatch.setattr(viewer.robot, "show", lambda q: 1 / 0)
+    waiting = threading.Thread(target=playback.join, daemon=True)
+    waiting.start()
+    waiting.join(5.0)
+    assert not waiting.is_alive()
+    assert not playback.is_playing
+    playback._thread.join()
+    assert [x.exc_type for x in raised] == [ZeroDivisionError]
+    playback.pause()  # does no harm
+    monkeypatch.undo()
+    viewer.play(line(model, 2), 0.01, loop=False)
+    viewer._playback.join()
+
+
+def test_of_two_motions_that_begin_at_once_one_is_played(viewer, model, monkeypatch):
+    stop, others = viewer.stop, []
+
+    def stop_while_another_begins():
+        monkeypatch.undo()
+        stop()
+        viewer.play(line(model, 11), 1.0)
+        others.append(viewer._playback)
+
+    monkeypatch.setattr(viewer, "stop", stop_while_another_begins)
+    viewer.play(line(model, 11), 1.0)
+    (other,) = others
+    assert viewer._playback is not other
+    assert not other._thread.is_alive()
 
 
 def test_robots_without_moving_bodies_are_shown():
