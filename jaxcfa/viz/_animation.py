@@ -3,7 +3,6 @@
 import math
 import os
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import numpy as np
 from ..model import Model
 from ..numerics._options import positive_number
 from ._extra import extra
+from ._load import Visuals
 from ._picture import AZIMUTH, ELEVATION, Scene, View, new_figure
 from ._poses import Poses, as_configurations
-from ._shapes import Visual
 
 _DOTS_PER_INCH = 100
 FRAMES_PER_SECOND = 25.0
@@ -27,7 +26,7 @@ def animate(
     qs,
     dt: float,
     file: str | os.PathLike,
-    visuals: Sequence[Visual] | None = None,
+    visuals: Visuals = None,
     *,
     frames_per_second: float = FRAMES_PER_SECOND,
     size: tuple[float, float] = (4.8, 4.8),

@@ -1,17 +1,21 @@
 """Shapes from files of either format."""
 
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..io._mjcf_compile import is_text
 from ..io._report import Report
 from ..io._source import PathOrText, parse_xml, read_source, root_tag
 from ..model import Model
+from ..numerics._options import check_instance
 from ._default_visuals import default_visuals
 from ._files import Directories
 from ._mjcf_visuals import mjcf_visuals
-from ._shapes import Visual
+from ._shapes import Plane, Visual
 from ._urdf_visuals import urdf_visuals
+
+Visuals = Sequence[Visual] | str | os.PathLike | None
 
 
 def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Directories = ()) -> list[Visual]:
@@ -54,3 +58,17 @@ def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Direct
         raise ValueError(f"{source.name}: {error}") from error
     report.warn()
     return found or default_visuals(model)
+
+
+def drawn_visuals(model: Model, visuals: Visuals, package_dirs: Directories = ()) -> list[Visual]:
+    """What is drawn of shapes that are given, or those of a file, or, for `None`, `default_visuals(model)`: all but
+    planes without end."""
+    if visuals is None:
+        visuals = default_visuals(model)
+    elif isinstance(visuals, str | os.PathLike):
+        visuals = load_visuals(visuals, model, package_dirs=package_dirs)
+    check_instance("visuals", visuals, Iterable, "a list of Visual, the path of a robot file, or None")
+    chosen = list(visuals)
+    for visual in chosen:
+        check_instance("Each of visuals", visual, Visual, "a Visual, such as Visual(Box((1, 1, 1)), 'name of a body')")
+    return [x for x in chosen if not (isinstance(x.shape, Plane) and x.shape.size is None)]

@@ -1,7 +1,6 @@
 """Pictures of robots by matplotlib alone, with no display."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,8 +8,8 @@ import numpy as np
 
 from ..model import Model
 from ._camera import Camera, camera
-from ._default_visuals import default_visuals
 from ._extra import extra
+from ._load import Visuals, drawn_visuals
 from ._poses import Poses, as_configurations, body_poses, carried_visuals, corners, extent, initial, of_robot
 from ._shapes import Color, Plane, Visual
 from ._surfaces import Surface, surface
@@ -26,7 +25,7 @@ def draw(
     axes: Any,
     model: Model,
     q,
-    visuals: Sequence[Visual] | None = None,
+    visuals: Visuals = None,
     *,
     azimuth: float = AZIMUTH,
     elevation: float = ELEVATION,
@@ -35,11 +34,11 @@ def draw(
     """Draw a robot into matplotlib's (two-dimensional) axes, which lose their frame.
 
     **Arguments:** `axes`: of matplotlib. `q` (nq,), or several (n, nq), of which all but the last are paler, the first
-    the palest. `visuals`: as from `load_visuals`; `default_visuals(model)` if absent. `azimuth`, `elevation`: where the
-    camera is [degrees]. `ground`: whether there are a grid and shadows.
+    the palest. `visuals`: as from `load_visuals`, or the path of a robot file; `default_visuals(model)` if absent.
+    `azimuth`, `elevation`: where the camera is [degrees]. `ground`: whether there are a grid and shadows.
 
-    **Raises:** `ValueError` for a wrong shape of `q`, and visuals on what the model has not; `ImportError` without
-    matplotlib.
+    **Raises:** `ValueError` for a wrong shape of `q`, and visuals on what the model has not; what `load_visuals`
+    raises; `ImportError` without matplotlib.
     """
     scene = Scene(model, visuals)
     poses = scene.poses(as_configurations(model, q))
@@ -50,7 +49,7 @@ def snapshot(
     model: Model,
     q,
     file: str | os.PathLike,
-    visuals: Sequence[Visual] | None = None,
+    visuals: Visuals = None,
     *,
     size: tuple[float, float] = (6.0, 6.0),
     azimuth: float = AZIMUTH,
@@ -99,9 +98,8 @@ class View(NamedTuple):
 class Scene:
     """What can be seen of a robot, resolved once for many pictures."""
 
-    def __init__(self, model: Model, visuals: Sequence[Visual] | None):
-        chosen = default_visuals(model) if visuals is None else list(visuals)
-        chosen = [x for x in chosen if not (isinstance(x.shape, Plane) and x.shape.size is None)]
+    def __init__(self, model: Model, visuals: Visuals):
+        chosen = drawn_visuals(model, visuals)
         if not chosen:
             raise ValueError("There is nothing to draw: the robot has neither shapes nor moving bodies.")
         self._model = model

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..model import Model
 from ..typing import NameOrNumber
-from ._default_visuals import default_visuals
+from ._load import Visuals, drawn_visuals
 from ._overlays import AbstractOverlay, Axes, CenterOfMass, Trail, Wrenches, quaternions
 from ._picture import visual_color
 from ._poses import (
@@ -22,7 +22,7 @@ from ._poses import (
     initial,
     of_robot,
 )
-from ._shapes import AbstractShape, Plane, Visual
+from ._shapes import AbstractShape
 
 _GHOST = 0.25  # opacity
 
@@ -42,15 +42,14 @@ class Robot:
         lock: threading.RLock,
         name: str,
         model: Model,
-        visuals: Sequence[Visual] | None,
+        visuals: Visuals,
         base,
         opacity: float,
     ):
         self.model, self.q = model, np.zeros((0, model.nq))
         self._lock = lock  # the viewer's, as other threads move the robot, too
         self._server, self._path, self._opacity = server, f"/{name}", opacity
-        chosen = default_visuals(model) if visuals is None else list(visuals)
-        chosen = [x for x in chosen if not (isinstance(x.shape, Plane) and x.shape.size is None)]
+        chosen = drawn_visuals(model, visuals)
         self._carried = carried_visuals(model, chosen)
         self._colors = np.reshape(
             [visual_color(x, i) for x, i in zip(chosen, self._carried.bodies, strict=True)], (-1, 4)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..numerics._options import as_finite, check_instance
+from ..numerics._options import as_finite, check_instance, known_numbers
 
 Color = tuple[float, float, float, float]
 _SEGMENTS = 32  # around an axis
@@ -22,12 +22,17 @@ class Triangles(NamedTuple):
     faces: np.ndarray
 
 
-def _check_lengths(shape: "AbstractShape", **shapes: tuple[int, ...]) -> None:
-    """Raises `ValueError` for fields of other shapes, negative ones, and what is not finite."""
+def _set_lengths(shape: "AbstractShape", **shapes: tuple[int, ...]) -> None:
+    """Makes fields numbers, or tuples of them, so that equal shapes are drawn as one.
+
+    **Raises:** `ValueError` for fields of other shapes, negative ones, and what is not finite.
+    """
     for name, expected in shapes.items():
         what = f"{name} of {type(shape).__name__}"
-        if np.any(as_finite(getattr(shape, name), expected, what) < 0):
+        lengths = as_finite(getattr(shape, name), expected, what)
+        if np.any(lengths < 0):
             raise ValueError(f"The {what} must not be negative, got {getattr(shape, name)} [m].")
+        object.__setattr__(shape, name, tuple(lengths.tolist()) if expected else float(lengths))
 
 
 class AbstractShape(abc.ABC):
@@ -45,7 +50,7 @@ class Box(AbstractShape):
     size: tuple[float, float, float]
 
     def __post_init__(self):
-        _check_lengths(self, size=(3,))
+        _set_lengths(self, size=(3,))
 
     def triangles(self) -> Triangles:
         corners = np.array([[-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]]) / 2
@@ -63,7 +68,7 @@ class Sphere(AbstractShape):
     radius: float
 
     def __post_init__(self):
-        _check_lengths(self, radius=())
+        _set_lengths(self, radius=())
 
     def triangles(self) -> Triangles:
         return _revolved(self.radius * _arc(-np.pi / 2, np.pi / 2))
@@ -76,7 +81,7 @@ class Ellipsoid(AbstractShape):
     radii: tuple[float, float, float]
 
     def __post_init__(self):
-        _check_lengths(self, radii=(3,))
+        _set_lengths(self, radii=(3,))
 
     def triangles(self) -> Triangles:
         ball = Sphere(1.0).triangles()
@@ -91,7 +96,7 @@ class Cylinder(AbstractShape):
     length: float
 
     def __post_init__(self):
-        _check_lengths(self, radius=(), length=())
+        _set_lengths(self, radius=(), length=())
 
     def triangles(self) -> Triangles:
         r, h = self.radius, self.length / 2
@@ -106,7 +111,7 @@ class Capsule(AbstractShape):
     length: float
 
     def __post_init__(self):
-        _check_lengths(self, radius=(), length=())
+        _set_lengths(self, radius=(), length=())
 
     def triangles(self) -> Triangles:
         half = np.array([0, self.length / 2])
@@ -125,7 +130,7 @@ class Plane(AbstractShape):
 
     def __post_init__(self):
         if self.size is not None:
-            _check_lengths(self, size=(2,))
+            _set_lengths(self, size=(2,))
 
     def triangles(self) -> Triangles:
         if self.size is None:
@@ -137,11 +142,22 @@ class Plane(AbstractShape):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Mesh(AbstractShape):
-    """Any surface. **Fields:** `vertices` (n, 3) [m]; `faces` (m, 3); `file`: where it comes from, if from a file."""
+    """Any surface. **Fields:** `vertices` (n, 3) [m], one at least; `faces` (m, 3): numbers of vertices, anticlockwise
+    from outside; `file`: where it comes from, if from a file."""
 
     vertices: np.ndarray
     faces: np.ndarray
     file: str | None = None
+
+    def __post_init__(self):
+        vertices, faces = known_numbers("The vertices of Mesh", self.vertices), np.asarray(self.faces)
+        if vertices.ndim != 2 or vertices.shape[1] != 3 or not len(vertices):
+            raise ValueError(f"The vertices of Mesh must have shape (n, 3), with n at least one, got {vertices.shape}.")
+        wrong = np.flatnonzero(~np.isfinite(vertices).all(axis=1))
+        if len(wrong):
+            raise ValueError(f"The vertices of Mesh must be finite, got {vertices[wrong[0]].tolist()} at {wrong[0]}.")
+        object.__setattr__(self, "vertices", vertices)
+        object.__setattr__(self, "faces", _checked_faces(faces, len(vertices)))
 
     def triangles(self) -> Triangles:
         return Triangles(self.vertices, self.faces)
@@ -166,13 +182,29 @@ class Visual:
 
     def __post_init__(self):
         check_instance("shape", self.shape, AbstractShape, "one such as Box((1, 1, 1)) or Mesh(vertices, faces)")
-        as_finite(self.placement, (4, 4), "placement of a visual")
+        placement = as_finite(self.placement, (4, 4), "placement of a visual")
+        object.__setattr__(self, "placement", placement)
         if self.color is not None:
             color = as_finite(self.color, (4,), "color of a visual")
             if np.any((color < 0) | (color > 1)):
                 raise ValueError(
                     f"The color of a visual is red, green, blue and opacity, each from 0 to 1, got {self.color}."
                 )
+            object.__setattr__(self, "color", tuple(color.tolist()))
+
+
+def _checked_faces(faces: np.ndarray, count: int) -> np.ndarray:
+    """Faces (m, 3) of so many vertices; `ValueError` for other shapes and numbers."""
+    if faces.ndim != 2 or faces.shape[1] != 3:
+        raise ValueError(f"The faces of Mesh must be triangles, of shape (m, 3), got {faces.shape}.")
+    if len(faces) and faces.dtype.kind not in "iu":
+        raise ValueError(f"The faces of Mesh must be integers, numbers of vertices, got {faces.dtype}.")
+    if len(faces) and not 0 <= faces.min() <= faces.max() < count:
+        raise ValueError(
+            f"The faces of Mesh must be numbers of its {count} vertices, from 0 to {count - 1}, got {faces.min()} to "
+            f"{faces.max()}."
+        )
+    return faces.astype(int)  # a copy, as of the vertices
 
 
 def _arc(first: float, last: float) -> np.ndarray:

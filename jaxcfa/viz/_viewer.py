@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import socket
 import threading
 from collections.abc import Sequence
@@ -14,11 +13,10 @@ from ..model import Model
 from ..typing import NameOrNumber
 from ._extra import extra
 from ._files import Directories
-from ._load import load_visuals
+from ._load import Visuals, drawn_visuals
 from ._playback import Playback, as_motion
 from ._poses import as_configurations
 from ._robot import Robot
-from ._shapes import Visual
 from ._sliders import Sliders
 
 
@@ -45,7 +43,7 @@ class Viewer:
     def __init__(
         self,
         model: Model,
-        visuals: Sequence[Visual] | str | os.PathLike | None = None,
+        visuals: Visuals = None,
         *,
         port: int = 8080,
         host: str = "127.0.0.1",
@@ -53,8 +51,7 @@ class Viewer:
     ):
         viser = extra("viser")
         _check_address(host)
-        if isinstance(visuals, (str, os.PathLike)):
-            visuals = load_visuals(visuals, model, package_dirs=package_dirs)
+        visuals = drawn_visuals(model, visuals, package_dirs)
         with contextlib.redirect_stdout(io.StringIO()):  # viser says that it starts and stops
             self._server = viser.ViserServer(host=host, port=port, label="jaxcfa", verbose=False)
         self._lock = threading.RLock()
@@ -118,17 +115,17 @@ class Viewer:
         self,
         name: str,
         model: Model,
-        visuals: Sequence[Visual] | None = None,
+        visuals: Visuals = None,
         *,
         base: Sequence[float] = (0.0, 0.0, 0.0),
         opacity: float = 1.0,
     ) -> Robot:
         """Add another robot, which has no sliders; `Robot.show` moves it.
 
-        **Arguments:** `name`: another than those of the robots that are there. `visuals`: as of the viewer, but no
-        file. `base` (3,): where its world is [m]. `opacity`: from 0 to 1.
+        **Arguments:** `name`: another than those of the robots that are there. `visuals`: as of the viewer. `base`
+        (3,): where its world is [m]. `opacity`: from 0 to 1.
 
-        **Raises:** `ValueError` for visuals on what the model has not.
+        **Raises:** `ValueError` for visuals on what the model has not; what `load_visuals` raises.
         """
         return Robot(self._server, self._lock, f"robots/{name}", model, visuals, base, opacity)
 

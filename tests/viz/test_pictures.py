@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import jaxcfa
-from jaxcfa.viz import Box, Mesh, Plane, Sphere, Visual, animate, draw, plot_trajectory, snapshot
+from jaxcfa.viz import Box, Mesh, Plane, Sphere, Visual, animate, draw, load_visuals, plot_trajectory, snapshot
 from jaxcfa.viz._animation import frame_count
 from jaxcfa.viz._surfaces import surface
 
@@ -48,6 +48,29 @@ def test_colours_are_those_of_the_visuals(tree, tmp_path):
     assert 0.25 < ball.mean() < 0.8
     red, green, blue = picture[ball].mean(axis=0)
     assert red > 2 * max(green, blue)
+
+
+URDF = """<robot name="r"><link name="base"><visual><geometry><box size="1 1 1"/></geometry>
+  <material name="red"><color rgba="1 0 0 1"/></material></visual></link></robot>"""
+
+
+def test_shapes_may_be_given_by_the_path_of_a_robot(tmp_path):
+    path, q = tmp_path / "robot.urdf", np.zeros(0)
+    path.write_text(URDF)
+    model = jaxcfa.load_model(path)
+    for name, visuals in (("a", load_visuals(path, model)), ("b", path), ("c", str(path))):
+        snapshot(model, q, tmp_path / f"{name}.png", visuals, size=(1.0, 1.0))
+    a, b, c = (pixels(tmp_path / f"{name}.png") for name in "abc")
+    assert np.array_equal(a, b)
+    assert np.array_equal(a, c)
+
+
+def test_meshes_without_faces_are_not_seen(tree, tmp_path):
+    """They are what files hold now and then."""
+    nothing = Visual(Mesh([[0, 0, 0], [1, 0, 0]], np.zeros((0, 3))))
+    for name, visuals in (("a", [Visual(Sphere(1.0))]), ("b", [Visual(Sphere(1.0)), nothing])):
+        snapshot(tree, jaxcfa.neutral(tree), tmp_path / f"{name}.png", visuals, size=(1.0, 1.0), ground=False)
+    assert np.array_equal(pixels(tmp_path / "a.png"), pixels(tmp_path / "b.png"))
 
 
 def test_near_things_hide_far_ones(tree, tmp_path):
@@ -159,6 +182,8 @@ def test_plot_of_a_trajectory(tree, tmp_path):
         (lambda model, q: draw(None, model, "no"), "array"),
         (lambda model, q: draw(None, model, q, [Visual(Sphere(1.0), "nobody")]), "nobody"),
         (lambda model, q: draw(None, model, q, [Visual(Plane())]), "nothing to draw"),
+        (lambda model, q: draw(None, model, q, [Sphere(1.0)]), "Each of visuals must be a Visual"),
+        (lambda model, q: draw(None, model, q, Visual(Sphere(1.0))), "visuals must be a list of Visual, the path"),
         (lambda model, q: animate(model, q, 0.0, "x.gif"), "dt"),
         (lambda model, q: animate(model, q, 0.1, "x.foo"), r"x\.foo"),
         (lambda model, q: animate(model, q, 0.1, "x.gif", frames_per_second=0), "frames_per_second must be positive"),

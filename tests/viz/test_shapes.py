@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -61,6 +62,18 @@ def test_surfaces_are_closed_and_look_outward(shape, expected):
 def test_planes():
     assert len(Plane().triangles().faces) == 0
     assert len(Plane((2.0, 1.0)).triangles().faces) == 2
+
+
+def test_fields_of_any_type_are_converted():
+    boxes = {Box((1.0, 2.0, 3.0)), Box([1, 2, 3]), Box(np.array([1, 2, 3]))}
+    assert len(boxes) == 1
+    assert len({Sphere(0.5), Sphere(jnp.asarray(0.5)), Plane([2, 1]), Plane((2.0, 1.0))}) == 2
+    visual = Visual(Sphere(1), placement=np.eye(4).tolist(), color=np.array([1, 0, 0, 1]))
+    assert visual.color == (1.0, 0.0, 0.0, 1.0)
+    assert carried_visuals(jaxcfa.chain(1), [visual]).rotation.tolist() == [np.eye(3).tolist()]
+    mesh = Mesh(*(array.tolist() for array in TETRAHEDRON))
+    assert volume(mesh) == pytest.approx(1 / 6)
+    assert mesh.faces.shape == (4, 3)
 
 
 def urdf(visual: str, inertial: str = INERTIAL) -> str:
@@ -261,6 +274,19 @@ WRONG = {
     "shape must be one such as Box((1, 1, 1)) or Mesh(vertices, faces), got 'box'": lambda: Visual("box"),
     "The color of a visual is red, green, blue and opacity, each from 0 to 1, got": lambda: Visual(
         Sphere(1.0), color=(255, 0, 0, 1)
+    ),
+    "The vertices of Mesh must have shape (n, 3), with n at least one, got (0, 3)": lambda: Mesh(
+        np.zeros((0, 3)), np.zeros((0, 3), int)
+    ),
+    "The vertices of Mesh must be finite, got [0.0, nan, 0.0] at 1": lambda: Mesh(
+        [[0, 0, 0], [0, np.nan, 0]], TETRAHEDRON[1]
+    ),
+    "The faces of Mesh must be triangles, of shape (m, 3), got (1, 4)": lambda: Mesh(TETRAHEDRON[0], [[0, 1, 2, 3]]),
+    "The faces of Mesh must be integers, numbers of vertices, got float64": lambda: Mesh(
+        TETRAHEDRON[0], [[0.0, 1.0, 2.0]]
+    ),
+    "The faces of Mesh must be numbers of its 4 vertices, from 0 to 3, got 0 to 4": lambda: Mesh(
+        TETRAHEDRON[0], [[0, 1, 4]]
     ),
     "The placement of a visual must be finite, got": lambda: Visual(Sphere(1.0), placement=np.full((4, 4), np.nan)),
 }
