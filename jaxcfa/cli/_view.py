@@ -39,7 +39,7 @@ def run_view(
             viewer.play(motion)
         else:
             viewer.show(motion)
-        console.print(f"{escape(file.name)} is shown at {viewer.url}; Ctrl-C ends it.", soft_wrap=True)
+        console.print(f"{escape(file.name)} is shown at {escape(viewer.url)}; Ctrl-C ends it.", soft_wrap=True)
         if page.browser:
             viewer.open()
         viewer.wait()

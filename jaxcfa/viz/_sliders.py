@@ -153,4 +153,6 @@ def _finite(lower: float, upper: float, reach: float) -> tuple[float, float]:
         high = low + 2 * reach
     # Rounded inward, to the steps of the sliders.
     low, high = math.ceil(low / _STEP - 0.01) * _STEP, math.floor(high / _STEP + 0.01) * _STEP
-    return (round(low, 3), round(high, 3)) if high > low else (low - reach, low + reach)
+    if high <= low:
+        low, high = low - reach, low + reach
+    return round(low, 3), round(high, 3)

@@ -57,8 +57,7 @@ class Viewer:
         self._lock = threading.RLock()
         self._playback: Playback | None = None
         self._closed = threading.Event()
-        shown_host = "localhost" if host in ("0.0.0.0", "::") else host
-        self.url = f"http://{shown_host}:{self._server.get_port()}"
+        self.url = _url(host, self._server.get_port())
         try:
             # Sharing would send the scene through a server of others.
             self._server.gui.configure_theme(show_logo=False, show_share_button=False)
@@ -222,6 +221,13 @@ class Viewer:
 
         for switch in (shapes, axes, center):
             switch.on_update(switched)
+
+
+def _url(host: str, port: int) -> str:
+    """The address of the page of a server that listens there."""
+    if host in ("0.0.0.0", "::"):
+        host = "localhost"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _check_address(host: str) -> None:

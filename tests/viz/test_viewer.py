@@ -17,7 +17,8 @@ import jaxcfa
 from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
 from jaxcfa.viz import Box, Plane, Sphere, Viewer, Visual
 from jaxcfa.viz._playback import as_motion
-from jaxcfa.viz._sliders import controls, value_of
+from jaxcfa.viz._sliders import _shown, controls, value_of
+from jaxcfa.viz._viewer import _url
 
 ARM = Path(str(resources.files("jaxcfa"))) / "data" / "arm7.urdf"
 
@@ -56,6 +57,16 @@ def test_sliders_have_the_ranges_of_the_joints(model):
     assert ranges["arm_joint"] == (-1.0, 2.0)
     assert ranges["ball_joint pitch"] == (-1.57, 1.57)
     assert sum(bounds == (-1.0, 1.0) for bounds in ranges.values()) == 4  # the base's position, and the slide
+
+
+@pytest.mark.parametrize("place", [1.3, -0.7004, 1000.0])
+def test_joints_that_are_fixed_by_their_limits_have_sliders(place):
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("slide", joint=Prismatic((1, 0, 0)), lower=place, upper=place, mass=1.0)
+    model = builder.build(dtype=jnp.float32)
+    (control,) = controls(model)
+    for q in (jaxcfa.neutral(model), jnp.array([place])):
+        assert control.lower <= _shown(control, q) <= control.upper
 
 
 def test_sliders_move_the_robot(viewer, model):
@@ -253,6 +264,19 @@ def test_address_and_end(model):
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address, timeout=1)
     first.wait()  # returns
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8080"),
+        ("0.0.0.0", "http://localhost:8080"),
+        ("::", "http://localhost:8080"),
+        ("::1", "http://[::1]:8080"),
+    ],
+)
+def test_addresses_of_pages(host, url):
+    assert _url(host, 8080) == url
 
 
 def test_nothing_is_printed(model, capfd):
