@@ -32,8 +32,14 @@ def plot_trajectory(model: Model, trajectory: Any, file: str | os.PathLike | Non
             )
     tau = getattr(trajectory, "tau", None)
     curves = [(t, q, "configuration [rad, m]", "nqs"), (t, v, "velocity [rad/s, m/s]", "nvs")]
-    if tau is not None and np.shape(tau)[-1:] == (model.nv,):
-        curves.append((t[: len(tau)], np.asarray(tau), "torque [N m, N]", "nvs"))
+    if tau is not None:
+        tau = np.asarray(tau)
+        if tau.shape not in ((len(t), model.nv), (len(t) - 1, model.nv)):
+            raise ValueError(
+                f"The trajectory's tau must have shape {(len(t), model.nv)} or {(len(t) - 1, model.nv)}, for {len(t)} "
+                f"instants and all velocities, got {tau.shape}. Give torques of all joints, or none (tau=None)."
+            )
+        curves.append((t[: len(tau)], tau, "torque [N m, N]", "nvs"))
     figure = new_figure((8, 2.6 * len(curves)), layout="constrained")
     for axes, (times, values, title, sizes) in zip(figure.subplots(len(curves), sharex=True), curves, strict=True):
         plot_coordinates(axes, times, values, title, coordinate_names(model, getattr(model.topology, sizes)))

@@ -168,6 +168,11 @@ def test_plot_of_a_trajectory(tree, tmp_path):
     }
     assert names <= set(tree.joint_names)
     assert pixels(tmp_path / "curves" / "motion.png").std() > 1
+    trajectory.tau = trajectory.tau[:, 1:]
+    with pytest.raises(ValueError, match="The trajectory's tau must have shape"):
+        plot_trajectory(tree, trajectory)
+    trajectory.tau = None
+    assert len(plot_trajectory(tree, trajectory).axes) == 2
     trajectory.q = trajectory.q[None]
     with pytest.raises(ValueError, match="one by one"):
         plot_trajectory(tree, trajectory)
