@@ -16,6 +16,8 @@ from .. import __version__
 from ..io import load_model
 from ..latency import enable_low_latency
 from ..model import Model
+from ..model._model import require_single
+from ._command_line import command_line
 from ._demo import own_arm, run_demo
 from ._facts import facts_of
 from ._info import show_info
@@ -266,7 +268,7 @@ def _loaded(console: Console, file: Path, floating_base: bool) -> Model:
     model, messages = _load(console, file, floating_base)
     for message in messages:
         first, *others = message.splitlines()
-        rest = f"\nSee all of it with: jaxcfa info {file}" if others else ""
+        rest = f"\nSee all of it with: {command_line('jaxcfa', 'info', str(file))}" if others else ""
         console.print(f"[yellow]Warning:[/] {escape(first.removesuffix(':') + rest)}", highlight=False, soft_wrap=True)
     return model
 
@@ -276,6 +278,7 @@ def _load(console: Console, file: Path, floating_base: bool) -> tuple[Model, lis
     with working(console, f"Reading {file.name}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = load_model(file, floating_base=floating_base)
+    require_single(model, "The jaxcfa command", f"masses in {file.name}")
     return model, [str(warning.message) for warning in caught]
 
 

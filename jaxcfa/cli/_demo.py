@@ -1,6 +1,5 @@
 """`jaxcfa demo`: dynamics of a robot on a batch, and a simulated motion."""
 
-import shlex
 import shutil
 import sys
 import time
@@ -25,6 +24,7 @@ from ..viz import Visual, draw
 from ..viz._curves import coordinate_names, plot_coordinates
 from ..viz._files import Directories
 from ..viz._picture import new_figure
+from ._command_line import command_line
 from ._energy import total_energy
 from ._motion_files import check_writable
 from ._progress import working
@@ -52,7 +52,7 @@ def run_demo(
     if output.suffix[1:] not in kinds:
         raise ValueError(f"--out must end with .png, .svg, .pdf or another of .{', .'.join(kinds)}; got {output.name}.")
     check_writable(output)
-    name = file.stem
+    name = escape(file.stem)
     console.print(f"[bold]{name}[/]: {model.nb} moving bodies, {model.nv} degrees of freedom, {model.dtype}, ", end="")
     console.print(f"on {jax.default_backend()}")
     if not model.nb:
@@ -68,10 +68,10 @@ def run_demo(
     visuals = shapes_of(console, file, model, package_dirs)
     with working(console, "Plotting"):
         _plot(file.stem, model, visuals, motion, output)
-    console.print(f"Plot: {output}", soft_wrap=True)
+    console.print(f"Plot: {escape(str(output))}", soft_wrap=True)
     command = "jaxcfa" if shutil.which("jaxcfa") else sys.argv[0]
     for start, arguments in zip(("Next:", "  or:"), _next(file), strict=True):
-        console.print(f"{start} {command} {escape(shlex.join(arguments))}", soft_wrap=True, highlight=False)
+        console.print(f"{start} {escape(command_line(command, *arguments))}", soft_wrap=True, highlight=False)
 
 
 def _next(file: Path) -> tuple[list[str], list[str]]:

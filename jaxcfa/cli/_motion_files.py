@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
+from rich.markup import escape
 
 from ..io import save_trajectory
 from ..model import Model
@@ -70,4 +71,4 @@ def write_motion(console: Console, file: Path, model: Model, trajectory: Traject
         dt = float(trajectory.t[1] - trajectory.t[0])
         with working(console, f"Writing {out.name}"):
             animate(model, trajectory.q, dt, out, visuals)
-    console.print(f"Motion: {out}", soft_wrap=True)
+    console.print(f"Motion: {escape(str(out))}", soft_wrap=True)

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Te
 @contextlib.contextmanager
 def working(console: Console, text: str) -> Iterator[None]:
     """Shows a text with the seconds that have passed, on terminals only."""
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    columns = SpinnerColumn(), _text(), TimeElapsedColumn()
     with _shown(console, *columns) as progress:
         progress.add_task(text, total=None)
         yield
@@ -18,9 +18,13 @@ def working(console: Console, text: str) -> Iterator[None]:
 
 def counted(console: Console, text: str, parts: Sequence[int]) -> Iterator[int]:
     """The parts of some work, with a bar that shows how many are done, and the seconds that have passed."""
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    columns = _text(), BarColumn(), TimeElapsedColumn()
     with _shown(console, *columns) as progress:
         yield from progress.track(parts, description=text)
+
+
+def _text() -> TextColumn:
+    return TextColumn("{task.description}", markup=False)  # which may be the name of a file
 
 
 def _shown(console: Console, *columns: ProgressColumn) -> Progress:

@@ -1,5 +1,6 @@
 """The `jaxcfa` command, as a user runs it."""
 
+import io
 import itertools
 import json
 import os
@@ -12,13 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import jaxcfa
-from jaxcfa.cli._app import app
+from jaxcfa.cli._app import _loaded, app
 from jaxcfa.cli._cache import keep_programs
+from jaxcfa.cli._command_line import command_line
 from jaxcfa.cli._motion_problem import end_at, motion_problem
 from jaxcfa.cli._optimise import with_held
+from jaxcfa.cli._progress import working
 from jaxcfa.cli._reach import Target, mover
 from jaxcfa.closed_chains import Projection, constrained_forward_dynamics, project_velocity
 from jaxcfa.optimal_control import RobotDynamics, Stage, Velocity
@@ -163,19 +167,48 @@ def test_info_for_other_programs(cart, doubtful):
 
 
 def test_demo(cart, tmp_path):
-    plot = tmp_path / "somewhere" / "plot.png"
+    """Names of files are shown as they are, and in quotes where they are to be typed."""
+    cart = cart.rename(tmp_path / "the [red]cart.xml")
+    plot = tmp_path / "somewhere" / "the [bold]plot.png"
     output = run("demo", cart, "--batch", 8, "--duration", 0.05, "--out", plot)
     error = float(output.split("largest relative error")[1].split()[0])
     assert error < 1e-12
     assert "compile or load (s)" in output
-    assert f"Next: {sys.argv[0]} view {cart}" in output or f"Next: jaxcfa view {cart}" in output
+    assert "the [red]cart: 2 moving bodies" in output
+    assert f"Plot: {plot}" in output
+    assert f"Next: {command_line(sys.argv[0], 'view', str(cart))}" in output or f"Next: jaxcfa view '{cart}'" in output
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize(("platform", "quote"), [("linux", "'"), ("win32", '"')])
+def test_suggested_commands_can_be_typed(doubtful, platform, quote, monkeypatch):
+    path = doubtful.rename(doubtful.parent / "a robot.urdf")
+    console = Console(file=io.StringIO(), width=500)
+    monkeypatch.setattr(sys, "platform", platform)
+    _loaded(console, path, True)
+    assert f"jaxcfa info {quote}{path}{quote}" in console.file.getvalue()
+
+
+def test_what_is_done_is_shown_as_it_is():
+    console = Console(file=io.StringIO(), force_terminal=True)
+    with working(console, "Reading a[/b].urdf"):
+        pass
+    assert "Reading a[/b].urdf" in console.file.getvalue()
+
+
+def test_batches_of_models_are_refused(tmp_path):
+    path = tmp_path / "batch.npz"
+    jaxcfa.save_model(path, jax.tree.map(lambda x: jnp.stack([x, x]), jaxcfa.chain(3)))
+    result = CliRunner().invoke(app, ["info", str(path)])
+    assert result.exit_code == 1
+    assert "takes single models, but masses in batch.npz have shape (2, 3)" in " ".join(result.output.split())
+
+
 def test_simulate(cart, tmp_path):
-    out = tmp_path / "somewhere" / "motion.npz"
+    out = tmp_path / "somewhere" / "the [bold]motion.npz"
     output = run("simulate", cart, "--seconds", 0.1, "--dt", 0.002, "--seed", 3, "--limits", "--out", out)
     assert "energy" in output
+    assert f"Motion: {out}" in output
     t, q, v, tau, _ = jaxcfa.load_trajectory(out)
     assert [x.shape for x in (t, q, v, tau)] == [(51,), (51, 2), (51, 2), (50, 2)]
     assert t[-1] == pytest.approx(0.1)
