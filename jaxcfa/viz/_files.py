@@ -4,7 +4,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 _PACKAGE_NAME = re.compile(rb"<name>\s*([^<\s]+)\s*</name>")
 Directories = Sequence[str | os.PathLike]
@@ -23,7 +24,7 @@ def find_file(address: str, robot_file: Path | None, package_dirs: Directories =
     if not rest:
         return _first([(robot_file.parent if robot_file else Path.cwd()) / address])
     if scheme == "file":
-        return _first([Path(unquote(urlsplit(address).path)), Path(rest)])
+        return _first([*_of_url(address), Path(rest)])
     if scheme not in ("package", "model"):
         return None
     package, _, path = rest.lstrip("/").partition("/")
@@ -39,6 +40,13 @@ def _in_package(package: str, path: str, robot_file: Path | None, package_dirs: 
         yield folder / package / path
     for folder in above:
         yield folder / path
+
+
+def _of_url(address: str) -> list[Path]:
+    try:
+        return [Path(url2pathname(urlsplit(address).path))]  # on Windows /C:/robot.urdf is C:\robot.urdf
+    except OSError:  # no path of this system
+        return []
 
 
 def _listed(variable: str) -> list[Path]:

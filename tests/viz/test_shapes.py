@@ -20,6 +20,7 @@ from jaxcfa.viz import (
     Plane,
     Sphere,
     Visual,
+    _files,
     default_visuals,
     load_visuals,
 )
@@ -154,6 +155,13 @@ def test_meshes_are_found(place, tmp_path, monkeypatch):
     (visual,) = load_visuals(file, model, **options)
     assert volume(visual.shape) == pytest.approx(8 / 6)  # outward in spite of the reflection
     assert visual.shape.triangles().vertices[:, 2].min() == -2
+
+
+def test_addresses_of_files_on_windows(tmp_path, monkeypatch):
+    """What the standard library makes of the path in an address there, /C:/mesh.stl, is taken."""
+    monkeypatch.setattr(_files, "url2pathname", lambda path: str(tmp_path / path.removeprefix("/C:/")))
+    (tmp_path / "mesh.stl").touch()
+    assert _files.find_file("file:///C:/mesh.stl", None) == tmp_path / "mesh.stl"
 
 
 @pytest.mark.parametrize("address", ["package://none/mesh.stl", "http://127.0.0.1:9/mesh.stl", "broken.stl"])
