@@ -82,7 +82,7 @@ def _not_empty(source: Source) -> Source:
 
 
 def parse_xml(data: bytes) -> Element:
-    """The root element, without comments. No entities, no network."""
+    """The root element, without comments and default namespaces. No entities, no network."""
     data = _with_usual_version(data)
     etree = optional_module("lxml.etree")
     options = {"resolve_entities": False, "no_network": True, "remove_comments": True, "remove_pis": True}
@@ -95,6 +95,9 @@ def parse_xml(data: bytes) -> Element:
     document_type = root.getroottree().docinfo.internalDTD
     if document_type is not None and next(document_type.iterentities(), None) is not None:
         raise ValueError("declares XML entities, which are not read; write out what they stand for.")
+    for element in root.iter(etree.Element):
+        if element.prefix is None and element.tag.startswith("{"):
+            element.tag = tag_of(element)
     return root
 
 

@@ -107,6 +107,12 @@ def test_urdf_shapes_on_a_merged_link(element, shape):
     np.testing.assert_allclose(poses.rotation[0, 0], np.diag([-1, -1, 1]), atol=1e-12)
 
 
+def test_urdf_shapes_in_a_default_namespace():
+    text = urdf('<sphere radius="0.1"/>').replace("<robot ", '<robot xmlns="http://www.ros.org" ')
+    (visual,) = load_visuals(text, jaxcfa.load_model(text))
+    assert (visual.shape, visual.carrier, visual.color) == (Sphere(0.1), "palm", (1.0, 0.0, 0.0, 0.5))
+
+
 def test_collisions_and_defaults_where_nothing_is_to_be_seen():
     text = urdf('<sphere radius="0.1"/>')
     model = jaxcfa.load_model(text)
