@@ -14,7 +14,7 @@ from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
 from ..model._arguments import is_concrete, positive_integer, positive_number
 from ..motion import BodyMotions, motions_at
-from ..numerics import jvp_of_perturbed, product
+from ..numerics import choose, jvp_of_perturbed, product
 from ..structured import AbstractSchedule
 from ..typing import Configuration, ConfigurationLike, Velocity, VelocityLike
 from ._checks import prepared, row_labels
@@ -256,7 +256,7 @@ def _search(
         )
         # In a measure without units, the same for both.
         better = jnp.sum(residual**2 / best.scale) < jnp.sum(best.residual**2 / best.scale)
-        chosen = jax.tree.map(lambda x, y: jnp.where(better, x, y), found, best)
+        chosen = choose(better, found, best)
         damping = jnp.where(better, found.damping, jnp.maximum(best.damping, 1e-6) * 10)
         return eqx.tree_at(lambda s: (s.damping, s.iterations), chosen, (damping, best.iterations + 1))
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from ..model import Model, join_bodies, pad_dofs
 from ..motion import BodyArrays, BodyMotions, body_arrays
-from ..numerics import matmul, transpose
+from ..numerics import choose, matmul, transpose
 from ..spatial import Inertia, shift_force_columns
 from ..structured import AbstractSchedule, Doubling, TreeSchedule, TwoPort, ldl_solve, star_product
 from ..structured._scan import doubled
@@ -102,7 +102,7 @@ def _connect(outer: tuple[Array, TwoPort], inner: tuple[Array, TwoPort]) -> tupl
     """Series connection, except where a new path begins."""
     (restarted, after), (restarts, before) = outer, inner
     together = star_product(before, after)
-    return restarted | restarts, jax.tree.map(lambda x, y: jnp.where(restarts, x, y), before, together)
+    return restarted | restarts, choose(restarts, before, together)
 
 
 def _two_port(inertia: Float[Array, "6 6"], motion: BodyArrays, armature: Float[Array, "d"]) -> TwoPort:

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..model._arguments import checked_key, positive_integer
+from ..numerics import choose
 from ..typing import Key
 from ._environment import AbstractEnvironment, State
 
@@ -93,7 +94,7 @@ def _step(environment: AutoReset, state: State, action: ArrayLike) -> State:
     fresh = environment.environment.reset(start)
 
     def chosen(new: Any, old: Any) -> Any:
-        return jax.tree.map(lambda x, y: jnp.where(done > 0, x, y), new, old)
+        return choose(done > 0, new, old)
 
     own: dict[str, Any] = {
         "truncation": truncation,

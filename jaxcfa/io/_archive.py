@@ -151,9 +151,10 @@ def _encoded(value: Any, known: Types, own: bool, arrays: list[np.ndarray], wher
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": parts(value.items())}
     if dataclasses.is_dataclass(value) or kind is Topology or (isinstance(value, tuple) and kind.__name__ in known):
-        if not own:
+        if own:
+            _check_name(kind, known)
+        else:
             _check_known(kind, known, where)
-        _check_name(kind, known)
         return {"type": kind.__name__, "fields": parts((name, getattr(value, name)) for name in _fields(kind))}
     raise ValueError(f"{where} cannot be saved: {value!r:.200} is no array, number, string, container or dataclass.")
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._source import PathOrText, Source, optional_module, root_tag, tag_of
+from ._source import PathOrText, Source, optional_module, root_tag, tag_of, with_usual_version
 
 MjModel = Any  # mujoco.MjModel: the package is optional
 _NAN = re.compile(rb"(?i)\bnan\b")
@@ -80,8 +80,9 @@ def _check_nan(data: bytes) -> None:
     """Not left to MuJoCo, whose parser has been seen not to return from such files (4.0.0)."""
     if not _NAN.search(data):
         return
-    parser = optional_module("lxml.etree").XMLParser(resolve_entities=False, no_network=True, recover=True)
-    root = optional_module("lxml.etree").fromstring(data, parser)
+    etree = optional_module("lxml.etree")
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
+    root = etree.fromstring(with_usual_version(data), parser)
     for element in () if root is None else root.iter("*"):
         for name, value in element.attrib.items():
             if name not in _WORDS and any(word.lower().lstrip("+-") == "nan" for word in value.split()):

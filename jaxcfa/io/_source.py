@@ -83,7 +83,7 @@ def _not_empty(source: Source) -> Source:
 
 def parse_xml(data: bytes) -> Element:
     """The root element, without comments and default namespaces. No entities, no network."""
-    data = _with_usual_version(data)
+    data = with_usual_version(data)
     etree = optional_module("lxml.etree")
     options = {"resolve_entities": False, "no_network": True, "remove_comments": True, "remove_pis": True}
     try:
@@ -101,7 +101,7 @@ def parse_xml(data: bytes) -> Element:
     return root
 
 
-def _with_usual_version(data: bytes) -> bytes:
+def with_usual_version(data: bytes) -> bytes:
     """As version 1.0, declared in front of everything: published files have "0.0", and empty lines before it.
 
     The lines stay, within the declaration, so that numbers of lines in messages are those of the file.
@@ -128,7 +128,7 @@ def _not_well_formed(error: Exception) -> ValueError:
 def root_tag(data: bytes) -> str:
     """Name of the root element, without reading further."""
     etree = optional_module("lxml.etree")
-    stream = io.BytesIO(_with_usual_version(data))
+    stream = io.BytesIO(with_usual_version(data))
     events = etree.iterparse(stream, ("start",), resolve_entities=False, no_network=True, recover=True)
     try:
         _, root = next(events)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ..numerics import matvec
+from ..numerics import choose, matvec
 from ._interior_point import (
     Barrier,
     Point,
@@ -133,7 +133,7 @@ def search(
         first, *others = (tried(way, length) for way in _WAYS[steps])
         for other in others:
             better = ~(first[0] <= other[0])
-            first = jax.tree.map(lambda x, y, better=better: jnp.where(better, y, x), first, other)
+            first = choose(better, other, first)
         return first[0] <= reference + _ARMIJO * length * descent + rounding, *first[1:]
 
     def attempt(carry):

@@ -1,7 +1,7 @@
 """Multiple shooting: states and controls are unknowns alike, and dynamics are constraints between them."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from ..numerics import choose
 from ..numerics._options import positive_number
 from ..structured import AbstractStageSolver, Riccati
 from ._curvature import Curvature
@@ -21,8 +22,6 @@ from ._recovery import disturbed, is_at_rest, is_out_of_reach
 from ._robot_dynamics import AbstractRobotDynamics
 from ._solution import History, Solution, SolveStatus, coordinates
 from ._solver import AbstractSolver, Guess, count, iterate, own_tolerance, tolerances
-
-Tree = TypeVar("Tree")
 
 _FAR = 0.1  # violations of constraints from which on Hessians are those of Gauss and Newton
 _SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
@@ -209,17 +208,17 @@ def _iterate(
     if progress:
         report(state.iteration, solver.max_iterations, values.cost, final.violation, final.stationarity)
     return _State(
-        point=_where(again, elsewhere, _where(trial.taken, found.point, point)),
+        point=choose(again, elsewhere, choose(trial.taken, found.point, point)),
         known=known,
         disturbances=state.disturbances + again,
         proofs=jnp.where(again, 0, setback.proofs),
         contradicted=setback.contradicted,
         gains=trial.step.gains,
-        barrier=_where(again, first, setback.barrier),
+        barrier=choose(again, first, setback.barrier),
         regularization=setback.regularization,
         penalty=jnp.where(again, 1.0, found.penalty),
-        seen=_where(again, Seen.nothing(x0.dtype), trial.seen),
-        worth=_where(trial.taken, found.worth, Worth.of(values)),
+        seen=choose(again, Seen.nothing(x0.dtype), trial.seen),
+        worth=choose(trial.taken, found.worth, Worth.of(values)),
         stationarity=final.stationarity,
         iteration=state.iteration + jnp.where(trial.solved, 0, 1).astype(jnp.int32),
         status=jnp.where(trial.solved, SolveStatus.SOLVED, setback.status).astype(jnp.int32),
@@ -336,10 +335,6 @@ def _is_last(solver: MultipleShooting, state: _State) -> Bool[Array, ""]:
     return state.iteration + 1 >= solver.max_iterations
 
 
-def _where(condition: Bool[Array, ""], one: Tree, other: Tree) -> Tree:
-    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), one, other)
-
-
 def _regularization(solver: MultipleShooting, before: Float[Array, ""], found: Found) -> Float[Array, ""]:
     """More if only a small part of the step was taken, less if most of it."""
     after = jnp.where(found.length > 0.5, before / 10, before)
@@ -369,7 +364,7 @@ def _preferred(
         assert state.known is not None
         before, model, curvature = state.known
         seen = curvature.learned(problem, model, before, safe, point)
-        curvature = _where(state.iteration > 0, seen, curvature)
+        curvature = choose(state.iteration > 0, seen, curvature)
         return (point, safe, curvature), curvature.added(safe)
     if hessian == "exact":
         return None, with_curvature(problem, safe, point.states, point.controls, point.multipliers)
@@ -387,7 +382,7 @@ def _first_finite(
 
     def attempt(carry):
         k, *_ = carry
-        local = _where(k <= times, preferred, safe)
+        local = choose(k <= times, preferred, safe)
         shift = jnp.where((k > 0) & (k <= times), least * 8.0 ** (k - 1), 0).astype(point.controls.dtype)
         return k + 1, newton(local, shift), local
 

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from ..numerics import choose
+
 Carry = TypeVar("Carry", bound=PyTree[Array])
 
 
@@ -34,8 +36,8 @@ def checkpointed_scan(
         active, x = x
         # Steps that are left over start where the first one does: there the body and its derivatives are finite, which
         # after the last step they need not be, and zero times infinity would not be zero.
-        after, y = body(_select(active, carry, start), x)
-        return _select(active, after, carry), y
+        after, y = body(choose(active, carry, start), x)
+        return choose(active, after, carry), y
 
     def segment(carry: Carry, x: PyTree[Array]) -> tuple[Carry, PyTree[Array]]:
         return jax.lax.scan(masked if left_over else body, carry, x)
@@ -46,10 +48,6 @@ def checkpointed_scan(
     # Inside a loop nothing can be shared with the first evaluation, so XLA need not be kept from trying.
     end, ys = jax.lax.scan(jax.checkpoint(segment, prevent_cse=False), start, xs)
     return end, jax.tree.map(lambda y: y.reshape(segments * length, *y.shape[2:])[:steps], ys)
-
-
-def _select(condition: Array, x: Carry, y: Carry) -> Carry:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), x, y)
 
 
 def _padded(x: Array, count: int) -> Array:

@@ -13,7 +13,7 @@ from jax import lax
 from jax.sharding import AxisType, Mesh, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
-from ..numerics import transpose
+from ..numerics import choose, transpose
 from ._block_ldl import BLOCK_LDL
 from ._products import matmul
 from ._scan import (
@@ -73,7 +73,7 @@ class Distributed(AbstractParallelSchedule):
         place, first = lax.axis_index(self.axis), (self.mesh.shape[self.axis] - 1 if reverse else 0)
         before = jax.tree.map(lambda x: x[place + (1 if reverse else -1)], reached)
         joined = jax.vmap(combine, (None, 0))(before, inside)
-        return jax.tree.map(lambda own, both: jnp.where(place == first, own, both), inside, joined)
+        return choose(place == first, inside, joined)
 
 
 class Partitioned(AbstractTridiagonalSolver):

@@ -13,7 +13,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..numerics import linear_solution, symmetrise, transpose
+from ..numerics import choose, linear_solution, symmetrise, transpose
 from ..numerics._options import check_instance
 from ._arguments import as_floating
 from ._products import followed, matvec, preceded
@@ -262,7 +262,7 @@ def _refined(factored: FactoredLinearQuadratic, rhs: Extremal) -> Extremal:
     missing = rest(found)
     better = jax.tree.map(jnp.add, found, factored.once(missing))
     accepted = size(rest(better), better) <= size(missing, found)
-    return jax.tree.map(lambda x, y: jnp.where(accepted, y, x), found, better)
+    return choose(accepted, better, found)
 
 
 def _squares(x: Array) -> Float[Array, ""]:

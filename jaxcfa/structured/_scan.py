@@ -11,7 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from ..numerics import cut, joined, transpose
+from ..numerics import choose, cut, joined, transpose
 from ..numerics._options import check_instance, positive_integer
 from ._products import following, matmul
 from ._rounds import rounds
@@ -83,7 +83,7 @@ class Sequential(AbstractSchedule):
     def outward(self, tree: TreeSchedule, combine: Combine, elements: Element) -> Element:
         def step(parent, x):
             is_root, element = x
-            value = jax.tree.map(lambda a, b: jnp.where(is_root, a, b), element, combine(parent, element))
+            value = choose(is_root, element, combine(parent, element))
             return value, value
 
         if tree.is_chain:

@@ -1,0 +1,14 @@
+"""One of two pytrees."""
+
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+Tree = TypeVar("Tree")
+
+
+def choose(condition: Bool[Array, "*shape"], one: Tree, other: Tree) -> Tree:
+    """`jnp.where` for all leaves."""
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), one, other)
