@@ -288,4 +288,4 @@ def _at_rest(
     still = jnp.zeros(model.nv, q.dtype)
     motions = motions_at(model, q, still, plan.schedule)
     where = geometry(model, constraints, motions)
-    return where, motions, residuals_of_constraints(model, constraints, where.bodies.pose, q)
+    return where, motions, residuals_of_constraints(model, constraints, where.bodies.places, q)

@@ -14,7 +14,14 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from ..model import AbstractConstraint, AbstractFrameConstraint, Model, join_bodies
+from ..model import (
+    AbstractConstraint,
+    AbstractFrameConstraint,
+    AbstractPointConstraint,
+    AbstractPoseConstraint,
+    Model,
+    join_bodies,
+)
 from ..motion import BodyMotions, drifts
 from ..motion._jacobians import point_jacobians
 from ..numerics import matmul, sum_of
@@ -24,15 +31,47 @@ from ._residuals import MovingBody, residual_in_motion, residual_slopes, two_der
 Constraints = tuple[AbstractConstraint, ...]
 
 
-class Bodies(eqx.Module):
-    """All bodies in a state.
+class Places(eqx.Module):
+    """Where all bodies are.
 
-    **Fields:** `pose`, `velocity` and (classical) `acceleration` of the bodies in the world; `in_tree`, their positions
-    from the first body of the tree; `columns` of the joints' motion subspaces, world axes about the bodies' origins.
+    **Fields:** `pose` in the world; `in_tree`, positions from the first body of the tree, and `root`, where that is.
     """
 
     pose: Transform
     in_tree: Float[Array, "nb 3"]
+    root: Float[Array, "nb 3"]
+
+    @staticmethod
+    def of(motions: BodyMotions) -> "Places":
+        return Places(motions.poses, motions.origins, motions.roots)
+
+    def of_both(
+        self, constraint: AbstractConstraint, first: np.ndarray, second: np.ndarray
+    ) -> tuple[Transform, Transform]:
+        """Poses (m) of the bodies that each of m constraints relates.
+
+        Where only the way from one to the other matters, it is seen from the first body of a tree, whose own place
+        vanishes within the tree: far from the world's origin no digits are lost.
+        """
+        if not isinstance(constraint, (AbstractPointConstraint, AbstractPoseConstraint)):
+            return _row(self.pose, first), _row(self.pose, second)
+        centre = _rows(self.root, np.where(first >= 0, first, second))
+
+        def seen(numbers: np.ndarray) -> Transform:
+            position = _rows(self.in_tree, numbers) + (_rows(self.root, numbers) - centre)
+            return Transform(_row(self.pose, numbers).rotation, position)
+
+        return seen(first), seen(second)
+
+
+class Bodies(eqx.Module):
+    """All bodies in a state.
+
+    **Fields:** their `places`; `velocity` and (classical) `acceleration` in the world; `columns` of the joints' motion
+    subspaces, world axes about the bodies' origins.
+    """
+
+    places: Places
     velocity: Float[Array, "nb 6"]
     acceleration: Float[Array, "nb 6"]
     columns: Float[Array, "nv 6"]
@@ -41,7 +80,18 @@ class Bodies(eqx.Module):
     def of(motions: BodyMotions) -> "Bodies":
         """At zero joint accelerations."""
         accelerations = join_bodies(motions.topology, [drift.array() for drift in drifts(motions)])
-        return Bodies(motions.poses, motions.origins, motions.velocities, accelerations, motions.subspace_columns)
+        return Bodies(Places.of(motions), motions.velocities, accelerations, motions.subspace_columns)
+
+    def of_both(
+        self, constraint: AbstractConstraint, first: np.ndarray, second: np.ndarray
+    ) -> tuple[MovingBody, MovingBody]:
+        """As `Places.of_both`, with their motions."""
+        poses = self.places.of_both(constraint, first, second)
+        moving = [
+            MovingBody(pose, _rows(self.velocity, numbers), _rows(self.acceleration, numbers))
+            for pose, numbers in zip(poses, (first, second), strict=True)
+        ]
+        return moving[0], moving[1]
 
 
 # Of each group of m constraints: `residual_slopes` (m, k, 6) of both bodies; none for couplings of joints.
@@ -87,7 +137,7 @@ def motion_of_constraints(
     parts = []
     for group in _groups(constraints):
         if isinstance(group.stacked, AbstractFrameConstraint):
-            moving = (_moving(bodies, group.first), _moving(bodies, group.second))
+            moving = bodies.of_both(*group[1:])
             parts.append(jax.vmap(residual_in_motion)(group.stacked, *moving))
         else:
             joints = (_joint_motion(model, q, v, qdd, x) for x in (group.first, group.second))
@@ -96,9 +146,9 @@ def motion_of_constraints(
 
 
 def residuals_of_constraints(
-    model: Model, constraints: Constraints, poses: Transform, q: Float[Array, "nq"]
+    model: Model, constraints: Constraints, places: Places, q: Float[Array, "nq"]
 ) -> Float[Array, "k"]:
-    """Residuals of all constraints in order, from the poses of all bodies."""
+    """Residuals of all constraints in order."""
 
     def of_joints(constraint, first: Array, second: Array) -> Array:
         return constraint.residual(first, second)[None]
@@ -106,7 +156,7 @@ def residuals_of_constraints(
     parts = []
     for group in _groups(constraints):
         if isinstance(group.stacked, AbstractFrameConstraint):
-            both = (_row(poses, group.first), _row(poses, group.second))
+            both = places.of_both(*group[1:])
             parts.append(jax.vmap(lambda constraint, *x: constraint.residual(*x))(group.stacked, *both))
         else:
             parts.append(jax.vmap(of_joints)(group.stacked, *(_position(model, q, x) for x in group[2:])))
@@ -125,12 +175,11 @@ def jacobian_of_constraints(
     jacobians, sizes = [], []
     for group in _groups(constraints):
         if isinstance(group.stacked, AbstractFrameConstraint):
-            poses = _row(bodies.pose, group.first), _row(bodies.pose, group.second)
-            slopes = jax.vmap(residual_slopes)(group.stacked, *poses)
+            slopes = jax.vmap(residual_slopes)(group.stacked, *bodies.places.of_both(*group[1:]))
             all_slopes.append(slopes)
             # No joint moves the world, so any position serves there.
             both = [
-                point_jacobians(model, bodies.columns, bodies.in_tree, bodies.in_tree[x], x)
+                point_jacobians(model, bodies.columns, bodies.places.in_tree, bodies.places.in_tree[x], x)
                 for x in (group.first, group.second)
             ]
             jacobians.append(sum_of(map(matmul, slopes, both)))
@@ -235,10 +284,6 @@ def _row(pose: Transform, numbers: np.ndarray) -> Transform:
 def _rows(x: Float[Array, "nb k"], numbers: np.ndarray) -> Float[Array, "m k"]:
     """Of bodies, zero for the world."""
     return jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])[numbers]
-
-
-def _moving(bodies: Bodies, numbers: np.ndarray) -> MovingBody:
-    return MovingBody(_row(bodies.pose, numbers), _rows(bodies.velocity, numbers), _rows(bodies.acceleration, numbers))
 
 
 def _joint_motion(model: Model, q: Array, v: Array, qdd: Array, joints: np.ndarray) -> Float[Array, "m 3"]:

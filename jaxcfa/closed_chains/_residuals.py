@@ -85,7 +85,8 @@ def residual_slopes(
     zero = jnp.zeros(3, first.rotation.dtype)
     if isinstance(constraint, AbstractPointConstraint):
         levers = _point_levers(constraint, first, second)
-        by_rod = jax.jacfwd(constraint.relation)(second.translation + levers[1] - first.translation - levers[0])
+        rod = (second.translation + levers[1]) - (first.translation + levers[0])
+        by_rod = jax.jacfwd(constraint.relation)(rod)
         return _of_point(-by_rod, levers[0]), _of_point(by_rod, levers[1])
     if isinstance(constraint, AbstractPoseConstraint):
         (frame1, frame2), (lever1, lever2) = _frames(constraint, first, second)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..closed_chains._relations import Bodies, Constraints, jacobian_of_constraints, residuals_of_constraints
+from ..closed_chains._relations import Bodies, Constraints, Places, jacobian_of_constraints, residuals_of_constraints
 from ..configuration import integrate
 from ..model import Model
 from ..motion import BodyMotions
@@ -80,7 +80,7 @@ def residuals(problem: Problem, q: Float[Array, "nq"], displacement: Float[Array
     stage = problem.stage(integrate(problem.model, q, displacement))
     hard, soft = (_weighted(parts, stage)[1] for parts in (problem.targets, problem.preferences))
     if problem.loops:
-        open_by = residuals_of_constraints(problem.model, problem.loops, stage.motions.poses, stage.q)
+        open_by = residuals_of_constraints(problem.model, problem.loops, Places.of(stage.motions), stage.q)
         hard = jnp.concatenate([hard, open_by])
     return hard, soft
 
@@ -103,4 +103,4 @@ def _weighted(parts: Parts, stage: Stage) -> tuple[Array, Array]:
 def _loops(problem: Problem, motions: BodyMotions) -> tuple[Array, Array]:
     bodies = Bodies.of(motions)
     _, jacobian, _, _ = jacobian_of_constraints(problem.model, problem.loops, bodies, motions.q)
-    return residuals_of_constraints(problem.model, problem.loops, bodies.pose, motions.q), jacobian
+    return residuals_of_constraints(problem.model, problem.loops, bodies.places, motions.q), jacobian

@@ -5,9 +5,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from helpers import assert_close
-from jaxcfa.closed_chains import AbstractFrameConstraint, Connect, Distance, LoopJoint, Weld
+from helpers import assert_close, cast
+from jaxcfa import ModelBuilder, body_motions
+from jaxcfa.closed_chains import AbstractFrameConstraint, Connect, Distance, LoopJoint, Weld, connect, loop_joint
+from jaxcfa.closed_chains._relations import Bodies, jacobian_of_constraints, motion_of_constraints
 from jaxcfa.closed_chains._residuals import MovingBody, residual_in_motion, residual_slopes
+from jaxcfa.joints import Revolute
 from jaxcfa.spatial import Transform, rotation_exp
 
 
@@ -64,3 +67,32 @@ def test_screws_at_right_angles_have_finite_slopes():
     screw = LoopJoint(0, 1, still, still, (False, False, True, False, False, False), jnp.asarray(0.2))
     tilted = jnp.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
     assert np.all(np.isfinite(jax.jacrev(screw.relation)(tilted, jnp.zeros(3))))
+
+
+def test_far_from_the_origin():
+    """Within a tree, between trees, and to the world; in single precision, against the same numbers in double."""
+    builder = ModelBuilder()
+    bars = [builder.add_body("bar0", None, Revolute((0, 1, 0)), (1e4, -5e3, 0.3), mass=1.0, inertia=0.1)]
+    for i in (1, 2):
+        bars.append(builder.add_body(f"bar{i}", bars[-1], Revolute((0, 1, 0.2)), (0.7, 0, 0), mass=1.0, inertia=0.1))
+    other = builder.add_body("other", None, Revolute((0, 0, 1)), (1e4 + 0.5, -5e3, 0.0), mass=1.0, inertia=0.1)
+    builder.add_frame("end", bars[-1], (0.3, 0.1, 0.0))
+    builder.add_frame("tip", other, (0.2, 0.3, 0.0))
+    builder.add_frame("ground", None, (1e4 + 1.0, -5e3, 0.25))
+    model = builder.build(dtype="float32")
+    constraints = (
+        loop_joint(model, "bar0", "end", Revolute((0, 1, 0))),
+        loop_joint(model, "ground", "end", Revolute((0, 1, 0))),
+        connect(model, "tip", "end"),
+        connect(model, "end", "ground"),
+    )
+    q, v = np.random.default_rng(0).normal(size=(2, model.nv)).astype("float32")
+
+    @jax.jit
+    def found(model, constraints, q, v):
+        bodies = Bodies.of(body_motions(model, q, v))
+        motion = motion_of_constraints(model, constraints, bodies, q, v, jnp.zeros_like(v))
+        return motion, jacobian_of_constraints(model, constraints, bodies, q)[1:3]
+
+    given = model, constraints, q, v
+    assert_close(found(*given), found(*cast(given, "float64")), 3e-6)
