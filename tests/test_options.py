@@ -64,7 +64,6 @@ CLASSES = [
     ("solver", "LeastNorm()", lambda: jaxcfa.step(MODEL, *STATE, 0.1, solver=LeastNorm)),
 ]
 NUMBERS = {
-    "longest must be a positive integer, got 0": lambda: OddEvenElimination(longest=0),
     "size must be a positive integer, got 0": lambda: Chunked(0),
     "size must be a positive integer, got 1.5": lambda: Chunked(1.5),
     "levels must be an integer that is not negative, got -1": lambda: CyclicReduction(levels=-1),

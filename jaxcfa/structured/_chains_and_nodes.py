@@ -92,7 +92,7 @@ def _factor_chains(
     before = np.roll(parts.interior, 1)
     lower = -transpose(matmul(pull[before], system.carried[parts.interior]))
     lower = jnp.where(parts.continues[:, None, None], lower, 0)
-    return solver.within(parts.longest).factor(system.diagonal()[parts.interior], lower, pivots)
+    return solver.factor_parts(system.diagonal()[parts.interior], lower, parts.longest, pivots)
 
 
 def _factor_nodes(system: EdgeSystem, pull: Float[Array, "n m k"], inner: ChainsFactor) -> ChainsAndNodesFactor:

@@ -27,17 +27,20 @@ class CyclicReduction(AbstractTridiagonalSolver):
         positive_integer("levels", self.levels, or_zero=True)
         check_tridiagonal_solver(self.rest, "rest")
 
-    def within(self, longest: int) -> "CyclicReduction":
-        return CyclicReduction(self.levels, self.rest.within(-(-longest // 2**self.levels)))
-
     def factor(
         self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
+    ) -> "CyclicReductionFactor":
+        return self.factor_parts(diagonal, lower, len(diagonal), pivots)
+
+    def factor_parts(
+        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], longest: int, pivots: PivotRule = STRICT
     ) -> "CyclicReductionFactor":
         levels: list[Level] = []
         while len(levels) < self.levels and len(diagonal) > 1:
             level, diagonal, lower = _halve(diagonal, lower, pivots)
             levels.append(level)
-        return CyclicReductionFactor(levels, self.rest.factor(diagonal, lower, pivots))
+            longest = -(-longest // 2)
+        return CyclicReductionFactor(levels, self.rest.factor_parts(diagonal, lower, longest, pivots))
 
 
 class Level(eqx.Module):

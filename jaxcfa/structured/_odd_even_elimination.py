@@ -1,11 +1,9 @@
 """Odd-even elimination, the fixed-shape parallel solver."""
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..numerics import symmetrise, transpose
-from ..numerics._options import positive_integer
 from ._products import matmul
 from ._rounds import collected_rounds
 from ._scan import doubling_rounds
@@ -19,21 +17,15 @@ class OddEvenElimination(AbstractTridiagonalSolver):
     Hockney's and Heller's odd-even reduction (Heller 1976) without the reduction: all rows take part in all rounds, so
     there is no back substitution. O(n log n) work, O(log n) depth (Featherstone & Fijany 1999, sec. 5; Yang, Wu & Pan
     2016, eq. 19). All rounds have the same shapes, so they are one loop body: the program does not grow with n.
-
-    **Fields:** `longest`: how many successive blocks are coupled at most, if the matrix falls into parts.
     """
-
-    longest: int | None = eqx.field(static=True, default=None)
-
-    def __check_init__(self):
-        if self.longest is not None:
-            positive_integer("longest", self.longest)
-
-    def within(self, longest: int) -> "OddEvenElimination":
-        return OddEvenElimination(longest)
 
     def factor(
         self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
+    ) -> "OddEvenFactor":
+        return self.factor_parts(diagonal, lower, len(diagonal), pivots)
+
+    def factor_parts(
+        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], longest: int, pivots: PivotRule = STRICT
     ) -> "OddEvenFactor":
         """Per round, with s its distance: `E_i = A_{i,i-s} A_{i-s,i-s}^-1`, `G_i = A_{i,i+s} A_{i+s,i+s}^-1`.
 
@@ -54,8 +46,7 @@ class OddEvenElimination(AbstractTridiagonalSolver):
             lower = -matmul(before, jnp.roll(lower, distance, axis=0))
             return (diagonal, lower), (before, after)
 
-        span = len(diagonal) if self.longest is None else min(self.longest, len(diagonal))
-        (diagonal, _), (before, after) = collected_rounds(doubling_rounds(span), one_round, (diagonal, lower))
+        (diagonal, _), (before, after) = collected_rounds(doubling_rounds(longest), one_round, (diagonal, lower))
         return OddEvenFactor(before, after, pivots.factor(diagonal))
 
 

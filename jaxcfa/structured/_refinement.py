@@ -23,9 +23,6 @@ class Refined(AbstractTridiagonalSolver):
     solver: AbstractTridiagonalSolver
     steps: int = eqx.field(static=True, default=1)
 
-    def within(self, longest: int) -> "Refined":
-        return Refined(self.solver.within(longest), self.steps)
-
     def __check_init__(self):
         positive_integer("steps", self.steps, or_zero=True)
         check_tridiagonal_solver(self.solver)
@@ -33,7 +30,12 @@ class Refined(AbstractTridiagonalSolver):
     def factor(
         self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
     ) -> "RefinedFactor":
-        return RefinedFactor(diagonal, lower, self.solver.factor(diagonal, lower, pivots), self.steps)
+        return self.factor_parts(diagonal, lower, len(diagonal), pivots)
+
+    def factor_parts(
+        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], longest: int, pivots: PivotRule = STRICT
+    ) -> "RefinedFactor":
+        return RefinedFactor(diagonal, lower, self.solver.factor_parts(diagonal, lower, longest, pivots), self.steps)
 
 
 class RefinedFactor(AbstractTridiagonalFactor):

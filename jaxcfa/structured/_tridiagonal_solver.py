@@ -36,9 +36,11 @@ class AbstractTridiagonalSolver(eqx.Module):
         Blocks are factorised by `pivots.factor`.
         """
 
-    def within(self, longest: int) -> "AbstractTridiagonalSolver":
-        """The solver for matrices in which no more than `longest` successive blocks are coupled; may do less work."""
-        return self
+    def factor_parts(
+        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], longest: int, pivots: PivotRule = STRICT
+    ) -> AbstractTridiagonalFactor:
+        """`factor` of a matrix in which no more than `longest` successive blocks are coupled; may do less work."""
+        return self.factor(diagonal, lower, pivots)
 
 
 def check_tridiagonal_solver(solver: object, name: str = "solver") -> None:

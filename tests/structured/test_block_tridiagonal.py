@@ -88,6 +88,20 @@ def test_levels_of_cyclic_reduction(solver):
         assert_close(x, solve_densely(*systems[name]), what=name)
 
 
+@pytest.mark.parametrize("solver", [OddEvenElimination(), Refined(CyclicReduction(1))], ids=str)
+def test_parts(solver):
+    """A matrix that falls into parts takes fewer rounds, those of its longest one."""
+    diagonal, lower, b = random_system(8, 2)
+    lower = lower * np.array([1, 1, 0, 1, 1, 0, 1])[:, None, None]
+    padded = np.concatenate([np.zeros((1, 2, 2)), lower])
+
+    def solve(longest):
+        return lambda diagonal, lower, b: solver.factor_parts(diagonal, lower, longest).solve(b)
+
+    assert_close(solve(3)(diagonal, padded, b), solve_densely(diagonal, lower, b))
+    assert loop_trips(solve(3), diagonal, padded, b) < loop_trips(solve(8), diagonal, padded, b)
+
+
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_operator_matches_its_dense_matrix(n):
     diagonal, lower, b = random_system(n, 3)
