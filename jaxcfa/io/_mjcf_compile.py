@@ -11,17 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._source import PathOrText, Source, optional_module, root_tag, tag_of, with_usual_version
+from ._mjcf_nan import refuse_nan
+from ._source import PathOrText, Source, optional_module, root_tag
 
 MjModel = Any  # mujoco.MjModel: the package is optional
-_NAN = re.compile(rb"(?i)\bnan\b")
-# Attributes that hold names, which may be anything.
-_NAMES = """
-    name class childclass model file dir body body1 body2 joint joint1 joint2 site site1 site2 geom geom1 geom2 material
-    texture mesh hfield tendon tendon1 tendon2 actuator objname refname target prefix jointinparent cranksite slidersite
-    refsite plugin instance key value parent child attachment
-"""
-_WORDS = frozenset(_NAMES.split())
 _MISSING_FILE = re.compile(r"Error opening file '(.*)'")
 
 
@@ -47,9 +40,9 @@ def compile_mjcf(path_or_text: PathOrText, source: Source) -> Compiled:
     """
     mujoco = import_mujoco()
     _check_root(source.data)
-    _check_nan(source.data)
     text = source.data.decode("utf-8", "replace") if is_text(path_or_text) else None
     path = Path() if text is not None else Path(os.fsdecode(path_or_text))
+    refuse_nan(source.data, path.parent)
     with _messages_kept(mujoco) as messages:
         try:
             model, left_out = _compile(mujoco, text, path)
@@ -74,20 +67,6 @@ def _check_root(data: bytes) -> None:
         raise ValueError("the root element is <robot>, which is URDF. Use load_urdf or load_model.")
     if tag != "mujoco":
         raise ValueError(f"the root element is <{tag}>. Give MJCF, whose root element is <mujoco>.")
-
-
-def _check_nan(data: bytes) -> None:
-    """Not left to MuJoCo, whose parser has been seen not to return from such files (4.0.0)."""
-    if not _NAN.search(data):
-        return
-    etree = optional_module("lxml.etree")
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
-    root = etree.fromstring(with_usual_version(data), parser)
-    for element in () if root is None else root.iter("*"):
-        for name, value in element.attrib.items():
-            if name not in _WORDS and any(word.lower().lstrip("+-") == "nan" for word in value.split()):
-                where = f"<{tag_of(element)}> on line {element.sourceline}"
-                raise ValueError(f"{where}: {name}={value!r} must be finite. Correct the file.")
 
 
 def _compile(mujoco: ModuleType, text: str | None, path: Path) -> tuple[MjModel, list[tuple[int, str]]]:

@@ -448,6 +448,7 @@ def test_includes_and_any_suffix(tmp_path):
         (mjcf(body("a", '<joint name="j"/>') + body("b", '<joint name="j"/>')), "repeated name 'j'"),
         (mjcf("<body name='a'><joint/></body>"), "mass and inertia"),
         (mjcf(body("a", '<joint pos="nan 0 0"/>')), "<joint> on line 1: pos='nan 0 0' must be finite"),
+        (mjcf(body("a", '<joint pos="0 -NaN(1) 0"/>')), "must be finite"),
         (mjcf(body("a", "<joint/>", pos="inf 0 0")), "finite"),
         (mjcf(body("a", '<joint damping="1e200"/>')), "damping must be finite, got 1e.200"),
         (mjcf(body("a", '<joint damping="-1"/>')), "damping of body 'a' must not be negative"),
@@ -457,6 +458,23 @@ def test_includes_and_any_suffix(tmp_path):
 def test_malformed_input(text, message):
     with pytest.raises(ValueError, match=message):
         load_mjcf(text)
+
+
+def test_numbers_that_are_none_in_included_files(tmp_path):
+    """Of files that are included by others, from their folder or that of the main file; and of models as assets."""
+    (tmp_path / "parts").mkdir()
+    main, part = tmp_path / "robot.xml", tmp_path / "parts" / "part.xml"
+    main.write_text(mjcf("", '<include file="parts/part.xml"/>'))
+    for folder in (tmp_path, tmp_path / "parts"):
+        part.write_text('<mujoco><include file="limb.xml"/><include file="parts/part.xml"/></mujoco>')
+        (folder / "limb.xml").write_text("\n" + mjcf(body("a", '<joint pos="nan 0 0"/>')))
+        with pytest.raises(ValueError, match=r"robot\.xml: <joint> on line 2 of 'limb\.xml': pos='nan 0 0' must be"):
+            load_mjcf(main)
+        (folder / "limb.xml").unlink()
+    part.write_text(mjcf(body("a", '<joint range="0 nan"/>')))
+    main.write_text(mjcf("", '<asset><model name="m" file="parts/part.xml"/></asset>'))
+    with pytest.raises(ValueError, match=r"on line 1 of 'parts/part\.xml': range='0 nan' must be finite"):
+        load_mjcf(main)
 
 
 def test_malformed_files(tmp_path):
