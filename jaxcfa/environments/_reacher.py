@@ -11,7 +11,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..configuration import integrate, neutral
-from ..joints import AbstractJoint, Anchored, Composite, Revolute
+from ..joints import Revolute
+from ..joints._elements import elements
 from ..kinematics import frame_pose
 from ..model import Model
 from ..model._arguments import as_array, as_arrays, check_model
@@ -112,14 +113,6 @@ def _angles(model: Model) -> np.ndarray:
     """Which coordinates (nq,) are angles of revolute joints."""
     turns = np.zeros(model.nq, bool)
     for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        turns[group.q_index] = _turns(joint)
+        for element, in_q, _ in elements(joint):
+            turns[group.q_index[:, in_q]] = isinstance(element, Revolute)
     return turns
-
-
-def _turns(joint: AbstractJoint) -> list[bool]:
-    """Which coordinates of a joint, and of those inside of it, are such angles."""
-    if isinstance(joint, Anchored):
-        return _turns(joint.joint)
-    if isinstance(joint, Composite):
-        return [turns for part in joint.joints for turns in _turns(part)]
-    return [isinstance(joint, Revolute)] * joint.nq
