@@ -1,7 +1,6 @@
 """An arm that reaches for targets."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,6 +16,7 @@ from ..kinematics import frame_pose
 from ..model import Model
 from ..model._arguments import as_array, as_arrays, check_model
 from ..optimal_control import RobotDynamics
+from ..simulation._inputs import Actuated
 from ..typing import ConfigurationLike, Key, NameOrNumber
 from ._plant import Plant, step_of
 from ._robot import AbstractRobotEnvironment
@@ -54,7 +54,7 @@ class Reacher(AbstractRobotEnvironment):
         *,
         home: ConfigurationLike | None = None,
         spread: ArrayLike = 0.7,
-        actuated: Sequence[NameOrNumber] | Literal["actuators"] | None = None,
+        actuated: Actuated = None,
         limit: ArrayLike | None = None,
         dt: float = 0.04,
         substeps: int = 4,
@@ -62,8 +62,8 @@ class Reacher(AbstractRobotEnvironment):
         """
         **Arguments:** `model`: a robot with a fixed base; `frame`: a frame or body of it. `home` (nq,): by default the
         middle of the joints' ranges, zero where they have none. `spread` [rad, m] of the targets. `actuated`: the
-        joints that are driven, by default all but free ones, or `"actuators"`; `limit`: as for `Plant`. Time `dt` of
-        one action [s] and the number of `substeps` in it.
+        joints that are driven, by default all but free ones, or `"actuators"`, as for `RobotDynamics`; `limit`: as for
+        `Plant`. Time `dt` of one action [s] and the number of `substeps` in it.
 
         **Raises:** `ValueError` for an unknown frame or joint, a wrong shape, and limits that nobody knows.
         """

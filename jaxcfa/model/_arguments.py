@@ -1,6 +1,6 @@
 """Checking the arguments of public functions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -28,21 +28,21 @@ from ._model import Model, check_model as check_model
 _CONFIGURATIONS = ("q", "q0", "q1")
 _WRENCHES = ("f_ext", "wrenches")
 _INERTIAS = ("pi", "theta")
-_CONTROLS = ("control", "actuated controls(t, q, v)")
 
 
-def as_arrays(model: Model, **arguments) -> list[Array]:
+def as_arrays(model: Model, *, sizes: Mapping[str, tuple[int, str]] | None = None, **arguments) -> list[Array]:
     """The arguments as arrays of the shapes that the model demands, of one floating-point type.
 
     Names say what is expected: `q`, `q0`, `q1` (nq,); `f_ext` (zero where `None`) and `wrenches` (nb, 6); `pi` and
-    `theta` (nb, 10); `control` (nu,); any other (nv,). The type is what JAX promotes the model's and the arguments' to;
-    integers count as the model's.
+    `theta` (nb, 10); `control` (nu,); any other (nv,), unless `sizes` has a number for it, and how messages call that.
+    The type is what JAX promotes the model's and the arguments' to; integers count as the model's.
 
     **Raises:** `ValueError` naming the argument, its shape, the expected one and, for a batch, the remedy; and for zero
     quaternions in a configuration that is not traced.
     """
     check_model(model)
-    arrays = [_as_array(model, name, value) for name, value in arguments.items()]
+    sizes = sizes or {}
+    arrays = [_as_array(model, name, value, sizes.get(name)) for name, value in arguments.items()]
     for name, array in zip(arguments, arrays, strict=True):
         if name in _CONFIGURATIONS:
             check_quaternions(model, name, array)
@@ -50,8 +50,8 @@ def as_arrays(model: Model, **arguments) -> list[Array]:
     return [array if array.dtype == dtype else array.astype(dtype) for array in arrays]
 
 
-def _as_array(model: Model, name: str, value) -> Array:
-    shape, letters = _expected(model, name)
+def _as_array(model: Model, name: str, value, size: tuple[int, str] | None) -> Array:
+    shape, letters = _expected(model, name) if size is None else ((size[0],), f"({size[1]},)")
     if value is None and name == "f_ext":
         return jnp.zeros(shape, model.dtype)
     try:
@@ -65,7 +65,7 @@ def _as_array(model: Model, name: str, value) -> Array:
     if array.shape != shape:
         batch = array.ndim > len(shape) and array.shape[-len(shape) :] == shape
         remedy = " Functions are for one state; batch them with jax.vmap." if batch else ""
-        if name in _CONTROLS and not shape[0]:
+        if letters == "(nu,)" and not shape[0]:
             remedy = " The model has no actuators; those of MJCF files are read."
         raise ValueError(f"{name} must have shape {letters} = {shape}, got {array.shape}.{remedy}")
     return array
@@ -78,7 +78,7 @@ def _expected(model: Model, name: str) -> tuple[tuple[int, ...], str]:
         return (model.nb, 6), "(nb, 6)"
     if name in _INERTIAS:
         return (model.nb, 10), "(nb, 10)"
-    if name in _CONTROLS:
+    if name == "control":
         return (len(model.actuators.names),), "(nu,)"
     return (model.nv,), "(nv,)"
 

@@ -16,12 +16,12 @@ from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
 from ..model import WORLD, AbstractConstraint, Model
 from ..model._arguments import as_arrays, check_model, positive_number
-from ..model._joint_groups import free_dofs
 from ..motion import BodyMotions
 from ..numerics import cross, matvec, transpose
 from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
 from ..simulation._checks import check_integrator, checked_dt
 from ..simulation._equation_of_motion import equation_of_motion
+from ..simulation._inputs import Actuated, Driven, driven_by, input_size
 from ..simulation._linearize import linearized_step
 from ..simulation._step import advance
 from ..typing import BodyForces, BodyForcesLike, NameOrNumber
@@ -72,15 +72,13 @@ class AbstractRobotDynamics(AbstractDynamics):
 class RobotDynamics(AbstractRobotDynamics):
     """A mechanism under torques over time steps `dt`. States are `[q; v]`, tangent vectors `[displacement of q; dv]`.
 
-    **Fields:** `equation` of motion, `integrator`, `dt` [s], external wrenches `f_ext` (nb, 6); `actuated`: the
-    coordinates of the velocity that the controls are torques or forces of, `None` for all, or `"actuators"`.
+    **Fields:** `equation` of motion, `integrator`, `dt` [s], external wrenches `f_ext` (nb, 6).
     """
 
     equation: EquationOfMotion
     integrator: AbstractIntegrator
     dt: Float[Array, ""]
     f_ext: Float[Array, "nb 6"]
-    actuated: tuple[int, ...] | Literal["actuators"] | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -88,7 +86,7 @@ class RobotDynamics(AbstractRobotDynamics):
         dt: ArrayLike,
         integrator: AbstractIntegrator | None = None,
         *,
-        actuated: Sequence[NameOrNumber] | Literal["actuators"] | None = None,
+        actuated: Actuated = None,
         f_ext: BodyForcesLike | None = None,
         method: AbstractForwardDynamics | None = None,
         passive_forces: bool = True,
@@ -101,9 +99,9 @@ class RobotDynamics(AbstractRobotDynamics):
         """
         **Arguments:** `dt` [s]; `integrator`, `SemiImplicitEuler()` by default. `actuated`: names or numbers of the
         joints whose torques or forces are the controls, in this order (by default all joints but `Free` ones, such as
-        that of a floating base), or `"actuators"` for the controls of `model.actuators`. All else as in
-        `simulation.step`, but dry friction is smoother by default: with `friction_velocity` 1e-3 a linearised step
-        from rest says that joints are stuck, and solvers believe it.
+        that of a floating base; `False`: these, too), or `"actuators"` or `True` for the controls of `model.actuators`.
+        All else as in `simulation.step`, but dry friction is smoother by default: with `friction_velocity` 1e-3 a
+        linearised step from rest says that joints are stuck, and solvers believe it.
 
         **Raises:** `ValueError` as `simulation.step` does, and for unknown joints.
         """
@@ -111,13 +109,14 @@ class RobotDynamics(AbstractRobotDynamics):
         integrator = SemiImplicitEuler() if integrator is None else integrator
         check_integrator(integrator)
         self.integrator = integrator
-        self.actuated = _actuated(model, actuated)
-        if self.actuated == ():
+        driven = driven_by(model, actuated)
+        if driven == ():
             raise ValueError(
                 "The model has free joints only, which no motor drives unless they are named: "
                 f"actuated={list(model.joint_names)!r:.200}."
             )
-        by_actuators = self.actuated == "actuators"
+        if driven == "actuators" and not model.actuators.names:
+            raise ValueError('actuated="actuators" needs a model with actuators, and this one has none. Name joints.')
         self.dt = checked_dt(dt, model.dtype)
         self.equation = equation_of_motion(
             model,
@@ -127,10 +126,9 @@ class RobotDynamics(AbstractRobotDynamics):
             constraints,
             stabilization,
             solver,
-            by_actuators,
+            driven,
             limits,
             dt=self.dt,
-            driven=self.actuated if isinstance(self.actuated, tuple) else None,
         )
         (self.f_ext,) = as_arrays(model, f_ext=f_ext)
 
@@ -140,27 +138,24 @@ class RobotDynamics(AbstractRobotDynamics):
         return self.equation.model
 
     @property
+    def actuated(self) -> Driven:
+        """The coordinates of the velocity that controls are torques or forces of, `None` for all, or `"actuators"`."""
+        return self.equation.actuated
+
+    @property
     def control_size(self) -> int:
-        if self.actuated == "actuators":
-            return len(self.model.actuators.names)
-        return self.model.nv if self.actuated is None else len(self.actuated)
+        return input_size(self.model, self.actuated)[0]
 
     def torques(self, x: Float[Array, "nx"], u: Float[Array, "m"]) -> Float[Array, "nv"]:
         """Joint torques and forces (nv,) of a control [N m, N]."""
-        return self.equation.torques(*self.split(x), self._inputs(u))
+        return self.equation.torques(*self.split(x), u)
 
     def torques_at(self, stage: "Stage") -> Float[Array, "nv"]:
         return self.torques(stage.x, stage.u)
 
-    def _inputs(self, u: Float[Array, "m"]) -> Array:
-        """What the equation of motion takes: controls of actuators, or torques of all joints."""
-        if not isinstance(self.actuated, tuple):
-            return u
-        return jnp.zeros(self.model.nv, u.dtype).at[np.asarray(self.actuated)].set(u)
-
     def step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> Float[Array, "nx"]:
         q, v = self.split(x)
-        tau = self.equation.torques(q, v, self._inputs(u))
+        tau = self.equation.torques(q, v, u)
         f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
         return jnp.concatenate(advance(self.integrator, self.equation, q, v, tau, f_ext, dt))
 
@@ -177,8 +172,8 @@ class RobotDynamics(AbstractRobotDynamics):
     ) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
         q, v = self.split(x)
         f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
-        q, v, a, b = linearized_step(self.integrator, self.equation, q, v, self._inputs(u), f_ext, dt, motions=motions)
-        return jnp.concatenate([q, v]), a, b[:, np.asarray(self.actuated)] if isinstance(self.actuated, tuple) else b
+        q, v, a, b = linearized_step(self.integrator, self.equation, q, v, u, f_ext, dt, motions=motions)
+        return jnp.concatenate([q, v]), a, b
 
 
 class RobotInverseDynamics(AbstractRobotDynamics):
@@ -210,13 +205,14 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         dt: ArrayLike,
         contacts: Sequence[NameOrNumber] = (),
         *,
-        actuated: Sequence[NameOrNumber] | None = None,
+        actuated: Sequence[NameOrNumber] | Literal[False] | None = None,
         passive_forces: bool = True,
         friction_velocity: float = 0.1,
     ):
         """
         **Arguments:** `contacts`: names or numbers of frames or bodies that forces may act on. `actuated`: names or
-        numbers of the joints with motors, by default all but `Free` ones, such as that of a floating base.
+        numbers of the joints with motors, by default all but `Free` ones, such as that of a floating base (`False`:
+        these, too).
         `passive_forces`: whether `jaxcfa.passive_forces` act; `friction_velocity` [rad/s, m/s]: its argument, larger
         by default, as in `RobotDynamics`.
 
@@ -229,14 +225,13 @@ class RobotInverseDynamics(AbstractRobotDynamics):
             model.frame_number(contact)
         if len(set(contacts)) < len(contacts):
             raise ValueError(f"contacts must name every frame once, got {list(contacts)}.")
-        chosen = _actuated(model, actuated)
-        if chosen == "actuators":
+        driven = driven_by(model, actuated)
+        if isinstance(driven, str):
             raise ValueError("RobotInverseDynamics finds torques of joints: name them in actuated, or omit it.")
-        assert not isinstance(chosen, str)
         self.model = model
         self.dt = checked_dt(dt, model.dtype)
         self.contacts = tuple(contacts)
-        self.actuated = chosen
+        self.actuated = driven
         self.has_passive_forces = bool(passive_forces)
         self.friction_velocity = positive_number("friction_velocity", friction_velocity)
 
@@ -291,27 +286,3 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         if self.actuated is None:
             return jnp.zeros(0, stage.x.dtype)
         return stage.tau[np.setdiff1d(np.arange(self.model.nv), self.actuated)]
-
-
-def _actuated(model: Model, actuated) -> tuple[int, ...] | Literal["actuators"] | None:
-    """Coordinates of the velocity, by default those of all joints but the free ones; `None` if that is all."""
-    if actuated is None:
-        driven = np.flatnonzero(~free_dofs(model))
-        return None if len(driven) == model.nv else tuple(driven.tolist())
-    if isinstance(actuated, str):
-        if actuated != "actuators":
-            raise ValueError(
-                f'actuated must be a list of joints, such as [{actuated!r}], or "actuators", got {actuated!r}.'
-            )
-        if not model.actuators.names:
-            raise ValueError('actuated="actuators" needs a model with actuators, and this one has none. Name joints.')
-        return "actuators"
-    chosen: list[int] = []
-    if not isinstance(actuated, Iterable):
-        raise ValueError(f"actuated must be a list of joints, got {actuated!r}.")
-    for joint in actuated:
-        coordinates = model.v_slice(joint)
-        chosen.extend(range(coordinates.start, coordinates.stop))
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"actuated must name one joint or more, each once, got {list(actuated)}.")
-    return tuple(chosen)

@@ -24,6 +24,7 @@ from ..dynamics._method import check_method
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_instance, is_concrete, positive_number
 from ..typing import Configuration, Velocity
+from ._inputs import Driven
 from ._stops import StopForces, Stops, stop_forces
 
 # Loops that drift open close again within a few tenths of a second, or of a dozen steps where these are long: explicit
@@ -38,8 +39,9 @@ class EquationOfMotion(eqx.Module):
 
     **Fields:** `model`; `method`: the algorithm for forward dynamics; `has_passive_forces`: whether springs, damping
     and dry friction act; `friction_velocity` [rad/s, m/s]: see `passive_forces`; `constraints` that close loops, their
-    `stabilization`, and the `solver` for their forces (which takes the place of `method`); `actuated`: whether inputs
-    are the actuators' controls instead of torques; `stops`, if positions and efforts are limited.
+    `stabilization`, and the `solver` for their forces (which takes the place of `method`); `actuated`: the
+    coordinates of the velocity that inputs are torques or forces of, `None` for all, or `"actuators"` for controls;
+    `stops`, if positions and efforts are limited.
     """
 
     model: Model
@@ -49,15 +51,20 @@ class EquationOfMotion(eqx.Module):
     constraints: tuple[AbstractConstraint, ...] = ()
     stabilization: AbstractStabilization | None = None
     solver: AbstractConstraintSolver = LEAST_NORM
-    actuated: bool = eqx.field(static=True, default=False)
+    actuated: Driven = eqx.field(static=True, default=None)
     stops: StopForces | None = None
 
     def torques(self, q: Float[Array, "nq"], v: Float[Array, "nv"], inputs: Float[Array, "nu"]) -> Velocity:
         """Joint torques (nv,) of a step from the state `q`, `v`, during which they are held.
 
-        `inputs` are torques (nv,), or the actuators' controls (nu,).
+        `inputs` are torques (nv,), or those of the driven coordinates (m,), or the actuators' controls (nu,).
         """
-        tau = actuator_forces(self.model, q, v, inputs) if self.actuated else inputs
+        if self.actuated is None:
+            tau = inputs
+        elif self.actuated == "actuators":
+            tau = actuator_forces(self.model, q, v, inputs)
+        else:
+            tau = jnp.zeros(self.model.nv, inputs.dtype).at[np.asarray(self.actuated)].set(inputs)
         if self.stops is None:
             return tau
         effort = self.model.limits.effort.astype(tau.dtype)
@@ -165,16 +172,14 @@ def equation_of_motion(
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
     stabilization: Any = None,
     solver: Any = LEAST_NORM,
-    actuated: bool = False,
+    actuated: Driven = None,
     limits: Any = False,
     *,
     dt: Float[Array, ""],
-    driven: Sequence[int] | None = None,
 ) -> EquationOfMotion:
     """The equation with checked options; `method` may be `None`, and must be so with constraints.
 
-    `limits` are `Stops`, or whether there are those by default. `dt` is the length of the steps [s]. `driven`:
-    coordinates of the velocity that torques are given for, by default all, or those that the actuators move.
+    `limits` are `Stops`, or whether there are those by default. `dt` is the length of the steps [s].
 
     The algorithm is chosen and checked here, where the model's values can still be looked at: inside `jit` they
     cannot.
@@ -195,8 +200,8 @@ def equation_of_motion(
     elif loops:
         stabilization = Baumgarte(jnp.minimum(_FREQUENCY, _PER_STEP / dt))
     stops = _stops(model, limits)
-    if actuated or stops is not None:
-        _check_efforts(model, actuated, driven)
+    if actuated == "actuators" or stops is not None:
+        _check_efforts(model, actuated)
     return EquationOfMotion(
         model,
         method,
@@ -205,7 +210,7 @@ def equation_of_motion(
         loops,
         stabilization,
         solver,
-        bool(actuated),
+        actuated,
         stops,
     )
 
@@ -217,14 +222,15 @@ def _stops(model: Model, limits: Any) -> StopForces | None:
     return stop_forces(model, limits)
 
 
-def _check_efforts(model: Model, actuated: bool, driven: Sequence[int] | None) -> None:
+def _check_efforts(model: Model, driven: Driven) -> None:
     """Raises `ValueError` for driven joints whose torques would be clipped to nothing, where that can be seen."""
     effort, moment = model.limits.effort, model.actuators.moment
     if not is_concrete(effort, moment):
         return
-    if actuated:
-        driven = np.flatnonzero(np.any(np.asarray(moment) != 0, axis=0)).tolist()
-    rows = np.arange(model.nv) if driven is None else np.asarray(driven, int)
+    if driven == "actuators":
+        rows = np.flatnonzero(np.any(np.asarray(moment) != 0, axis=0))
+    else:
+        rows = np.arange(model.nv) if driven is None else np.asarray(driven)
     idle = rows[np.asarray(effort)[rows] == 0]
     if len(idle):
         names = list(dict.fromkeys(model.joint_names[body] for body in model.topology.dof_bodies[idle]))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -15,13 +16,13 @@ from ..compilation import jit_of_one_state
 from ..configuration import displacement, integrate
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
-from ..model._arguments import as_arrays
 from ..motion import BodyMotions
 from ..numerics import product
 from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
 from ._checks import check_integrator, checked_dt
 from ._derivatives import acceleration_by_state, columns, jacobian
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
+from ._inputs import Actuated, as_state_and_inputs, driven_by
 from ._integrators import AbstractIntegrator, ExplicitEuler, SemiImplicitEuler
 from ._step import SEMI_IMPLICIT_EULER, advance
 from ._stops import Stops
@@ -32,7 +33,7 @@ _CLOSED_FORM = (SemiImplicitEuler, ExplicitEuler)
 class Linearization(NamedTuple):
     """Matrices of `dx' = A dx + B du`, with `dx = [displacement; dv]`: `A` (2 nv, 2 nv), `B` (2 nv, nv).
 
-    With controls of actuators for u instead of torques B is (2 nv, nu).
+    B is (2 nv, m) by torques of m driven coordinates, and (2 nv, nu) by controls of actuators.
     """
 
     A: Float[Array, "2*nv 2*nv"]
@@ -54,7 +55,7 @@ def linearize(
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
     stabilization: AbstractStabilization | None = None,
     solver: AbstractConstraintSolver = LEAST_NORM,
-    actuated: bool = False,
+    actuated: Actuated = False,
     limits: bool | Stops = False,
 ) -> Linearization:
     """How the state after `step` depends on the state before it and on the torques, in tangent coordinates.
@@ -68,15 +69,16 @@ def linearize(
 
     **Arguments:** as for `step`.
 
-    **Returns:** the pair `A` (2 nv, 2 nv), `B` (2 nv, nv), or (2 nv, nu) if `actuated`.
+    **Returns:** the pair `A` (2 nv, 2 nv), `B` (2 nv, nv), or (2 nv, m) or (2 nv, nu) if `actuated` says so.
 
     **Raises:** `ValueError` as `step` does.
     """
     check_integrator(integrator)
-    q, v, f_ext, inputs = as_arrays(model, q=q, v=v, f_ext=f_ext, **{"control" if actuated else "tau": tau})
+    driven = driven_by(model, actuated)
+    q, v, inputs, f_ext = as_state_and_inputs(model, driven, q, v, tau, f_ext)
     dt = checked_dt(dt, q.dtype)
     equation = equation_of_motion(
-        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, actuated, limits, dt=dt
+        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, driven, limits, dt=dt
     )
     return Linearization(*_matrices(integrator, equation, q, v, inputs, f_ext, dt))
 
@@ -99,15 +101,15 @@ def linearized_step(
 ) -> tuple[Configuration, Velocity, Float[Array, "n n"], Float[Array, "n nu"]]:
     """The state after a step, and the matrices A and B of `linearize`.
 
-    `inputs` are torques (nv,), or controls (nu,) if the equation says so; `motions` of the state, if they are known.
+    `inputs` are those that the equation takes; `motions` of the state, if they are known.
     """
     # Not for subclasses, whose steps may be others.
     if equation.constraints or type(integrator) not in _CLOSED_FORM:
         return _by_differentiation(integrator, equation, q, v, inputs, f_ext, dt)
     tau = equation.torques(q, v, inputs)
     q_next, v_next, a, b = _in_closed_form(integrator, equation, q, v, tau, f_ext, dt, motions)
-    if not equation.actuated and equation.stops is None:
-        return q_next, v_next, a, b
+    if equation.actuated != "actuators" and equation.stops is None:
+        return q_next, v_next, a, b if equation.actuated is None else b[:, np.asarray(equation.actuated)]
 
     def torques(dq: Array, dv: Array, du: Array) -> Array:
         return equation.torques(integrate(equation.model, q, dq), v + dv, inputs + du)

@@ -22,6 +22,7 @@ from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
 from ._checks import check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
+from ._inputs import Actuated, driven_by, input_size
 from ._integrators import AbstractIntegrator
 from ._step import SEMI_IMPLICIT_EULER, advance
 from ._stops import Stops
@@ -63,7 +64,7 @@ def rollout(
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
     stabilization: AbstractStabilization | None = None,
     solver: AbstractConstraintSolver = LEAST_NORM,
-    actuated: bool = False,
+    actuated: Actuated = False,
     limits: bool | Stops = False,
     checkpoint: SupportsIndex | None = None,
 ) -> Trajectory:
@@ -78,8 +79,9 @@ def rollout(
     one step, or a policy: `controls(t, q, v)` gives the torques (nv,) for the step from t on, and `steps` says how many
     there are. (Calls outside `jit` compile anew for every new function object; an `equinox.Module` with `__call__`,
     whose arrays may change, does not.) `dt`: length of one step [s]. `integrator`, `method`, `passive_forces`,
-    `friction_velocity`, `constraints`, `stabilization`, `solver`, `limits`: as for `step`. `actuated`: `controls` are
-    not torques but those of `model.actuators`, (steps, nu), or a policy gives such (nu,). `f_ext`: external wrenches
+    `friction_velocity`, `constraints`, `stabilization`, `solver`, `limits`: as for `step`. `actuated`: as for
+    `step`: `controls` are torques of some joints, (steps, m), or those of `model.actuators`, (steps, nu), or a policy
+    gives such (m,) or (nu,). `f_ext`: external wrenches
     (nb, 6), constant, or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by default
     `ceil(sqrt(steps))`; `steps` stores everything.
 
@@ -92,7 +94,8 @@ def rollout(
     """
     check_model(model)
     check_integrator(integrator)
-    count, letters = (len(model.actuators.names), "nu") if actuated else (model.nv, "nv")
+    driven = driven_by(model, actuated)
+    count, letters = input_size(model, driven)
     inputs = None if callable(controls) else _per_step(model, "controls", controls, (count,), letters)
     steps = _number_of_steps(inputs, steps)
     length = math.isqrt(steps - 1) + 1 if checkpoint is None else positive_integer("checkpoint", checkpoint)
@@ -102,7 +105,7 @@ def rollout(
     q0, v0, wrenches = q0.astype(dtype), v0.astype(dtype), wrenches.astype(dtype)
     dt = checked_dt(dt, dtype)
     equation = equation_of_motion(
-        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, actuated, limits, dt=dt
+        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, driven, limits, dt=dt
     )
     source = controls if inputs is None else inputs.astype(dtype)
     found = _rollout(integrator, equation, q0, v0, source, wrenches, dt, steps, length)
@@ -124,13 +127,14 @@ def _rollout(
     length: int,
 ) -> Trajectory:
     model, dtype = equation.model, q0.dtype
-    policy = "actuated controls(t, q, v)" if equation.actuated else "controls(t, q, v)"
+    policy = "controls(t, q, v)"
+    sizes = {policy: input_size(model, equation.actuated)}
     t = dt * jnp.arange(steps + 1, dtype=dtype)
 
     def body(state: tuple[Array, Array], x: tuple[Array, Array | None, Array | None]):
         (q, v), (now, inputs, wrenches) = state, x
         if inputs is None:
-            (inputs,) = (x.astype(dtype) for x in as_arrays(model, **{policy: controls(now, q, v)}))
+            (inputs,) = (x.astype(dtype) for x in as_arrays(model, sizes=sizes, **{policy: controls(now, q, v)}))
         tau = equation.torques(q, v, inputs)
         state = advance(integrator, equation, q, v, tau, f_ext if wrenches is None else wrenches, dt)
         return state, (q, v, tau)

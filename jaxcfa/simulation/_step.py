@@ -13,10 +13,10 @@ from ..closed_chains._delassus import LEAST_NORM
 from ..compilation import jit_of_one_state
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
-from ..model._arguments import as_arrays
 from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
 from ._checks import check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
+from ._inputs import Actuated, as_state_and_inputs, driven_by
 from ._integrators import AbstractIntegrator, SemiImplicitEuler
 from ._stops import Stops
 
@@ -45,7 +45,7 @@ def step(
     constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
     stabilization: AbstractStabilization | None = None,
     solver: AbstractConstraintSolver = LEAST_NORM,
-    actuated: bool = False,
+    actuated: Actuated = False,
     limits: bool | Stops = False,
 ) -> State:
     """The state after one step in time, under constant torques.
@@ -60,26 +60,28 @@ def step(
     `jaxcfa.passive_forces` act; `friction_velocity` [rad/s, m/s]: its argument. `constraints`: loops to be kept closed,
     as for `constrained_forward_dynamics`, with the `solver` for their forces, and `stabilization`: `Baumgarte`, by
     default at 20 rad/s (`0.4 / dt` in steps of more than 0.02 s), which bounds the drift, or `Projection()`, which
-    leaves none, in steps that take about twice as long (`SemiImplicitEuler`: up to ten times). `actuated`: `tau` are
-    not torques but the controls (nu,) of `model.actuators`, whose forces (`actuator_forces`) in the state at the start
-    of the step are held during it. `limits`: whether torques are clipped to `model.limits.effort`, as those of
-    actuators always are, and positions kept within `model.limits.lower` and `upper` by springs and dampers, those of
-    `Stops()` or others. Limits of velocities never act.
+    leaves none, in steps that take about twice as long (`SemiImplicitEuler`: up to ten times). `actuated`: names or
+    numbers of the joints that `tau` (m,) belongs to, in this order, where the others have none (`None`: all joints but
+    `Free` ones); or `True` or `"actuators"`: `tau` are the controls (nu,) of `model.actuators`, whose forces
+    (`actuator_forces`) in the state at the start of the step are held during it. `limits`: whether torques are clipped
+    to `model.limits.effort`, as those of actuators always are, and positions kept within `model.limits.lower` and
+    `upper` by springs and dampers, those of `Stops()` or others. Limits of velocities never act.
 
     **Returns:** a `State`: the pair `q`, `v`. It is NaN where the mass matrix is singular. Whether constraints could
     be held is in the `status` of `rollout` (also of one step, `rollout(model, q, v, tau[None], dt, ...)`), and in that
     of `constrained_forward_dynamics` for one state.
 
     **Raises:** `ValueError` for a wrong shape, integrator, stabilisation or solver, a `method` together with
-    constraints, a `dt` or a `friction_velocity` that is not positive, effort limits of zero to which torques would be
-    clipped, and a model whose mass matrix is singular everywhere (if these can be looked at: not while they are traced;
-    the `friction_velocity` has to be known).
+    constraints, unknown joints, a `dt` or a `friction_velocity` that is not positive, effort limits of zero to which
+    torques would be clipped, and a model whose mass matrix is singular everywhere (if these can be looked at: not while
+    they are traced; the `friction_velocity` has to be known).
     """
     check_integrator(integrator)
-    q, v, f_ext, inputs = as_arrays(model, q=q, v=v, f_ext=f_ext, **{"control" if actuated else "tau": tau})
+    driven = driven_by(model, actuated)
+    q, v, inputs, f_ext = as_state_and_inputs(model, driven, q, v, tau, f_ext)
     dt = checked_dt(dt, q.dtype)
     equation = equation_of_motion(
-        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, actuated, limits, dt=dt
+        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, driven, limits, dt=dt
     )
     return State(*_step(integrator, equation, q, v, inputs, f_ext, dt))
 

@@ -12,6 +12,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import simulation
+from jaxcfa.joints import Free, Revolute
 from jaxcfa.model import Actuators
 from jaxcfa.optimal_control import RobotDynamics
 from jaxcfa.simulation import RungeKutta4, Stops, rollout, step
@@ -109,8 +110,48 @@ def test_stops_act_on_request_only_and_as_strongly_as_asked():
     assert_close(inertia * (stopped - free) / dt, stop)
     with pytest.raises(ValueError, match="limits must be True, False or Stops"):
         inspect.unwrap(simulation.step)(model, q, v, v, dt, limits="stops")
-    with pytest.raises(ValueError, match=r"control must have shape \(nu,\) = \(1,\), got \(2,\)"):
-        step(model, q, v, jnp.zeros(2), dt, actuated=True)
+
+
+def test_what_is_driven_is_said_alike_in_simulation_and_in_optimal_control():
+    builder = jaxcfa.ModelBuilder()
+    base = builder.add_body("base", joint=Free(), mass=1.0, inertia=0.1)
+    for name in ("left", "right"):
+        builder.add_body(name, base, Revolute((0, 1, 0)), (0.2, 0, 0), mass=1.0, inertia=0.1, joint_name=name)
+    model, dt = builder.build(), 0.01
+    q, v, u = jaxcfa.neutral(model), jnp.zeros(model.nv), jnp.array([1.0, 2.0])
+    found = RobotDynamics(model, dt, actuated=["right", "left"]).torques(jnp.concatenate([q, v]), u)
+    assert_close(found, np.array([0.0] * 6 + [2.0, 1.0]))
+    for way, inputs in {None: u, False: v, ("right",): u[:1]}.items():
+        linearize = functools.partial(simulation.linearize, model, q, v, dt=dt, actuated=way)
+        assert jax.eval_shape(linearize, inputs).B.shape == (16, len(inputs))
+        roll = functools.partial(rollout, model, q, v, dt=dt, steps=2, actuated=way)
+        assert jax.eval_shape(lambda u, roll=roll: roll(lambda t, q, v: u), inputs).tau.shape == (2, model.nv)
+    for way, driven in {None: (6, 7), False: None, ("right",): (7,)}.items():
+        assert RobotDynamics(model, dt, actuated=way).actuated == driven
+
+
+def test_what_says_not_what_is_driven():
+    model, servo, x, dt = jaxcfa.chain(3), pendulum(), jnp.zeros(3), 0.01
+    for way in (True, "actuators", np.True_):
+        assert RobotDynamics(servo, dt, actuated=way).actuated == "actuators"
+        with pytest.raises(ValueError, match=r"control must have shape \(nu,\) = \(1,\), got \(2,\)"):
+            step(servo, x[:1], x[:1], x[:2], dt, actuated=way)
+    with pytest.raises(ValueError, match=r"tau must have shape \(m,\) = \(2,\), got \(3,\)"):
+        step(model, x, x, x, dt, actuated=["joint2", 0])
+    with pytest.raises(ValueError, match=r"controls must have shape \(steps, m\) = \(steps, 2\), got \(4, 3\)"):
+        rollout(model, x, x, jnp.zeros((4, 3)), dt, actuated=["joint2", 0])
+    mistakes = {
+        r"actuated must be a list of joints, such as \[0\].* got 'joint2'": "joint2",
+        "actuated must be a list of joints.* got 2": 2,
+        r"actuated must name one joint or more, each once, got \[0, 'joint0'\]": [0, "joint0"],
+        "actuated must name one joint or more": [],
+        "joint": [True, False, True],
+    }
+    for message, wrong in mistakes.items():
+        with pytest.raises(ValueError, match=message):
+            RobotDynamics(model, dt, actuated=wrong)
+        with pytest.raises(ValueError, match=message):
+            rollout(model, x, x, x[None], dt, actuated=wrong)
 
 
 def test_efforts_of_zero_are_refused_where_torques_are_clipped_to_them():
