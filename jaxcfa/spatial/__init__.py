@@ -1,4 +1,7 @@
-"""Six-dimensional algebra: rotations, transforms, spatial vectors and inertias. Knows nothing of robots."""
+"""Six-dimensional algebra: rotations, transforms, spatial vectors and inertias. Knows nothing of robots.
+
+Functions of arrays take lists and integers, too, as `jax.numpy` does not.
+"""
 
 from ._algebra import Matrix as Matrix, Symmetric as Symmetric, Vector as Vector, ZeroVector as ZeroVector
 from ._inertia import Inertia as Inertia, inverse_inertia as inverse_inertia, steiner as steiner

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..numerics import cross, dot, matmul, matvec, outer, skew, transpose
+from ._numbers import of_numbers
 from ._vectors import pack
 
 
@@ -23,6 +24,7 @@ class Inertia(eqx.Module):
     rotational: Float[Array, "*batch 3 3"]
 
     @staticmethod
+    @of_numbers
     def from_com(
         mass: Float[Array, "*batch"], com: Float[Array, "*batch 3"], inertia: Float[Array, "*batch 3 3"]
     ) -> "Inertia":
@@ -30,11 +32,13 @@ class Inertia(eqx.Module):
         moment = mass[..., None] * com
         return Inertia(mass, moment, inertia + steiner(com, moment))
 
+    @of_numbers
     def rotated(self, rotation: Float[Array, "*#batch 3 3"]) -> "Inertia":
         """The same inertia expressed in other axes."""
         rotational = matmul(matmul(rotation, self.rotational), transpose(rotation))
         return Inertia(self.mass, matvec(rotation, self.moment), rotational)
 
+    @of_numbers
     def shifted(self, r: Float[Array, "*#batch 3"]) -> "Inertia":
         """The same inertia about a reference point displaced by `-r` (child's origin to parent's origin)."""
         mr = self.mass[..., None] * r
@@ -45,6 +49,7 @@ class Inertia(eqx.Module):
     def __add__(self, other: "Inertia") -> "Inertia":
         return Inertia(self.mass + other.mass, self.moment + other.moment, self.rotational + other.rotational)
 
+    @of_numbers
     def mv(self, x: Float[Array, "*#batch 6"]) -> Float[Array, "*batch 6"]:
         """Momentum of a motion vector: `[J w + h x v; m v - h x w]`."""
         w, v = x[..., :3], x[..., 3:]
@@ -60,11 +65,13 @@ class Inertia(eqx.Module):
         return jnp.concatenate([top, bottom], axis=-2)
 
 
+@of_numbers
 def steiner(r: Float[Array, "*#batch 3"], h: Float[Array, "*#batch 3"]) -> Float[Array, "*batch 3 3"]:
     """`-[r]x [h]x = (r . h) 1 - h r^T`: with `h = m r` the parallel-axis term of a mass `m` at `r`."""
     return dot(r, h)[..., None, None] * jnp.eye(3, dtype=r.dtype) - outer(h, r)
 
 
+@of_numbers
 def inverse_inertia(
     mass: Float[Array, "*batch"], com: Float[Array, "*batch 3"], compliance: Float[Array, "*batch 3 3"]
 ) -> Float[Array, "*batch 6 6"]:

@@ -6,34 +6,40 @@ from jaxtyping import Array, Float
 
 from ..numerics import cross, dot, outer, skew
 from ..typing import Key
+from ._numbers import of_numbers
 
 Quaternion = Float[Array, "*batch 4"]
 RotationMatrix = Float[Array, "*batch 3 3"]
 RotationVector = Float[Array, "*batch 3"]
 
 
+@of_numbers
 def unit(x: Float[Array, "*batch k"]) -> Float[Array, "*batch k"]:
     """`x / |x|` along the last axis."""
     return x / jnp.sqrt(dot(x, x))[..., None]
 
 
+@of_numbers
 def axis_angle_to_matrix(axis: Float[Array, "*#batch 3"], angle: Float[Array, "*#batch"]) -> RotationMatrix:
     """Rotation by `angle` [rad] about the unit vector `axis` (Rodrigues' formula)."""
     s, c = jnp.sin(angle)[..., None, None], jnp.cos(angle)[..., None, None]
     return c * jnp.eye(3, dtype=axis.dtype) + s * skew(axis) + (1 - c) * outer(axis, axis)
 
 
+@of_numbers
 def quaternion_multiply(p: Quaternion, q: Quaternion) -> Quaternion:
     """Hamilton product `p q`."""
     pw, pv, qw, qv = p[..., :1], p[..., 1:], q[..., :1], q[..., 1:]
     return jnp.concatenate([pw * qw - dot(pv, qv)[..., None], pw * qv + qw * pv + cross(pv, qv)], axis=-1)
 
 
+@of_numbers
 def quaternion_conjugate(q: Quaternion) -> Quaternion:
     """`[w, -x, -y, -z]`, the inverse of a unit quaternion."""
     return jnp.concatenate([q[..., :1], -q[..., 1:]], axis=-1)
 
 
+@of_numbers
 def quaternion_to_matrix(q: Quaternion) -> RotationMatrix:
     """Rotation matrix of `q / |q|`.
 
@@ -47,6 +53,7 @@ def quaternion_to_matrix(q: Quaternion) -> RotationMatrix:
     return eye + scale * (outer(v, v) - vv * eye + w * skew(v))
 
 
+@of_numbers
 def matrix_to_quaternion(matrix: RotationMatrix) -> Quaternion:
     """Unit quaternion of a rotation matrix, with the largest component positive (Shepperd's method)."""
     m = matrix
@@ -73,6 +80,7 @@ def _is_small(x: Float[Array, "*batch"]) -> Array:
     return x < jnp.finfo(x.dtype).eps ** 0.25
 
 
+@of_numbers
 def quaternion_exp(vector: RotationVector) -> Quaternion:
     """Unit quaternion of the rotation by `|vector|` about `vector`; smooth at zero."""
     half = 0.5 * vector
@@ -85,6 +93,7 @@ def quaternion_exp(vector: RotationVector) -> Quaternion:
     return jnp.concatenate([cos[..., None], sinc[..., None] * half], axis=-1)
 
 
+@of_numbers
 def quaternion_log(q: Quaternion) -> RotationVector:
     """Rotation vector, of length at most pi, of the unit quaternion `q`; `q` and `-q` give the same. Smooth at 1."""
     q = jnp.where(q[..., :1] < 0, -q, q)
@@ -100,16 +109,19 @@ def quaternion_log(q: Quaternion) -> RotationVector:
     return ratio[..., None] * v
 
 
+@of_numbers
 def rotation_exp(vector: RotationVector) -> RotationMatrix:
     """Rotation matrix of the rotation by `|vector|` about `vector`; smooth at zero."""
     return quaternion_to_matrix(quaternion_exp(vector))
 
 
+@of_numbers
 def rotation_log(matrix: RotationMatrix) -> RotationVector:
     """Rotation vector, of length at most pi, of a rotation matrix."""
     return quaternion_log(matrix_to_quaternion(matrix))
 
 
+@of_numbers
 def matrix_to_axis_angle(matrix: RotationMatrix) -> tuple[Float[Array, "*batch 3"], Float[Array, "*batch"]]:
     """Unit axis, and angle from 0 to pi, of a rotation matrix.
 
@@ -123,6 +135,7 @@ def matrix_to_axis_angle(matrix: RotationMatrix) -> tuple[Float[Array, "*batch 3
     return axis, jnp.where(none, 0.0, angle)
 
 
+@of_numbers
 def rpy_to_matrix(rpy: Float[Array, "*batch 3"]) -> RotationMatrix:
     """Rotation by the angles `[roll, pitch, yaw]` about the fixed axes x, y, z: `Rz(yaw) Ry(pitch) Rx(roll)`."""
     (sr, sp, sy), (cr, cp, cy) = (jnp.moveaxis(f(rpy), -1, 0) for f in (jnp.sin, jnp.cos))
@@ -134,6 +147,7 @@ def rpy_to_matrix(rpy: Float[Array, "*batch 3"]) -> RotationMatrix:
     return jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
 
 
+@of_numbers
 def matrix_to_rpy(matrix: RotationMatrix) -> Float[Array, "*batch 3"]:
     """Angles `[roll, pitch, yaw]` of `rpy_to_matrix`, with the pitch from -pi/2 to pi/2.
 

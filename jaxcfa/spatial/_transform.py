@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from ..numerics import matmul, matvec, transpose
 from ..numerics._options import any_numbers
 from ._logarithm import along_screw, screw_of
+from ._numbers import of_numbers, of_sequence
 from ._rotation import (
     axis_angle_to_matrix,
     matrix_to_axis_angle,
@@ -33,8 +34,8 @@ class Transform(eqx.Module):
     **Fields:** `rotation` (columns are B's axes in A), `translation` (B's origin in A, metres).
     """
 
-    rotation: Float[Array, "*batch 3 3"]
-    translation: Float[Array, "*batch 3"]
+    rotation: Float[Array, "*batch 3 3"] = eqx.field(converter=of_sequence("rotation"))
+    translation: Float[Array, "*batch 3"] = eqx.field(converter=of_sequence("translation"))
 
     @staticmethod
     def identity(dtype: jnp.dtype | None = None) -> "Transform":
@@ -100,6 +101,7 @@ class Transform(eqx.Module):
         """Composition: pose of C in A from the poses of B in A and of C in B."""
         return Transform(matmul(self.rotation, other.rotation), self.apply(other.translation))
 
+    @of_numbers
     def apply(self, point: Float[Array, "*#batch 3"]) -> Float[Array, "*#batch 3"]:
         """Coordinates in A of a point given in B."""
         return matvec(self.rotation, point) + self.translation

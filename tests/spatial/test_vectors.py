@@ -7,7 +7,9 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from helpers import assert_close
+from jaxcfa import spatial
 from jaxcfa.spatial import (
+    Inertia,
     Transform,
     angular,
     force_cross,
@@ -127,3 +129,19 @@ def test_one_pose_for_many_points(pose):
     points = jnp.asarray(np.random.default_rng(2).normal(size=(4, 1, 3)))
     expected = np.stack([[pose[i].apply(point[0]) for i in range(5)] for point in points])
     assert_close(pose.apply(points), expected, 1e-15)
+
+
+def test_lists_and_integers_are_arrays():
+    """Of every function, in the tests' own precision."""
+    eye, axis = [[1, 0, 0], [0, 1, 0], [0, 0, 1]], (0, 0, 2)
+    for x in (spatial.unit(axis), spatial.pack(axis, axis), spatial.rotate(eye, [1, 2, 3, 4, 5, 6])):
+        assert x.dtype == float
+    assert_close(spatial.axis_angle_to_matrix([0, 0, 1], 0), np.eye(3))
+    assert_close(spatial.quaternion_to_matrix([1, 0, 0, 0]), np.eye(3))
+    assert_close(spatial.rotation_log(eye), np.zeros(3))
+    assert_close(Transform(eye, axis).apply([1, 0, 0]), np.array([1.0, 0.0, 2.0]))
+    assert_close(Inertia.from_com(2, axis, eye).mv([0, 0, 0, 1, 0, 0]), np.array([0.0, 4.0, 0.0, 2.0, 0.0, 0.0]))
+    with pytest.raises(ValueError, match="vector must be a number or an array of numbers, got"):
+        spatial.rotation_exp([[1], [1, 2]])
+    with pytest.raises(ValueError, match="translation must be a number or an array of numbers, got"):
+        Transform(eye, ["x", "y", "z"])
