@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import jaxcfa
-from jaxcfa import ABA, CFA, JSI, FactoredFD, Transform, environments, inverse_kinematics, simulation
+from jaxcfa import ABA, CFA, JSI, FactoredFD, Transform, environments, inverse_kinematics, simulation, spatial
 from jaxcfa.closed_chains import Baumgarte, LeastNorm, Projection
+from jaxcfa.joints import Revolute, check_joint
 from jaxcfa.optimal_control import FDDP, MultipleShooting, Shooting
 from jaxcfa.structured import (
     BlockBidiagonal,
@@ -130,6 +131,16 @@ WRONG = {
     "dt must be a time step in seconds, got True": lambda f: f(jaxcfa.step)(MODEL, *STATE, True),
     "gravity must be a known number.*got 'g'": lambda f: f(jaxcfa.load_model)(one_joint(LIMIT), gravity="g"),
     "environment must be one such as CartPole": lambda f: f(environments.unroll)(3, None, None, KEY, 1),
+    "controls must be an array or a function.*the class Generator. Write": lambda f: f(jaxcfa.rollout)(
+        MODEL, *STATE[:2], np.random.Generator, 0.1, steps=1
+    ),
+    r"types must be a list of classes, such as \[MyJoint\], got 3": lambda f: f(jaxcfa.load_model)(
+        one_joint(LIMIT), types=3
+    ),
+    r"types must be a list of classes.* got <class": lambda f: f(jaxcfa.load_model)(one_joint(LIMIT), types=Revolute),
+    "A file is given by its path, got 3": lambda f: f(jaxcfa.load_trajectory)(3),
+    "key must be a random key, .*got 'seed'": lambda f: f(check_joint)(Revolute((0, 0, 1)), "seed"),
+    "x must be a number or an array of numbers, got 'up'": lambda f: spatial.unit("up"),
     "state must be what environment.reset": lambda f: f(environments.unroll)(CART_POLE, None, None, KEY, 1),
 }
 

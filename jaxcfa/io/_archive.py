@@ -4,7 +4,7 @@ import dataclasses
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,18 @@ def types_by_name(types: Iterable[type]) -> dict[str, type]:
     return {kind.__name__: kind for kind in types}
 
 
+def check_types(own: Any) -> None:
+    """Raises `ValueError` for what is no list of classes that a file may hold."""
+    if isinstance(own, str) or not isinstance(own, Collection):
+        raise ValueError(f"types must be a list of classes, such as [MyJoint], got {own!r:.200}.")
+    for kind in own:
+        if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
+            raise ValueError(f"types must be classes of joints or constraints, got {kind!r:.200}.")
+
+
 def with_own_types(known: Types, own: Sequence[type]) -> Types:
     """The package's types and a user's."""
     for kind in own:
-        if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
-            raise ValueError(f"types must be classes of joints or constraints, got {kind!r}.")
         _check_name(kind, known)
     return {**known, **types_by_name(own)}
 

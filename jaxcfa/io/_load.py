@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from ..model import Model
 from ..numerics._options import as_finite, check_flag
+from ._archive import check_types
 from ._mjcf import load_mjcf
 from ._saved_model import read_model
 from ._source import PathOrText, is_archive, read_file, read_source, root_tag
@@ -36,6 +37,7 @@ def load_model(
     URDF and MJCF.
     """
     check_flag("floating_base", floating_base)
+    check_types(types)
     if is_archive(path_or_text):
         model = _load_saved(path_or_text, floating_base, dtype, types)
         return model if gravity is None else _with_gravity(model, gravity)

@@ -49,6 +49,8 @@ def read_source(path_or_text: PathOrText) -> Source:
 
 def read_file(path: PathOrText) -> Source:
     """The content of a file."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise ValueError(f"A file is given by its path, got {path!r:.200}.")
     path = Path(os.fsdecode(path))
     return Source(str(path)[:500], _read_bytes(path))
 

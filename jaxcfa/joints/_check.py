@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..numerics import cross, dot, matmul, matvec, transpose
-from ..numerics._options import check_instance, positive_integer
+from ..numerics._options import check_instance, checked_key, positive_integer
 from ..typing import Key
 from ._base import AbstractJoint
 
@@ -29,7 +29,7 @@ def check_joint(joint: AbstractJoint, key: Key, *, samples: int = 4) -> None:
     samples = positive_integer("samples", samples)
     joint = jax.tree.map(jnp.asarray, joint)
     _check_shapes(joint)
-    for law, (actual, expected) in jax.device_get(_laws(joint, jax.random.split(key, samples))).items():
+    for law, (actual, expected) in jax.device_get(_laws(joint, jax.random.split(checked_key(key), samples))).items():
         error, scale = np.max(np.abs(actual - expected), initial=0.0), 1 + np.max(np.abs(expected), initial=0.0)
         if not error <= 1e3 * np.finfo(expected.dtype).eps * scale:
             raise ValueError(f"{type(joint).__name__}: {law}, but the two differ by {error:.1e}.")

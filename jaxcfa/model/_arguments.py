@@ -9,6 +9,7 @@ from jaxtyping import Array, Int
 
 from ..numerics._options import (
     check_instance as check_instance,
+    checked_key as checked_key,
     known_numbers as known_numbers,
     positive_integer as positive_integer,
     positive_number as positive_number,
@@ -20,7 +21,6 @@ from ._given import (
     as_positive as as_positive,
     check_positive as check_positive,
     check_quaternions as check_quaternions,
-    checked_key as checked_key,
     is_concrete as is_concrete,
 )
 from ._model import Model, check_model as check_model

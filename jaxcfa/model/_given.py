@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..numerics._options import any_numbers, as_finite as as_finite, known_numbers
 from ..spatial import Transform
-from ..typing import Key, NameOrNumber
+from ..typing import NameOrNumber
 from ._model import Model
 
 Numbers = ArrayLike | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]]
@@ -143,20 +143,6 @@ def as_list(names: NameOrNumber | Sequence[NameOrNumber]) -> list[NameOrNumber]:
     if isinstance(names, Sequence) and not isinstance(names, str):
         return list(names)
     return [names]
-
-
-def checked_key(key: Any) -> Key:
-    """One key, of the new or the old kind; `ValueError` for anything else."""
-    try:
-        array = jnp.asarray(key)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.") from error
-    is_new = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
-    if not is_new and array.dtype != jnp.uint32:
-        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.")
-    if array.ndim != (0 if is_new else 1):
-        raise ValueError(f"key must be one key, got shape {array.shape}. Batch with jax.vmap.")
-    return array
 
 
 def check_positive(what: str, value: ArrayLike, or_zero: bool = False) -> None:

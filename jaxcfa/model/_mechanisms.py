@@ -18,10 +18,10 @@ from ..joints import (
     Spherical,
     Universal,
 )
-from ..numerics._options import check_instance, known_numbers, positive_integer
+from ..numerics._options import check_instance, checked_key, known_numbers, positive_integer
 from ..typing import Key
 from ._assemble import STANDARD_GRAVITY, assemble
-from ._given import as_dofs, as_finite, as_mass, checked_key
+from ._given import as_dofs, as_finite, as_mass
 from ._model import Model
 
 _EXAMPLES: tuple[AbstractJoint, ...] = (

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..typing import Key
+
 
 def positive_integer(name: str, value: Any, or_zero: bool = False) -> int:
     """A number of steps or the like, of any type of integers but booleans."""
@@ -74,6 +76,20 @@ def floating_type(dtype: Any) -> np.dtype:
             f"The dtype of a model must be a floating-point type, got {found!s:.200}. Write jnp.float32 or jnp.float64."
         )
     return found
+
+
+def checked_key(key: Any) -> Key:
+    """One key, of the new or the old kind; `ValueError` for anything else."""
+    try:
+        array = jnp.asarray(key)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.") from error
+    is_new = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+    if not is_new and array.dtype != jnp.uint32:
+        raise ValueError(f"key must be a random key, such as jax.random.key(0), got {key!r}.")
+    if array.ndim != (0 if is_new else 1):
+        raise ValueError(f"key must be one key, got shape {array.shape}. Batch with jax.vmap.")
+    return array
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -96,6 +96,11 @@ def rollout(
     check_integrator(integrator)
     driven = driven_by(model, actuated)
     count, letters = input_size(model, driven)
+    if isinstance(controls, type):
+        raise ValueError(
+            f"controls must be an array or a function of t, q and v, got the class {controls.__name__}. "
+            f"Write {controls.__name__}(...)."
+        )
     inputs = None if callable(controls) else _per_step(model, "controls", controls, (count,), letters)
     steps = _number_of_steps(inputs, steps)
     length = math.isqrt(steps - 1) + 1 if checkpoint is None else positive_integer("checkpoint", checkpoint)
