@@ -12,7 +12,6 @@ or any other file. Prints how near the motion comes to each limit, and writes a 
 import argparse
 import time
 import warnings
-from importlib import metadata, resources
 from pathlib import Path
 
 import jax
@@ -20,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxcfa
+from _robots import arm_file
 from jaxcfa.optimal_control import (
     Bounds,
     Control,
@@ -43,16 +43,6 @@ TURN = 0.7  # of the first joint, from the middle to the start and to the end [r
 RADIUS, CLEARANCE = 0.08, 0.06  # of the ball, and of the bodies' origins from its surface [m]
 ABOVE = 0.15  # the ball's centre above the hand's place in the middle [m]
 UNLIMITED = 100.0  # stands for limits of torque that the file does not give [N m, N]
-
-
-def robot_file() -> Path:
-    """The Panda if its package is installed, else the arm that comes with jaxcfa."""
-    try:
-        files = metadata.files("example-robot-data") or []
-    except metadata.PackageNotFoundError:
-        files = []
-    pandas = [Path(str(file.locate())) for file in files if file.name == "panda.urdf"]
-    return pandas[0] if pandas else Path(str(resources.files("jaxcfa") / "data" / "arm7.urdf"))
 
 
 def hand_of(model: jaxcfa.Model) -> str:
@@ -147,7 +137,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     jax.config.update("jax_enable_x64", True)
-    robot = arguments.robot or robot_file()
+    robot = arguments.robot or arm_file()
     with warnings.catch_warnings():
         # What files hold beyond inertias and joints, such as the Panda's safety controllers, does not matter here.
         warnings.simplefilter("ignore", jaxcfa.io.ModelWarning)

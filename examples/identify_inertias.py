@@ -17,7 +17,6 @@ trajectory. Run:
 import argparse
 import time
 import warnings
-from importlib import metadata, resources
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +28,7 @@ from rich.progress import track
 from rich.table import Table
 
 import jaxcfa
+from _robots import arm_file
 from jaxcfa.dynamics import LogCholesky, inertial_parameters, regressor, with_inertial_parameters
 from jaxcfa.model import inertia_problems
 
@@ -39,17 +39,6 @@ RANK_TOLERANCE = 1e-9  # of the largest singular value; exact zeros are some 1e-
 
 
 # %% A robot, and a trajectory that excites all its joints
-
-
-def default_robot() -> Path:
-    """Franka's Panda where `example-robot-data` is installed, else the arm that comes with the package."""
-    try:
-        package = metadata.distribution("example-robot-data")
-    except metadata.PackageNotFoundError:
-        return Path(str(resources.files("jaxcfa") / "data" / "arm7.urdf"))
-    return Path(
-        str(package.locate_file("cmeel.prefix/share/example-robot-data/robots/panda_description/urdf/panda.urdf"))
-    )
 
 
 class Data(NamedTuple):
@@ -224,7 +213,7 @@ def plot(model, data, measured, candidates, costs, path):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--robot", type=Path, default=default_robot(), help="a URDF or MJCF file")
+    parser.add_argument("--robot", type=Path, default=arm_file(), help="a URDF or MJCF file")
     parser.add_argument("--noise", type=float, default=0.02, help="part of the joint's root mean square torque")
     parser.add_argument("--spread", type=float, default=0.3, help="standard deviation of the guess, about relative")
     parser.add_argument("--samples", type=int, default=500, help="of each trajectory")

@@ -14,7 +14,6 @@ other file. Prints what the motion needs, and how well forward dynamics agree wi
 import argparse
 import time
 import warnings
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxcfa
+from _robots import installed
 from jaxcfa.joints import Revolute
 from jaxcfa.optimal_control import (
     Bounds,
@@ -177,12 +177,7 @@ def quadruped() -> jaxcfa.Model:
 
 def robot_model(robot: Path | None) -> tuple[str, jaxcfa.Model]:
     """A file's robot on a floating base, or Go2 if its package is installed, or the one of boxes; and its name."""
-    if robot is None:
-        try:
-            files = metadata.files("example-robot-data") or []
-        except metadata.PackageNotFoundError:
-            files = []
-        robot = next((Path(str(file.locate())) for file in files if file.name == "go2.urdf"), None)
+    robot = robot or installed("go2.urdf")
     if robot is None:
         return "quadruped", quadruped()
     with warnings.catch_warnings():

@@ -14,7 +14,6 @@ import argparse
 import time
 import warnings
 from functools import partial
-from importlib import metadata, resources
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +28,7 @@ from rich.progress import track
 from rich.table import Table
 
 import jaxcfa
+from _robots import arm_file
 from jaxcfa.simulation import Trajectory, rollout
 
 DURATION, STEP = 1.0, 0.02  # of the motion [s]
@@ -52,16 +52,6 @@ class Arm(eqx.Module):
     limit: Float[Array, "nv"]
     hand: str = eqx.field(static=True)
     path: tuple[int, ...] = eqx.field(static=True)
-
-
-def robot_file() -> Path:
-    """The Panda if its package is installed, else the arm that comes with jaxcfa."""
-    try:
-        files = metadata.files("example-robot-data") or []
-    except metadata.PackageNotFoundError:
-        files = []
-    pandas = [Path(str(file.locate())) for file in files if file.name == "panda.urdf"]
-    return pandas[0] if pandas else Path(str(resources.files("jaxcfa") / "data" / "arm7.urdf"))
 
 
 def load_arm(path: Path, hand: str | None = None) -> Arm:
@@ -251,7 +241,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("output/reach_target"), help="folder of plot and animation")
     arguments = parser.parse_args()
 
-    robot = arguments.robot or robot_file()
+    robot = arguments.robot or arm_file()
     arm = load_arm(robot, arguments.frame)
     print(f"{robot.stem}: {arm.model.nv} degrees of freedom, {len(arm.path)} of them to {arm.hand}")
     targets = draw_targets(arm, arguments.targets, arguments.seed)
