@@ -14,10 +14,11 @@ from programs compiled ahead of time (`python -m benchmarks accelerators`). An H
 dynamics of batches takes 1.3 to 5 times as long in loops, and 1.2 to 3 times with no fence or one for two bodies.
 """
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import jax
+from jaxtyping import PyTree
 
 
 class LoopForm(NamedTuple):
@@ -46,15 +47,17 @@ _FORMS = {
     "tpu": LoopForm(written_out=32, unroll=8, fence=8, fence_together=True, inline=True),
 }
 
+GPUS = ("cuda", "rocm")  # as JAX calls them where programs are lowered
+
 # A part of the keys of all caches of JAX, so that what was traced for one backend does not serve another.
 _target = jax.make_user_context(None)
 
 
 def compiling_for(backend: str) -> AbstractContextManager[None]:
-    """Inside this context, programs are traced for another backend than JAX's default one.
+    """Inside this context, programs are traced for another backend than that of JAX's default device.
 
     For programs that are compiled ahead of time or exported, such as those for an accelerator from a machine without:
-    algorithms and loops are chosen while tracing, by `jax.default_backend()`. All of `jax.jit(f).lower(...)` or
+    algorithms and loops are chosen while tracing, by the default device. All of `jax.jit(f).lower(...)` or
     `jax.export.export(...)(...)` must be inside. Nothing is placed on that backend, or compiled for it, by this alone.
 
     **Arguments:** `backend`: "cpu", "gpu" or "tpu".
@@ -68,7 +71,29 @@ def compiling_for(backend: str) -> AbstractContextManager[None]:
 
 def backend() -> str:
     """The backend that programs are traced for: "cpu", "gpu", "tpu", or the name of another."""
-    return _target.value or jax.default_backend()
+    if _target.value:
+        return _target.value
+    # Also a part of the keys of JAX's caches.
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if device is None:
+        return jax.default_backend()
+    return device if isinstance(device, str) else device.platform
+
+
+def is_gpu() -> bool:
+    """Whether programs are traced for a GPU."""
+    return backend() in ("gpu", *GPUS)
+
+
+def following(arguments: PyTree) -> AbstractContextManager[None]:
+    """Inside this context, programs are traced for the device that arguments are committed to: they will run there.
+
+    Nothing changes where none is, or inside of `compiling_for`.
+    """
+    arrays = (x for x in jax.tree.leaves(arguments) if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer))
+    platforms = {device.platform for x in arrays if x.committed for device in x.devices()}
+    others = (platforms & _FORMS.keys()) - {backend()}
+    return nullcontext() if _target.value or not others else _target(others.pop())
 
 
 def loop_form() -> LoopForm:

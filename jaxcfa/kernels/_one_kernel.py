@@ -6,6 +6,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, PyTree
 
@@ -30,8 +31,9 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
         accelerations = dynamics(q, v, tau)  # of thousands of states
 
     For use inside or outside of `jax.jit`, `lax.scan` and `jax.vmap`. Derivatives of the result are those of
-    `jax.vmap(function)`, which are not one kernel: take `one_kernel(jax.grad(cost))` instead. On other backends this is
-    `jax.jit(jax.vmap(function))`.
+    `jax.vmap(function)`, which are not one kernel: take `one_kernel(jax.grad(cost))` instead. On other devices this is
+    `jax.jit(jax.vmap(function))`: on CPUs of machines that have a GPU, too, where arguments are committed to a CPU, or
+    it is `jax.default_device`.
 
     **Arguments:** `function` of arrays (pytrees) of one state, which closes over everything that all states share.
 
@@ -46,9 +48,15 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
         raise ValueError(f"function must be a function of one state, got {function!r}.")
     plain = jax.vmap(function)
 
+    def elsewhere(*arguments):
+        with backend.compiling_for("cpu"):
+            return plain(*arguments)
+
     @jax.custom_jvp
     def kernel(*arguments):
-        return _run(function, arguments)
+        # Which device it will be is not known inside of other programs: a CPU, if their arguments are committed to it.
+        by_kernel = functools.partial(_run, function)
+        return lax.platform_dependent(*arguments, default=elsewhere, **dict.fromkeys(backend.GPUS, by_kernel))
 
     @kernel.defjvp
     def _of_tangents(primals, tangents):
@@ -56,7 +64,7 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
 
     def of_batch(*arguments):
         # The rule would refuse derivatives by what the function closes over, which without a kernel there are.
-        return (kernel if backend.backend() in ("gpu", "cuda", "rocm") else plain)(*arguments)
+        return (kernel if backend.is_gpu() else plain)(*arguments)
 
     # Writing a kernel takes seconds, which are spent once for each size of the batch.
     compiled = jax.jit(of_batch)
@@ -66,12 +74,13 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
         lengths = sorted({np.shape(x)[:1] for x in jax.tree.leaves(arguments)})
         if len(lengths) != 1 or lengths[0] == ():
             raise ValueError(f"All arrays need a leading axis of the batch's length, got {lengths or 'no arrays'}.")
-        return compiled(*arguments)
+        with backend.following(arguments):
+            return compiled(*arguments)
 
     return checked
 
 
-def _run(function: Callable, arguments: tuple, interpret: bool = False, short: int = SHORT) -> PyTree[Array]:
+def _run(function: Callable, *arguments: PyTree[Array], interpret: bool = False, short: int = SHORT) -> PyTree[Array]:
     """The batch by a kernel. `interpret`: without a GPU, for tests. `short`: see `SHORT`."""
     from ._triton import run  # what it needs of JAX is not there on every platform
 

@@ -1,5 +1,7 @@
 """Kernels, as Pallas evaluates them without a GPU, against `jax.vmap`."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,10 +15,11 @@ from jaxcfa.kernels import _one_kernel, one_kernel
 
 @pytest.fixture
 def on_gpu(monkeypatch):
-    """As if there were a GPU."""
+    """As if the CPU were a GPU."""
     run = _one_kernel._run
     monkeypatch.setattr(_one_kernel.backend, "backend", lambda: "gpu")
-    monkeypatch.setattr(_one_kernel, "_run", lambda function, arguments: run(function, arguments, interpret=True))
+    monkeypatch.setattr(_one_kernel.backend, "GPUS", ("cpu",))
+    monkeypatch.setattr(_one_kernel, "_run", functools.partial(run, interpret=True))
 
 
 def rows(*shapes, dtype=float):
@@ -37,7 +40,7 @@ def test_arrays(size, dtype):
     arguments = {"wide": wide, "narrow": narrow}, scale
     expected = jax.vmap(mixed)(*arguments)
     for short in (0, 4000):
-        found = _one_kernel._run(mixed, arguments, interpret=True, short=short)
+        found = _one_kernel._run(mixed, *arguments, interpret=True, short=short)
         jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6), found, expected)
         assert jax.tree.map(lambda x: x.dtype, found) == jax.tree.map(lambda x: x.dtype, expected)
 
@@ -99,7 +102,7 @@ def test_kernels_are_written_once(on_gpu):
     kernel = one_kernel(lambda x: calls.append(0) or jnp.sin(x))
     for _ in range(3):
         kernel(np.ones((4, 3)))
-    assert len(calls) == 1
+    assert len(calls) == 2  # as a kernel, and for other devices
 
 
 def test_empty(on_gpu):
@@ -114,6 +117,24 @@ def test_without_a_gpu():
     (x,) = rows((4, 3))
     np.testing.assert_array_equal(one_kernel(jnp.sort)(x), np.sort(x))
     np.testing.assert_array_equal(jax.grad(lambda x: one_kernel(jnp.sum)(x).sum())(x), np.ones((4, 3)))
+
+
+def test_the_device_decides(monkeypatch):
+    """On a machine with a GPU, of whose kernels sorting is none, and which the CPU does not run."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    cpu, (x,) = jax.devices("cpu")[1], rows((4, 3))
+    with pytest.raises(ValueError, match="cannot make a kernel of sort"):
+        one_kernel(jnp.sort)(x)
+    committed = jax.device_put(x, cpu)
+    np.testing.assert_array_equal(one_kernel(jnp.sort)(committed), np.sort(x))
+    for device in (cpu, "cpu"):
+        with jax.default_device(device):
+            np.testing.assert_array_equal(one_kernel(jnp.sort)(x), np.sort(x))
+    # Inside of other programs nothing is known of the device before these are compiled.
+    program = jax.jit(lambda x: one_kernel(jnp.sin)(x))
+    assert_close(program(committed), np.sin(x), 1e-12)
+    with jaxcfa.compiling_for("gpu"):
+        assert "triton" in program.trace(x).lower(lowering_platforms=("cuda",)).as_text()
 
 
 def test_derivatives_by_what_the_function_closes_over():
