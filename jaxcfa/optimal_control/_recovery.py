@@ -1,26 +1,92 @@
-"""What to do where linearised constraints cannot be satisfied: disturbances of what is symmetric."""
+"""What to do where steps lead nowhere, or linearised constraints cannot be satisfied: disturbing what is symmetric."""
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ._interior_point import Barrier, Point, Step, distance_to_feasible, largest
+from ._barrier_updates import dearer, is_cheap
+from ._interior_point import Barrier, Optimality, Point, Step, distance_to_feasible, largest
+from ._line_search import Found
 from ._local import LocalModel, Rows, Values
+from ._multiple_shooting_state import DISTURBANCES, FAR_OFF, Settings, State, all_finite, is_last
+from ._multiple_shooting_step import Trial
 from ._problem import Problem
+from ._solution import SolveStatus
 
+_PROOFS = 10  # so often must multipliers prove that constraints cannot be satisfied to first order
 _VIOLATED, _SLOW = 1e-2, 1e-5  # with such violations, steps that are so small lead nowhere
 _FAR = 10.0  # so many times as far away as the motion is long: what satisfies linearised constraints is out of reach
 _GOLDEN = 0.618034  # multiples of it modulo one are far from one another
 
 
-def is_at_rest(step: Step, point: Point, violation: Float[Array, ""]) -> Bool[Array, ""]:
+class Setback(NamedTuple):
+    """**Fields:** `regularization`, `barrier`, `proofs` and `contradicted` of the next state; whether to start `again`
+    elsewhere; whether this is `final`, and the `status` then."""
+
+    regularization: Float[Array, ""]
+    barrier: Barrier
+    proofs: Int[Array, ""]
+    contradicted: Bool[Array, ""]
+    again: Bool[Array, ""]
+    final: Bool[Array, ""]
+    status: Int[Array, ""]
+
+
+def look_back(
+    settings: Settings,
+    problem: Problem,
+    state: State,
+    safe: LocalModel,
+    final: Optimality,
+    trial: Trial,
+) -> Setback:
+    """What to do where a step leads nowhere, or constraints contradict one another."""
+    point, barrier, last = state.point, trial.barrier, is_last(settings, state)
+    regularization = _regularization(settings, state.regularization, trial.found)
+    regularization = jnp.where(trial.unfair, state.regularization, regularization)
+    feasible = final.violation <= 100 * settings.tolerance
+    stopped = ~trial.taken & ~trial.unfair & (regularization > settings.largest_regularization)
+    stopped = (stopped | (_is_at_rest(trial.step, point, final.violation) & ~feasible)) & ~trial.solved
+    # Before anything is given up, violations become as dear as they can.
+    cheap = stopped & is_cheap(point, barrier) & (barrier.price < settings.largest_price)
+    barrier = barrier._replace(price=jnp.where(cheap, dearer(settings, barrier), barrier.price))
+    # Linearised constraints contradict one another now and then on the way to a solution, too.
+    proofs = state.proofs + _is_out_of_reach(problem, safe, point, final.violation)
+    contradictory = (proofs >= _PROOFS) & ~feasible & ~trial.solved
+    contradicted = state.contradicted | contradictory
+    stuck = (stopped & ~cheap) | contradictory | (last & contradicted & (final.violation > FAR_OFF))
+    # The first step shows whether dynamics and derivatives are finite, too.
+    broken = (state.iteration == 0) & ~all_finite(safe)
+    again = stuck & ~feasible & ~last & ~broken & (state.disturbances < DISTURBANCES)
+    status = jnp.where(stuck, jnp.where(feasible, SolveStatus.STALLED, SolveStatus.INFEASIBLE), SolveStatus.ITERATIONS)
+    return Setback(
+        regularization=jnp.where(again | cheap, settings.regularization, regularization),
+        barrier=barrier,
+        proofs=proofs,
+        contradicted=contradicted,
+        again=again,
+        final=(stuck & ~again) | broken,
+        status=jnp.where(broken, SolveStatus.NOT_FINITE, status),
+    )
+
+
+def _regularization(settings: Settings, before: Float[Array, ""], found: Found) -> Float[Array, ""]:
+    """More if only a small part of the step was taken, less if most of it."""
+    after = jnp.where(found.length > 0.5, before / 10, before)
+    after = jnp.where(found.length <= 0.02, jnp.maximum(before, 1e-9) * 10, after)
+    return jnp.maximum(after, settings.regularization)
+
+
+def _is_at_rest(step: Step, point: Point, violation: Float[Array, ""]) -> Bool[Array, ""]:
     """Whether nothing moves: where constraints are violated, no small step makes them less so."""
     least = jnp.where(violation > _VIOLATED, _SLOW, 10 * jnp.finfo(violation.dtype).eps)
     scale = 1 + largest(point.controls)
     return largest(step.states / scale, step.controls / scale) <= least
 
 
-def is_out_of_reach(problem: Problem, local: LocalModel, point: Point, violation: Float[Array, ""]) -> Bool[Array, ""]:
+def _is_out_of_reach(problem: Problem, local: LocalModel, point: Point, violation: Float[Array, ""]) -> Bool[Array, ""]:
     """Whether the multipliers prove that no motion nearby satisfies the constraints to first order."""
     way = jax.vmap(problem.dynamics.minus, (0, None))(point.states, point.states[0])
     scales = 1 + largest(way), 1 + largest(point.controls)

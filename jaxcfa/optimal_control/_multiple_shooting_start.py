@@ -1,0 +1,70 @@
+"""Where multiple shooting starts: from a guess, or from a solution."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ._barrier_updates import barrier_of_plan, first_barrier
+from ._curvature import Curvature
+from ._interior_point import Point
+from ._line_search import Seen, Worth
+from ._local import Multipliers, Rows, Values, evaluate, unknown_model
+from ._multiple_shooting_state import DISTURBANCES, Settings, State, all_finite
+from ._problem import Problem
+from ._solution import History, SolveStatus
+from ._solver import Guess
+
+
+def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> State:
+    """The state before the first iteration."""
+    dtype = x0.dtype
+    # Gaps are not needed yet, and dynamics are not evaluated only to find them.
+    unknown = jnp.zeros((problem.steps, problem.dynamics.tangent_size), dtype)
+    values = evaluate(problem, x0, guess.states, guess.controls, unknown)
+    barrier = first_barrier(settings, dtype)
+    if guess.barrier is not None:
+        barrier = barrier._replace(parameter=jnp.maximum(guess.barrier, settings.smallest_barrier))
+    if guess.multipliers is None or not _fits(guess.multipliers, values):
+        multipliers = Multipliers(
+            jnp.zeros((problem.steps + 1, problem.dynamics.tangent_size), dtype),
+            Rows(*(jnp.zeros_like(h) for h in values.equalities)),
+            Rows(*(barrier.multipliers(g) for g in values.inequalities)),
+        )
+    else:
+        z = guess.multipliers.inequalities
+        barrier = barrier_of_plan(settings, barrier, z)
+        inequalities = Rows(*(barrier.near(z, g) for z, g in zip(z, values.inequalities, strict=True)))
+        multipliers = guess.multipliers._replace(inequalities=inequalities)
+    slack = Rows(*(barrier.divided(g)[0] for g in values.inequalities))
+    point = Point(guess.states, guess.controls, multipliers, slack)
+    finite = all_finite(values) & all_finite((guess.states, guess.controls))
+    m, n = problem.dynamics.control_size, problem.dynamics.tangent_size
+    nothing = jnp.asarray(jnp.inf, dtype)
+    return State(
+        point=point,
+        known=(point, unknown_model(values, n, m), Curvature.none(problem, dtype))
+        if settings.hessian == "secant"
+        else None,
+        # What was found before is not disturbed, since a controller may have to follow it.
+        disturbances=jnp.asarray(0 if guess.multipliers is None else DISTURBANCES, jnp.int32),
+        proofs=jnp.asarray(0, jnp.int32),
+        contradicted=jnp.asarray(False, bool),
+        gains=jnp.zeros((problem.steps, m, n), dtype),
+        barrier=barrier,
+        regularization=jnp.asarray(settings.regularization, dtype),
+        penalty=jnp.asarray(1.0, dtype),
+        seen=Seen.nothing(dtype),
+        worth=Worth(values.cost, nothing, nothing),
+        stationarity=nothing,
+        iteration=jnp.asarray(0, jnp.int32),
+        status=jnp.where(finite, SolveStatus.ITERATIONS, SolveStatus.NOT_FINITE).astype(jnp.int32),
+        done=~finite,
+        history=History.empty(settings.max_iterations, dtype),
+    )
+
+
+def _fits(multipliers: Multipliers, values: Values) -> bool:
+    """Whether multipliers are those of a problem with as many constraints."""
+    given = multipliers.equalities, multipliers.inequalities
+    rows = values.equalities, values.inequalities
+    return [x.shape for x in jax.tree.leaves(given)] == [x.shape for x in jax.tree.leaves(rows)]

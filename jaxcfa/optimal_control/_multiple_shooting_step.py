@@ -1,0 +1,118 @@
+"""One step of multiple shooting, and how far to go along it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from ..numerics import choose
+from ._barrier_updates import UNFAIR, fair_price, next_barrier
+from ._curvature import Curvature
+from ._interior_point import Barrier, Optimality, Point, Step, newton_step, slope
+from ._line_search import Found, Seen, search
+from ._local import LocalModel, Values, with_curvature
+from ._multiple_shooting_state import FAR_OFF, Settings, State, is_last
+from ._problem import Problem
+
+_SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
+_YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
+
+
+class Trial(NamedTuple):
+    """**Fields:** `values` at the point, and the `step` from there; what the line search `found`, and has `seen`; the
+    `barrier`; whether the point is `solved`, the step is `taken`, or refused as `unfair` to the bounds."""
+
+    values: Values
+    step: Step
+    found: Found
+    seen: Seen
+    barrier: Barrier
+    solved: Bool[Array, ""]
+    taken: Bool[Array, ""]
+    unfair: Bool[Array, ""]
+
+
+def trial_of(
+    settings: Settings,
+    problem: Problem,
+    x0: Array,
+    state: State,
+    safe: LocalModel,
+    preferred: LocalModel,
+    final: Optimality,
+) -> Trial:
+    """A step, and how far to go along it."""
+    point = state.point
+    barrier = next_barrier(settings, problem, safe, point, state.barrier)
+    proximity = jnp.maximum(settings.proximity, _YIELD * barrier.parameter)
+
+    def newton(local: LocalModel, shift: Float[Array, ""]) -> Step:
+        shift = state.regularization + shift
+        return newton_step(local, point, barrier, proximity, shift, problem.start, settings.schedule)
+
+    reached = _within(final, settings.tolerance, settings.stationarity)
+    # Far away curvature leads astray. At the end all directions count, of which some may not have been learned: the
+    # gains are those of Gauss and Newton.
+    step, local, curved = _first_finite(newton, point, preferred, safe, reached | (final.violation > FAR_OFF))
+    steps, together = settings.steps, settings.together
+    seen = state.seen.with_entry(local.values, barrier)
+    # Those of Gauss and Newton converge linearly, and swing to and fro at the end if they may climb.
+    found = search(problem, x0, local, point, step, barrier, proximity, state.penalty, seen, curved, steps, together)
+    gain = jnp.abs(slope(local, step, barrier))
+    settled = (gain <= settings.tolerance * (jnp.abs(local.values.cost) + settings.tolerance)) | (found.length == 0)
+    solved = reached & settled
+    # Where gaps are dear, bounds that are not would be given up for them.
+    fair = fair_price(settings, found.penalty)
+    unfair = (barrier.price < UNFAIR * fair) & ~solved & ~is_last(settings, state)
+    barrier = barrier._replace(price=jnp.maximum(barrier.price, fair))
+    taken = (found.length > 0) & ~solved & ~unfair
+    return Trial(local.values, step, found, seen, barrier, solved, taken, unfair)
+
+
+def preferred_model(
+    settings: Settings, problem: Problem, x0: Array, state: State, safe: LocalModel
+) -> tuple[tuple[Point, LocalModel, Curvature] | None, LocalModel]:
+    """What is known for the next iteration, and the model with the Hessian that comes nearest to the true one."""
+    point = state.point
+    if settings.hessian == "secant":
+        assert state.known is not None
+        before, model, curvature = state.known
+        seen = curvature.learned(problem, model, before, safe, point)
+        curvature = choose(state.iteration > 0, seen, curvature)
+        return (point, safe, curvature), curvature.added(safe)
+    if settings.hessian == "exact":
+        return None, with_curvature(problem, safe, point.states, point.controls, point.multipliers)
+    return None, safe
+
+
+def _first_finite(
+    newton: Callable[[LocalModel, Array], Step], point: Point, preferred: LocalModel, safe: LocalModel, only_safe: Array
+) -> tuple[Step, LocalModel, Bool[Array, ""]]:
+    """The step by the preferred model, with more and more convexity where that has no minimum, which its factors tell,
+    and if nothing helps by the safe one; that model, and whether it is the preferred one and has its curvature."""
+    least, times = _SHIFTS
+    if preferred is safe:
+        return newton(safe, jnp.zeros((), point.controls.dtype)), safe, jnp.asarray(False)
+
+    def attempt(carry):
+        k, *_ = carry
+        local = choose(k <= times, preferred, safe)
+        shift = jnp.where((k > 0) & (k <= times), least * 8.0 ** (k - 1), 0).astype(point.controls.dtype)
+        return k + 1, newton(local, shift), local
+
+    first = jnp.where(only_safe, times + 1, 0).astype(jnp.int32)
+
+    def unfinished(carry):
+        k, step, _ = carry
+        return (k <= times + 1) & ~(jnp.all(jnp.isfinite(step.states)) & jnp.all(jnp.isfinite(step.controls)))
+
+    start = first, Step.unknown(point, safe.input.mT), preferred
+    k, step, local = lax.while_loop(unfinished, attempt, start)
+    return step, local, k <= times + 1
+
+
+def _within(found: Optimality, tolerance: float, stationarity: float) -> Bool[Array, ""]:
+    feasible = (found.violation <= tolerance) & (found.complementarity <= tolerance)
+    return feasible & (found.stationarity <= stationarity)
