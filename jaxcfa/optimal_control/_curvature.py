@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..numerics import matvec, outer
+from ..numerics import outer
+from ..structured._products import matvec
 from ._interior_point import Point, slopes_of_lagrangian
 from ._local import LocalModel
 from ._problem import Problem

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ..numerics import choose, matvec
+from ..numerics import choose
+from ..structured._products import matvec
 from ._interior_point import (
     Barrier,
     Point,

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from ..numerics import matvec
+from ..structured._products import matvec
 from ._problem import Problem
 
 

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ..numerics import matvec
+from ..structured._products import matvec
 from ._local import Multipliers, Rows
 from ._problem import Problem
 from ._robot_dynamics import AbstractRobotDynamics

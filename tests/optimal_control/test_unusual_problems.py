@@ -14,6 +14,7 @@ import jaxcfa
 from jaxcfa import inverse_kinematics, optimal_control as oc
 from jaxcfa.joints import Revolute
 from jaxcfa.spatial import quaternion_exp, quaternion_multiply, quaternion_to_matrix, rotation_log
+from program_size import equations
 
 STEPS = 5
 START = jnp.array([0.5, 0.0])
@@ -202,6 +203,22 @@ def test_learned_dynamics_and_terms_with_settings():
         oc.FunctionDynamics(Learned(net), 2, 1), STEPS, [oc.Cost(oc.Control(), 0.1)], [oc.Cost(Part(1), 10.0)]
     )
     assert oc.solve(problem, START).status == oc.SolveStatus.SOLVED
+
+
+def test_programs_do_not_grow_with_the_states():
+    """Of many states: products with gains and Hessians are not written out."""
+
+    def size(n):
+        dynamics = oc.FunctionDynamics(lambda x, u, t: 0.9 * x + u, n, 1)
+        problem = oc.Problem(dynamics, 3, [oc.Cost(oc.Control())], [oc.Cost(lambda s: s.x)])
+
+        def solve(x0):
+            found = oc.solve(problem, x0, solver=oc.MultipleShooting(hessian="secant", steps="both"))
+            return found.control(problem, 0, x0)
+
+        return equations(solve, jnp.ones(n))
+
+    assert size(20) == size(30)
 
 
 def test_guesses_of_problems_with_other_constraints():
