@@ -64,7 +64,7 @@ class EquationOfMotion(eqx.Module):
         elif self.actuated == "actuators":
             tau = actuator_forces(self.model, q, v, inputs)
         else:
-            tau = jnp.zeros(self.model.nv, inputs.dtype).at[np.asarray(self.actuated)].set(inputs)
+            tau = jnp.zeros(self.model.nv, inputs.dtype).at[np.asarray(self.actuated, int)].set(inputs)
         if self.stops is None:
             return tau
         effort = self.model.limits.effort.astype(tau.dtype)
@@ -230,7 +230,7 @@ def _check_efforts(model: Model, driven: Driven) -> None:
     if driven == "actuators":
         rows = np.flatnonzero(np.any(np.asarray(moment) != 0, axis=0))
     else:
-        rows = np.arange(model.nv) if driven is None else np.asarray(driven)
+        rows = np.arange(model.nv) if driven is None else np.asarray(driven, int)
     idle = rows[np.asarray(effort)[rows] == 0]
     if len(idle):
         names = list(dict.fromkeys(model.joint_names[body] for body in model.topology.dof_bodies[idle]))

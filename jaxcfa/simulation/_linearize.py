@@ -109,7 +109,7 @@ def linearized_step(
     tau = equation.torques(q, v, inputs)
     q_next, v_next, a, b = _in_closed_form(integrator, equation, q, v, tau, f_ext, dt, motions)
     if equation.actuated != "actuators" and equation.stops is None:
-        return q_next, v_next, a, b if equation.actuated is None else b[:, np.asarray(equation.actuated)]
+        return q_next, v_next, a, b if equation.actuated is None else b[:, np.asarray(equation.actuated, int)]
 
     def torques(dq: Array, dv: Array, du: Array) -> Array:
         return equation.torques(integrate(equation.model, q, dq), v + dv, inputs + du)

@@ -128,6 +128,10 @@ def test_what_is_driven_is_said_alike_in_simulation_and_in_optimal_control():
         assert jax.eval_shape(lambda u, roll=roll: roll(lambda t, q, v: u), inputs).tau.shape == (2, model.nv)
     for way, driven in {None: (6, 7), False: None, ("right",): (7,)}.items():
         assert RobotDynamics(model, dt, actuated=way).actuated == driven
+    # Nothing drives a body that floats.
+    body, none = jaxcfa.lock_joints(model, ["left", "right"]), jnp.zeros((2, 0))
+    drift = functools.partial(rollout, body, jaxcfa.neutral(body), dt=dt, actuated=None, limits=True)
+    assert jax.eval_shape(drift, v[:6], none).tau.shape == (2, 6)
 
 
 def test_what_says_not_what_is_driven():
