@@ -1,8 +1,8 @@
 """How tests compile: XLA's options, which it reads once, before the first computation.
 
-Nearly all time of the tests is XLA's, so programs compile quickly (in a third of the time) and run slowly. Those that
-run long are compiled by `helpers.optimised` instead, and JAXCFA_OPTIMISED_TESTS=1 in the environment compiles all as
-users have them.
+What is compiled at all (see `evaluation`) compiles quickly, in a third of the time, and runs slowly. Programs that run
+long are compiled by `helpers.optimised` instead, and JAXCFA_OPTIMISED_TESTS=1 in the environment compiles all as users
+have them.
 """
 
 from importlib import metadata

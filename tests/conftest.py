@@ -1,5 +1,6 @@
 """Settings and fixtures of all tests."""
 
+import contextlib
 import gc
 import os
 import shutil
@@ -17,17 +18,22 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import evaluation
 from jaxcfa.cli._cache import processor
 
 # Laws are tested in double precision; tests of single precision convert their data with the `dtype` fixture.
 jax.config.update("jax_enable_x64", True)
+
+if os.environ.get("JAXCFA_OPTIMISED_TESTS", "0") == "0":
+    evaluation.install()
 
 # Tracing makes millions of objects that live on. Looking through them for garbage takes a tenth of all time at Python's
 # own thresholds.
 gc.set_threshold(100_000, 20, 20)
 
 
-_LARGEST_CACHE = 4e9  # bytes, of compiled programs
+_LARGEST_CACHE = 4e9  # bytes, of compiled programs on disk
+_MOST_MEMORY = 2e9  # bytes
 
 
 def pytest_configure(config):
@@ -42,16 +48,28 @@ def pytest_configure(config):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
+@pytest.fixture(autouse=True)
+def _programs_are_compiled(request):
+    """For tests that are marked so."""
+    with evaluation.compiled() if request.node.get_closest_marker("compiled") else contextlib.nullcontext():
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _programs_are_freed():
-    """Drops what was compiled when it takes many memory maps: Linux allows 65530, and ten take some four megabytes.
+    """Drops what was traced and compiled when it takes much memory, or many memory maps: Linux allows 65530.
 
     Not after each file, since files share mechanisms, and with them programs.
     """
     yield
-    maps = Path("/proc/self/maps")
-    if not maps.exists() or maps.read_bytes().count(b"\n") > 6000:
+    maps, pages = Path("/proc/self/maps"), Path("/proc/self/statm")
+    if not maps.exists() or maps.read_bytes().count(b"\n") > 6000 or _memory(pages) > _MOST_MEMORY:
         jax.clear_caches()
+        gc.collect()
+
+
+def _memory(pages: Path) -> int:
+    return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.fixture

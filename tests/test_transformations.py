@@ -167,6 +167,7 @@ def everything(model, x) -> list:
     return [floating(FUNCTIONS[name].evaluate(model, x)) for name in TOGETHER]
 
 
+@pytest.mark.compiled
 @pytest.mark.slow
 def test_batches_of_models_and_states():
     """One batch of both in one program gives what single calls give."""

@@ -86,7 +86,7 @@ def _bind(
     )
 
 
-def _over_states(*arguments: Any, program: ClosedJaxpr, varies: Sequence[bool], size: int | None, **_: Any):
+def over_states(*arguments: Any, program: ClosedJaxpr, varies: Sequence[bool], size: int | None, **_: Any):
     """The results without any marks."""
     one = jaxpr_as_fun(program)
     if any(varies):
@@ -97,7 +97,7 @@ def _over_states(*arguments: Any, program: ClosedJaxpr, varies: Sequence[bool], 
 
 @one_function_p.def_impl
 def _evaluate(*arguments: Any, **params: Any) -> list[Any]:
-    return jax.jit(functools.partial(_over_states, **params))(*arguments)
+    return jax.jit(functools.partial(over_states, **params))(*arguments)
 
 
 @one_function_p.def_abstract_eval
@@ -111,7 +111,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     directions = list(itertools.compress(tangents, moves))
     smooth = all(np.issubdtype(x.dtype, np.inexact) for x in program.out_avals)
     if params["linear"] or len(directions) > _MOST_DIRECTIONS or not (params["derivatives"] and smooth):
-        evaluate = functools.partial(_over_states, **params)
+        evaluate = functools.partial(over_states, **params)
         return jax.jvp(_of_some(evaluate, moves, primals), list(itertools.compress(primals, moves)), directions)
 
     def along(*given: Any) -> Sequence[Any]:
@@ -164,7 +164,7 @@ def _batch(arguments: Sequence[Any], axes: Sequence[int | None], **params: Any) 
     else:  # what varies with one of them only must not be repeated for the other
         shapes = zip(program.in_avals, varies, strict=True)
         avals = [x.update(shape=(size, *x.shape)) if varied else x for x, varied in shapes]
-        inner = jax.make_jaxpr(functools.partial(_over_states, **params))(*avals)
+        inner = jax.make_jaxpr(functools.partial(over_states, **params))(*avals)
         width = params["width"] * size
         found = _bind(arguments, **{**params, "program": inner, "varies": own, "size": new, "width": width})
     return found, [0] * len(found)
@@ -188,16 +188,16 @@ batching.primitive_batchers[one_function_p] = _batch
 
 def _on_cpu(*arguments: Any, **params: Any) -> list[Any]:
     names = ("varies", "size", "width", "pieces")
-    return in_pieces(functools.partial(_over_states, **params), arguments, *(params[name] for name in names))
+    return in_pieces(functools.partial(over_states, **params), arguments, *(params[name] for name in names))
 
 
 def _lower_on_cpu(context: mlir.LoweringRuleContext, *arguments: Any, **params: Any) -> Any:
     axes = context.module_context.axis_context
     # A loop over pieces of an array that is spread over devices would gather it.
     spread = isinstance(axes, sharding_impls.ShardingContext) and axes.num_devices > 1
-    function = functools.partial(_over_states if spread else _on_cpu, **params)
+    function = functools.partial(over_states if spread else _on_cpu, **params)
     return mlir.lower_fun(function, multiple_results=True)(context, *arguments)
 
 
 mlir.register_lowering(one_function_p, _lower_on_cpu, platform="cpu")
-mlir.register_lowering(one_function_p, mlir.lower_fun(_over_states, multiple_results=True))
+mlir.register_lowering(one_function_p, mlir.lower_fun(over_states, multiple_results=True))

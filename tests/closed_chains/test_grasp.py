@@ -300,6 +300,7 @@ def moved(held: Held, qdd, acceleration, t) -> Held:
     return held._replace(q=tuple(q), v=tuple(v), velocity=velocity, pose=pose)
 
 
+@pytest.mark.compiled
 @pytest.mark.slow
 def test_batches_and_derivatives():
     """Reverse mode with respect to states and parameters, against differences of a batch."""

@@ -12,6 +12,8 @@ import jaxcfa
 from helpers import assert_close
 from jaxcfa.kernels import _one_kernel, one_kernel
 
+pytestmark = pytest.mark.compiled
+
 
 @pytest.fixture
 def on_gpu(monkeypatch):

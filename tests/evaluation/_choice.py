@@ -1,0 +1,98 @@
+"""Which programs are compiled, and which are evaluated by NumPy."""
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+from jax import dtypes
+from jax._src import pjit
+from jax._src.array import ArrayImpl
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from ._programs import Budget, TooLongError, alone, evaluate, inner
+
+# Evaluations of an equation that take as long as compiling it; how often loops of unknown length turn is seen too late.
+_MOST_EVALUATIONS, _MOST_WITH_UNKNOWN = 200, 50
+# Programs with other options than these, which compile quickly, are to be compiled.
+_OPTIONS = ((), (("xla_cpu_use_fusion_emitters", False),))
+_NOT_ABLE = {"shard_map", "pallas_call", "sharding_constraint", "io_callback", "pure_callback", "debug_callback"}
+
+_compile = pjit._pjit_call_impl_python
+_budgets: weakref.WeakKeyDictionary[Jaxpr, Budget] = weakref.WeakKeyDictionary()
+_off = False
+
+
+def install() -> None:
+    """From now on, programs are evaluated by NumPy where that is faster."""
+    pjit._pjit_call_impl_python = _call
+
+
+@contextlib.contextmanager
+def compiled() -> Iterator[None]:
+    """Inside this context all programs are compiled."""
+    global _off
+    before, _off = _off, True
+    yield
+    _off = before
+
+
+@functools.wraps(_compile)
+def _call(*arguments, jaxpr: ClosedJaxpr, **params):
+    program = jaxpr.jaxpr
+    if _off or alone() or params["compiler_options_kvs"] not in _OPTIONS or any(map(_is_spread, arguments)):
+        return _compile(*arguments, jaxpr=jaxpr, **params)
+    if program not in _budgets:
+        _budgets[program] = Budget(most_evaluations(program) if _is_able(program) else 0)
+    budget = _budgets[program]
+    if budget.left > 0:
+        try:
+            found = evaluate(program, jaxpr.consts, arguments, budget)
+        except TooLongError:
+            budget.left = 0
+        else:
+            # What JAX would keep of a compiled program, to call it faster, is not there.
+            return [_as_array(x, v.aval) for x, v in zip(found, program.outvars, strict=True)], None, None, []
+    return _compile(*arguments, jaxpr=jaxpr, **params)
+
+
+def most_evaluations(program: Jaxpr) -> int:
+    """How many equations of a program, over all of its calls, are evaluated in the time that compiling it takes."""
+    size, evaluations, known = _sizes(program)
+    most = size * (_MOST_EVALUATIONS if known else _MOST_WITH_UNKNOWN)
+    return most if evaluations <= most else 0
+
+
+def _sizes(program: Jaxpr) -> tuple[int, int, bool]:
+    """Number of equations, of their evaluations with each loop of unknown length once, and whether there is none."""
+    size, evaluations, known = 0, 0, True
+    for equation in program.eqns:
+        name = equation.primitive.name
+        turns = equation.params["length"] if name == "scan" else 1
+        known &= name != "while"
+        size, evaluations = size + 1, evaluations + 1
+        for part in inner(equation):
+            more, more_evaluations, also = _sizes(part)
+            size, evaluations, known = size + more, evaluations + turns * more_evaluations, known and also
+    return size, evaluations, known
+
+
+def _is_able(program: Jaxpr) -> bool:
+    """Whether the program is without side effects, and without parts for several devices."""
+    if program.effects:
+        return False
+    return all(x.primitive.name not in _NOT_ABLE and all(map(_is_able, inner(x))) for x in program.eqns)
+
+
+def _is_spread(x) -> bool:
+    return isinstance(x, jax.Array) and len(x.sharding.device_set) > 1
+
+
+def _as_array(x, aval) -> jax.Array:
+    if dtypes.issubdtype(aval.dtype, dtypes.extended):
+        return x
+    array = jax.device_put(np.array(x, aval.dtype))
+    # Public functions compile a program for this, of which the result is weakly typed again.
+    return ArrayImpl(aval, array.sharding, array._arrays, committed=False) if aval.weak_type else array
