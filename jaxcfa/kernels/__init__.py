@@ -1,3 +1,3 @@
-"""Batches of states on GPUs as one kernel in which each thread computes a state: `one_kernel`."""
+"""Batches of states by straight lines of operations on numbers, on GPUs as one kernel: `one_kernel`."""
 
 from ._one_kernel import one_kernel as one_kernel

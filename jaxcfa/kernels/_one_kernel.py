@@ -1,7 +1,8 @@
 """A batch as one kernel: what users call."""
 
 import functools
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,8 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, PyTree
 
 from .. import backend
-from ._straight_line import Unsupported, straight_line
+from . import _on_cpu
+from ._straight_line import StraightLine, Unsupported, straight_line
 
 # Triton compiles in a time that is the product of the square of the operations with the number of reads and writes.
 SHORT = 4000  # operations of kernels that read and write each array by itself; others have few arrays
@@ -19,30 +21,33 @@ LONGEST = 25_000  # operations
 
 
 def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[Array]]:
-    """`jax.jit(jax.vmap(function))`, on GPUs as one kernel in which each thread computes one state.
+    """`jax.jit(jax.vmap(function))` that runs several times as fast on GPUs and CPUs, and compiles longer.
 
-    Otherwise a batch takes some dozens of kernels, between which all intermediate results go through memory, and whose
-    starts are most of the time of a few thousand states. Everything that is not an argument (a model, say) is a
-    constant of the kernel, and what is zero or one in it costs nothing. The function becomes a straight line of
-    operations on numbers, of which compilers take a time that grows with the square of their count: seconds for arms,
-    a minute for humanoids.
+    The function becomes a straight line of operations on numbers. Everything that is not an argument (a model, say) is
+    a constant of it, and what is zero or one costs nothing. On GPUs the line is one kernel, in which each thread
+    computes one state; otherwise a batch takes some dozens of kernels, between which all intermediate results go
+    through memory, and whose starts are most of the time of a few thousand states. On CPUs each operation is done for
+    a vector of states, which stays in the cache, without any loops over bodies. Compilers take seconds for arms, and a
+    minute for humanoids.
 
         dynamics = jaxcfa.one_kernel(lambda q, v, tau: jaxcfa.forward_dynamics(model, q, v, tau))
         accelerations = dynamics(q, v, tau)  # of thousands of states
 
     For use inside or outside of `jax.jit`, `lax.scan` and `jax.vmap`. Derivatives of the result are those of
     `jax.vmap(function)`, which are not one kernel: take `one_kernel(jax.grad(cost))` instead. On other devices this is
-    `jax.jit(jax.vmap(function))`: on CPUs of machines that have a GPU, too, where arguments are committed to a CPU, or
-    it is `jax.default_device`.
+    `jax.jit(jax.vmap(function))`. On machines that have a GPU, arguments that are committed to a CPU, or
+    `jax.default_device`, have it run there.
+
+    What cannot be written so: functions that close over a traced value, or have loops of unknown length, indices that
+    depend on the state, sorting, random numbers, or calls of libraries, as in `jnp.linalg`; and more than 25,000
+    operations. GPUs refuse it, and on CPUs `jax.vmap` computes it, which a warning says.
 
     **Arguments:** `function` of arrays (pytrees) of one state, which closes over everything that all states share.
 
     **Returns:** a function of a batch: all arguments have a leading axis of equal length, and so have the results.
 
-    **Raises:** `ValueError`, when called, for arguments without a common leading axis; on GPUs also if the function
-    closes over a traced value, or has what cannot be written as operations on numbers: loops of unknown length, indices
-    that depend on the state, sorting, random numbers, or calls of libraries, as in `jnp.linalg`; or if it has more than
-    25,000 operations.
+    **Raises:** `ValueError`, when called, for arguments without a common leading axis; on GPUs also for what cannot be
+    written as operations on numbers.
     """
     if not callable(function):
         raise ValueError(f"function must be a function of one state, got {function!r}.")
@@ -52,19 +57,28 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
         with backend.compiling_for("cpu"):
             return plain(*arguments)
 
-    @jax.custom_jvp
-    def kernel(*arguments):
+    def on_gpus(*arguments):
         # Which device it will be is not known inside of other programs: a CPU, if their arguments are committed to it.
-        by_kernel = functools.partial(_run, function)
+        by_kernel = functools.partial(_on_gpu, function)
         return lax.platform_dependent(*arguments, default=elsewhere, **dict.fromkeys(backend.GPUS, by_kernel))
 
-    @kernel.defjvp
-    def _of_tangents(primals, tangents):
-        return jax.jvp(plain, primals, tangents)
-
     def of_batch(*arguments):
-        # The rule would refuse derivatives by what the function closes over, which without a kernel there are.
-        return (kernel if backend.is_gpu() else plain)(*arguments)
+        line = None
+        if not backend.is_gpu():
+            line = _line_on_cpu(function, arguments) if backend.backend() == "cpu" else None
+            if line is None:
+                # The rule below would refuse derivatives by what the function closes over.
+                return plain(*arguments)
+
+        @jax.custom_jvp
+        def kernel(*arguments):
+            return on_gpus(*arguments) if line is None else _of_line(line, _on_cpu.run, arguments)
+
+        @kernel.defjvp
+        def _of_tangents(primals, tangents):
+            return jax.jvp(plain, primals, tangents)
+
+        return kernel(*arguments)
 
     # Writing a kernel takes seconds, which are spent once for each size of the batch.
     compiled = jax.jit(of_batch)
@@ -80,26 +94,52 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
     return checked
 
 
-def _run(function: Callable, *arguments: PyTree[Array], interpret: bool = False, short: int = SHORT) -> PyTree[Array]:
+def _line(function: Callable, arguments: Sequence[PyTree[Array]]) -> StraightLine:
+    leaves, structure = jax.tree.flatten(arguments)
+    one = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(np.shape(x)[1:], jnp.result_type(x)) for x in leaves])
+    line = straight_line(function, *one)
+    if len(line.operations) > LONGEST:
+        raise Unsupported(
+            f"it has {len(line.operations)} operations on numbers, and more than {LONGEST} take minutes to compile"
+        )
+    return line
+
+
+def _line_on_cpu(function: Callable, arguments: Sequence[PyTree[Array]]) -> StraightLine | None:
+    try:
+        return _line(function, arguments)
+    except Unsupported as error:
+        message = f"one_kernel leaves {_name(function)} to jax.vmap, as which it runs on CPUs: {error}."
+        warnings.warn(message, stacklevel=2)
+        return None
+
+
+def _on_gpu(
+    function: Callable, *arguments: PyTree[Array], interpret: bool = False, short: int = SHORT
+) -> PyTree[Array]:
     """The batch by a kernel. `interpret`: without a GPU, for tests. `short`: see `SHORT`."""
     from ._triton import run  # what it needs of JAX is not there on every platform
 
-    leaves, structure = jax.tree.flatten(arguments)
-    one = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(np.shape(x)[1:], jnp.result_type(x)) for x in leaves])
-    name = getattr(function, "__name__", repr(function))
     try:
-        line = straight_line(function, *one)
+        line = _line(function, arguments)
     except Unsupported as error:
-        raise ValueError(f"one_kernel cannot make a kernel of {name}: {error}. Use jax.vmap.") from None
-    if len(line.operations) > LONGEST:
-        raise ValueError(
-            f"{name} has {len(line.operations)} operations on numbers, and a kernel of more than {LONGEST} takes "
-            "minutes to compile. Use jax.vmap."
-        )
+        message = f"one_kernel cannot make a kernel of {_name(function)}: {error}. Use jax.vmap."
+        raise ValueError(message) from None
+    return _of_line(line, functools.partial(run, together=len(line.operations) > short, interpret=interpret), arguments)
+
+
+def _name(function: Callable) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
+def _of_line(
+    line: StraightLine, run: Callable[[StraightLine, list[Array]], list[Array]], arguments: Sequence[PyTree[Array]]
+) -> PyTree[Array]:
+    """The batch by `run`."""
 
     @custom_vmap
     def kernel(*leaves):
-        return run(line, leaves, together=len(line.operations) > short, interpret=interpret)
+        return run(line, list(leaves))
 
     @kernel.def_vmap
     def _of_batches(size, batched, *leaves):
@@ -110,4 +150,5 @@ def _run(function: Callable, *arguments: PyTree[Array], interpret: bool = False,
         results = kernel(*(x.reshape(size * length, *x.shape[2:]) for x in full))
         return [x.reshape(size, length, *x.shape[1:]) for x in results], [True] * len(results)
 
-    return jax.tree.unflatten(jax.tree.structure(line.results), kernel(*map(jnp.asarray, leaves)))
+    results = kernel(*map(jnp.asarray, jax.tree.leaves(arguments)))
+    return jax.tree.unflatten(jax.tree.structure(line.results), results)

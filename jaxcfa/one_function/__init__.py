@@ -8,5 +8,10 @@ How large a batch is must be known where the program is written. Rules of primit
 such a part. Its derivatives are such parts too, which compute anew what they need, in the cache.
 """
 
-from ._marks import is_one_function as is_one_function, whole_program as whole_program, without_marks as without_marks
+from ._marks import (
+    is_one_function as is_one_function,
+    marked as marked,
+    whole_program as whole_program,
+    without_marks as without_marks,
+)
 from ._primitive import as_one_function as as_one_function

@@ -1,4 +1,4 @@
-"""Kernels, as Pallas evaluates them without a GPU, against `jax.vmap`."""
+"""Batches as straight lines, on CPUs and, as Pallas evaluates them without a GPU, as kernels, against `jax.vmap`."""
 
 import functools
 
@@ -11,6 +11,7 @@ from jax import lax
 import jaxcfa
 from helpers import assert_close
 from jaxcfa.kernels import _one_kernel, one_kernel
+from jaxcfa.kernels._sin_cos import sin_cos
 
 pytestmark = pytest.mark.compiled
 
@@ -18,10 +19,17 @@ pytestmark = pytest.mark.compiled
 @pytest.fixture
 def on_gpu(monkeypatch):
     """As if the CPU were a GPU."""
-    run = _one_kernel._run
     monkeypatch.setattr(_one_kernel.backend, "backend", lambda: "gpu")
     monkeypatch.setattr(_one_kernel.backend, "GPUS", ("cpu",))
-    monkeypatch.setattr(_one_kernel, "_run", functools.partial(run, interpret=True))
+    monkeypatch.setattr(_one_kernel, "_on_gpu", functools.partial(_one_kernel._on_gpu, interpret=True))
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def target(request):
+    """On a CPU, and as if it were a GPU."""
+    if request.param == "gpu":
+        request.getfixturevalue("on_gpu")
+    return request.param
 
 
 def rows(*shapes, dtype=float):
@@ -42,19 +50,45 @@ def test_arrays(size, dtype):
     arguments = {"wide": wide, "narrow": narrow}, scale
     expected = jax.vmap(mixed)(*arguments)
     for short in (0, 4000):
-        found = _one_kernel._run(mixed, *arguments, interpret=True, short=short)
+        found = _one_kernel._on_gpu(mixed, *arguments, interpret=True, short=short)
         jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6), found, expected)
         assert jax.tree.map(lambda x: x.dtype, found) == jax.tree.map(lambda x: x.dtype, expected)
 
 
-def test_dynamics(on_gpu, dtype):
+@pytest.mark.parametrize("size", [1, 128, 300])
+def test_arrays_on_cpus(size, dtype):
+    """Of one piece, and of several, the last of which is not full."""
+    wide, narrow, scale = rows((size, 150), (size, 3), (size,), dtype=dtype)
+    arguments = {"wide": wide, "narrow": narrow}, scale
+    found, expected = one_kernel(mixed)(*arguments), jax.vmap(mixed)(*arguments)
+    assert_close(found, expected, 1e-6 if dtype == np.float32 else 1e-15)
+    assert jax.tree.map(lambda x: x.dtype, found) == jax.tree.map(lambda x: x.dtype, expected)
+
+
+def test_sines_and_cosines(dtype):
+    """Near, far, and so far that the numbers are turns apart: then still on the circle, and NaN of what is infinite."""
+    spacing = np.finfo(dtype).eps
+    for size, error in ((1.0, 1.5), (1e4 if dtype == np.float32 else 1e5, 1.5), (1e12, None)):
+        x = (size * np.random.default_rng(0).normal(size=100_000)).astype(dtype)
+        found = [np.asarray(y, np.longdouble) for y in jax.jit(sin_cos)(x)]
+        assert np.max(np.abs(found[0] ** 2 + found[1] ** 2 - 1)) < 4 * spacing
+        if error:
+            expected = np.sin(x.astype(np.longdouble)), np.cos(x.astype(np.longdouble))
+            assert np.max(np.abs(np.subtract(found, expected))) < error * spacing
+    special = np.array([0.0, -0.0, np.inf, np.nan, 1e-30], dtype)
+    sine, cosine = sin_cos(jnp.asarray(special))
+    np.testing.assert_array_equal(sine, np.array([0, -0.0, np.nan, np.nan, 1e-30], dtype))
+    np.testing.assert_array_equal(cosine, np.array([1, 1, np.nan, np.nan, 1], dtype))
+
+
+def test_dynamics(target, dtype):
     model = jaxcfa.chain(2).astype(dtype)
     q, v, tau = rows((40, 2), (40, 2), (40, 2), dtype=dtype)
     found = one_kernel(lambda *x: jaxcfa.forward_dynamics(model, *x))(q, v, tau)
     assert_close(found, jax.vmap(lambda *x: jaxcfa.forward_dynamics(model, *x))(q, v, tau))
 
 
-def test_transformations(on_gpu):
+def test_transformations(target):
     def function(x, y):
         return jnp.sin(x) * y, jnp.sum(x * x, keepdims=True)
 
@@ -81,7 +115,7 @@ def test_transformations(on_gpu):
     assert_close(one_kernel(slope)(x, y), jax.vmap(slope)(x, y))
 
 
-def test_numbers_of_all_types(on_gpu):
+def test_numbers_of_all_types(target):
     """Counts and flags beside states, and derivatives by the latter alone."""
 
     def function(x, count, on):
@@ -99,15 +133,15 @@ def test_numbers_of_all_types(on_gpu):
     assert_close(jax.grad(total(kernel))(x), jax.grad(total(plain))(x))
 
 
-def test_kernels_are_written_once(on_gpu):
+def test_kernels_are_written_once(target):
     calls = []
     kernel = one_kernel(lambda x: calls.append(0) or jnp.sin(x))
     for _ in range(3):
         kernel(np.ones((4, 3)))
-    assert len(calls) == 2  # as a kernel, and for other devices
+    assert len(calls) == {"cpu": 1, "gpu": 2}[target]  # as a kernel, and for other devices that a program may be for
 
 
-def test_empty(on_gpu):
+def test_empty(target):
     assert jax.vmap(one_kernel(jnp.sin))(np.zeros((2, 0, 3))).shape == (2, 0, 3)
     assert jax.vmap(one_kernel(lambda x: x[:0]))(np.ones((2, 4, 3))).shape == (2, 4, 0)
     assert one_kernel(jnp.sin)(np.zeros((0, 3))).shape == (0, 3)
@@ -115,10 +149,13 @@ def test_empty(on_gpu):
     assert one_kernel(lambda x: ())(np.ones((4, 3))) == ()
 
 
-def test_without_a_gpu():
+def test_what_cannot_be_written_so_is_left_to_vmap_on_cpus(monkeypatch):
     (x,) = rows((4, 3))
-    np.testing.assert_array_equal(one_kernel(jnp.sort)(x), np.sort(x))
-    np.testing.assert_array_equal(jax.grad(lambda x: one_kernel(jnp.sum)(x).sum())(x), np.ones((4, 3)))
+    with pytest.warns(UserWarning, match=r"leaves sort to jax\.vmap, .* it has .*sort"):
+        np.testing.assert_array_equal(one_kernel(jnp.sort)(x), np.sort(x))
+    monkeypatch.setattr(_one_kernel, "LONGEST", 2)
+    with pytest.warns(UserWarning, match=r"it has 3 operations .* minutes"):
+        assert_close(one_kernel(lambda x: jnp.sin(x))(x), np.sin(x))
 
 
 def test_the_device_decides(monkeypatch):
@@ -128,9 +165,10 @@ def test_the_device_decides(monkeypatch):
     with pytest.raises(ValueError, match="cannot make a kernel of sort"):
         one_kernel(jnp.sort)(x)
     committed = jax.device_put(x, cpu)
-    np.testing.assert_array_equal(one_kernel(jnp.sort)(committed), np.sort(x))
+    with pytest.warns(UserWarning, match="runs on CPUs"):
+        np.testing.assert_array_equal(one_kernel(jnp.sort)(committed), np.sort(x))
     for device in (cpu, "cpu"):
-        with jax.default_device(device):
+        with jax.default_device(device), pytest.warns(UserWarning, match="runs on CPUs"):
             np.testing.assert_array_equal(one_kernel(jnp.sort)(x), np.sort(x))
     # Inside of other programs nothing is known of the device before these are compiled.
     program = jax.jit(lambda x: one_kernel(jnp.sin)(x))
@@ -140,13 +178,14 @@ def test_the_device_decides(monkeypatch):
 
 
 def test_derivatives_by_what_the_function_closes_over():
-    """Without a kernel, of which that would be a constant."""
+    """By `jax.vmap`, because of a straight line that would be a constant."""
     (x,) = rows((4, 3))
 
     def total(scale):
         return jnp.sum(one_kernel(lambda x: jnp.sin(scale * x))(x))
 
-    assert_close(jax.grad(total)(2.0), np.sum(x * np.cos(2 * x)), 1e-12)
+    with pytest.warns(UserWarning, match="traced value that is not among"):
+        assert_close(jax.grad(total)(2.0), np.sum(x * np.cos(2 * x)), 1e-12)
 
 
 def test_errors(on_gpu, monkeypatch):
