@@ -31,7 +31,8 @@ class Solution(eqx.Module):
 
     **Fields:** `q` (nq,): if the targets are not reached, that of the least weighted sum of squares; `residual` (k,) of
     the targets, unweighted, and of the loops [rad, m]; `error`, the largest of it; `status` (`SolveStatus`);
-    `iterations`; `starts`, how many were tried.
+    `iterations`; `starts`, how many were tried; `settled`: whether preferences, or else the sum of squares of targets
+    that are not reached, could not be made less.
     """
 
     q: Float[Array, "nq"]
@@ -40,6 +41,7 @@ class Solution(eqx.Module):
     status: Int[Array, ""]
     iterations: Int[Array, ""]
     starts: Int[Array, ""]
+    settled: Bool[Array, ""]
 
     @property
     def reached(self) -> Bool[Array, ""]:
@@ -75,16 +77,17 @@ def solve(
     - `constraints` that close loops, such as `model.constraints`.
     - `limits`: whether joints stay within `model.limits`.
     - `tolerance` of every residual [rad, m]: 1e-8 in float64, 1e-5 in float32, by default.
-    - `starts`, `max_iterations`: the most of both.
+    - `starts`, `max_iterations`: the most of both; as many iterations again make preferences least.
 
     **Returns:** a `Solution`, whose `status` says whether the targets are reached, and if not, whether no step from any
-    start led nearer (`INFEASIBLE`) or the iterations were used up before (`ITERATIONS`). Derivatives with respect to
+    start led nearer (`INFEASIBLE`) or the iterations were used up before (`ITERATIONS`). Where `settled` is false
+    targets may be reached, but preferences are not least. Derivatives with respect to
     targets, model and constraints are those of the targets' solution; where that leaves joints open, they move as
     preferences say, or as little as possible. There are none with respect to `q0`. Second derivatives are right where
     the solution is the only one nearby.
 
     **Raises:** `ValueError` for wrong shapes, terms and numbers, and for residuals that are not finite at `q0`. Targets
-    that are not reached warn, unless traced.
+    that are not reached, and preferences that are not least, warn, unless traced.
     """
     starts, max_iterations = positive_integer("starts", starts), positive_integer("max_iterations", max_iterations)
     check_model(model)
@@ -118,10 +121,11 @@ def _solve(problem: Problem, q: Array, tolerance: Array, starts: Array, max_iter
     chosen = attached(problem, found.chosen, found.preferred, found.has_reached)
     hard = rows_of(problem, chosen).hard
     error = jnp.max(jnp.abs(hard), initial=0)
-    missed = jnp.where(found.ran_out, SolveStatus.ITERATIONS, SolveStatus.INFEASIBLE)
+    missed = jnp.where(found.ran_out | ~found.settled, SolveStatus.ITERATIONS, SolveStatus.INFEASIBLE)
     status = jnp.where(error <= tolerance, SolveStatus.SOLVED, missed)
     status = jnp.where(jnp.isfinite(error), status, SolveStatus.NOT_FINITE)
-    return Solution(chosen, hard, error, status, found.iterations, jnp.minimum(found.start + 1, starts))
+    tried = jnp.minimum(found.start + 1, starts)
+    return Solution(chosen, hard, error, status, found.iterations, tried, found.settled)
 
 
 def middle(model: Model) -> Array:
@@ -172,5 +176,11 @@ def _explain(found: Solution) -> None:
         warnings.warn(
             f"The targets were not reached from {int(found.starts)} starts: the largest residual is "
             f"{float(found.error):.3g} (rad or m). {advice[SolveStatus(int(found.status))]}",
+            stacklevel=3,
+        )
+    elif not found.settled:
+        warnings.warn(
+            f"The targets are reached, but preferences are not least after {int(found.iterations)} iterations: raise "
+            "max_iterations, or begin nearer.",
             stacklevel=3,
         )

@@ -74,6 +74,33 @@ def test_preferences_are_least_among_what_reaches_the_targets(panda):
     np.testing.assert_allclose(rate @ step, (every.q[1] - every.q[2]) / 2, atol=1e-5)
 
 
+def test_preferences_are_least_where_many_joints_are_at_their_ends():
+    """What preferences pull is what the target and the ends push; and it is said where iterations run out before."""
+    chain, solved = jaxcfa.chain(8, dtype="float64"), []
+    for seed in (0, 10, 23):
+        rng = np.random.default_rng(seed)
+        ends, rest = rng.uniform(0.02, 0.5, 8), rng.uniform(-1, 1, 8)
+        within = eqx.tree_at(lambda m: (m.limits.lower, m.limits.upper), chain, (jnp.array(-ends), jnp.array(ends)))
+        rest = jnp.array(rest * ends)
+        corner = jnp.array(ends * np.sign(rng.uniform(-1, 1, 8)))
+        term = ik.FramePosition("tip", jaxcfa.frame_pose(within, corner, "tip").translation)
+        solved.append(lambda q0, n, a=(within, term), rest=rest: ik.solve(*a, q0, preferences=ik.Posture(rest), **n))
+        found = solved[-1](rest, {})
+        assert found.reached
+        assert found.settled
+        assert found.iterations < 150
+        jacobian, pull = np.asarray(jaxcfa.jacobian(within, found.q, "tip"))[3:], np.asarray(found.q - rest)
+        free = np.abs(found.q) < ends - 1e-5
+        multipliers = np.linalg.lstsq(jacobian[:, free].T, pull[free])[0]
+        np.testing.assert_allclose(pull[free], jacobian[:, free].T @ multipliers, atol=2e-4)
+        outwards = np.sign(found.q) * (jacobian.T @ multipliers - pull)
+        assert np.all(outwards[~free] > -2e-4)
+    with pytest.warns(UserWarning, match="reached, but preferences are not least after"):
+        found = solved[-1](corner, {"max_iterations": 3})
+    assert found.reached
+    assert not found.settled
+
+
 @pytest.fixture(scope="module")
 def arm() -> jaxcfa.Model:
     """Three joints for three coordinates, and ranges on two of them."""
