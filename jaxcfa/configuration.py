@@ -6,7 +6,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .model import Model, map_joints, neutral_configuration
-from .model._arguments import as_array, as_arrays, check_model, checked_key
+from .model._arguments import as_array, as_arrays, check_model, checked_key, require_single
 from .typing import Configuration, ConfigurationLike, Key, Velocity, VelocityLike
 
 
@@ -26,7 +26,7 @@ def random_configuration(model: Model, key: Key) -> Configuration:
 
     **Raises:** `ValueError` for what is not one key.
     """
-    check_model(model)
+    require_single(model)
     return _random_configuration(model, checked_key(key))
 
 

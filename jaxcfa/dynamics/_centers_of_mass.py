@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from ..defaults import default_schedule
 from ..model import Model, join_bodies
-from ..model._arguments import as_arrays, check_model
+from ..model._arguments import as_arrays, require_single
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..structured import Sequential
 from ..typing import ConfigurationLike, VelocityLike
@@ -60,7 +60,7 @@ def _center_of_mass_jacobian(model: Model, q: Float[Array, "nq"], motions: BodyM
 
 def subtree_masses(model: Model) -> Float[Array, "nb"]:
     """Masses of all bodies with everything that they carry [kg], (nb,)."""
-    check_model(model)
+    require_single(model)
     return _subtree_masses(model)
 
 

@@ -14,7 +14,7 @@ from ..closed_chains._checks import prepared
 from ..compilation import jit_of_one_state
 from ..configuration import neutral
 from ..model import AbstractConstraint, Model
-from ..model._arguments import check_model, check_positive, is_concrete, positive_integer
+from ..model._arguments import check_positive, is_concrete, positive_integer, require_single
 from ..optimal_control import Cost, Problem as OptimalControl, RobotInverseDynamics, SmoothCost, SolveStatus
 from ..optimal_control._closures import hoisted
 from ..optimal_control._problem import Parts
@@ -90,7 +90,7 @@ def solve(
     that are not reached, and preferences that are not least, warn, unless traced.
     """
     starts, max_iterations = positive_integer("starts", starts), positive_integer("max_iterations", max_iterations)
-    check_model(model)
+    require_single(model)
     start = middle(model) if q0 is None else q0
     model, loops, (q,) = prepared(model, _as_tuple(constraints), q0=start)
     targets, preferences = _as_costs("targets", targets), _as_costs("preferences", preferences)

@@ -23,7 +23,7 @@ from ._given import (
     check_quaternions as check_quaternions,
     is_concrete as is_concrete,
 )
-from ._model import Model, check_model as check_model
+from ._model import Model, check_model as check_model, require_single as require_single
 
 _CONFIGURATIONS = ("q", "q0", "q1")
 _WRENCHES = ("f_ext", "wrenches")
@@ -37,10 +37,10 @@ def as_arrays(model: Model, *, sizes: Mapping[str, tuple[int, str]] | None = Non
     `theta` (nb, 10); `control` (nu,); any other (nv,), unless `sizes` has a number for it, and how messages call that.
     The type is what JAX promotes the model's and the arguments' to; integers count as the model's.
 
-    **Raises:** `ValueError` naming the argument, its shape, the expected one and, for a batch, the remedy; and for zero
-    quaternions in a configuration that is not traced.
+    **Raises:** `ValueError` naming the argument, its shape, the expected one and, for a batch, the remedy; for a batch
+    of models; and for zero quaternions in a configuration that is not traced.
     """
-    check_model(model)
+    require_single(model)
     sizes = sizes or {}
     arrays = [_as_array(model, name, value, sizes.get(name)) for name, value in arguments.items()]
     for name, array in zip(arguments, arrays, strict=True):

@@ -19,6 +19,12 @@ from ._constraints import AbstractConstraint
 from ._topology import WORLD, Topology
 from ._views import BodyView, JointView
 
+# How many axes the arrays of a single model have.
+_OWN = {"mass": 1, "com": 2, "inertia": 3, "gravity": 1}
+_OWN |= dict.fromkeys(("armature", "damping", "friction_loss", "stiffness", "spring_reference"), 1)
+_LIMITS = dict.fromkeys(("lower", "upper", "velocity", "effort"), 1)
+_PLACEMENT = {"translation": 2, "rotation": 3}
+
 
 class Limits(eqx.Module):
     """Limits of the joints; infinite where there is none.
@@ -274,14 +280,25 @@ def check_model(model: object) -> None:
         check_instance("model", model, Model, "a jaxcfa.Model, as load_model(file) and chain(7) give")
 
 
-def require_single(model: Model, function: str, what: str = "masses") -> None:
-    """`ValueError` for a batch of models, and for what is no model."""
+def require_single(model: Model, function: str = "This function", what: str = "masses") -> None:
+    """`ValueError` for a batch of models, or of some of its arrays, and for what is no model."""
     check_model(model)
-    if model.mass.shape != (model.nb,):
-        raise ValueError(
-            f"{function} takes single models, but {what} have shape {model.mass.shape} instead of ({model.nb},). "
-            "Use jax.vmap for batches of models."
-        )
+    # This is done at every call: attributes of modules take longer to look up than these dictionaries.
+    fields = vars(model)
+    for part, arrays in (
+        (fields, _OWN),
+        (vars(fields["limits"]), _LIMITS),
+        (vars(fields["placement"]), _PLACEMENT),
+        (vars(fields["frame_placement"]), _PLACEMENT),
+    ):
+        for name, axes in arrays.items():
+            shape = getattr(part[name], "shape", ())
+            if len(shape) > axes:
+                kind, single = (what, f"({model.nb},)") if name == "mass" else (f"values of {name}", f"{axes} axes")
+                raise ValueError(
+                    f"{function} takes single models, but {kind} have shape {shape} instead of {single}. "
+                    "Use jax.vmap for batches of models."
+                )
 
 
 def suggestion(name: str, names: tuple[str, ...]) -> str:

@@ -466,6 +466,32 @@ def test_names():
     assert_close(framed.locate("c")[1].as_matrix(), FLANGE, 0)
 
 
+def test_batches_of_models_are_refused_where_single_ones_are_meant():
+    """Also those of which one array is a batch: sums over the wrong axis would go unseen."""
+    chain = jaxcfa.chain(3)
+    batch = jax.vmap(lambda length: jaxcfa.scale(chain, length=length))(jnp.linspace(0.5, 2, 3))
+    damped = dataclasses.replace(chain, damping=jnp.ones((3, 3)))
+    zero, q = jnp.zeros(3), jax.vmap(jaxcfa.neutral)(batch)[0]
+    for message, attempt in {
+        r"takes single models, but masses have shape \(3, 3\) instead of \(3,\). Use jax.vmap": (
+            lambda: jaxcfa.subtree_masses(batch),
+            lambda: jaxcfa.random_configuration(batch, jax.random.key(0)),
+            lambda: jaxcfa.forward_dynamics(batch, q, zero, zero),
+            lambda: jax.eval_shape(lambda m: jaxcfa.integrate(m, q, zero), batch),
+            lambda: jaxcfa.inverse_kinematics.solve(batch, lambda stage: stage.q),
+        ),
+        r"takes single models, but values of damping have shape \(3, 3\)": (
+            lambda: jaxcfa.passive_forces(damped, q, zero),
+            lambda: jaxcfa.scale(damped, length=2.0),
+        ),
+    }.items():
+        for call in attempt:
+            with pytest.raises(ValueError, match=message):
+                call()
+    assert jaxcfa.inertial_parameters(batch).shape == (3, 3, 10)
+    assert jax.vmap(jaxcfa.subtree_masses)(batch).shape == (3, 3)
+
+
 def test_errors():
     model, arm, hand = mixed(), built((add_arm,)), built((add_hand, None, Fixed()))
     batch = jax.tree.map(lambda x: jnp.stack([x] * 2), model)
