@@ -19,7 +19,7 @@ from ..model import Model
 from ..model._model import require_single
 from ._command_line import command_line
 from ._demo import own_arm, run_demo
-from ._facts import facts_of
+from ._facts import doubtful_limits, facts_of
 from ._info import show_info
 from ._motion_files import Output
 from ._optimise import Settings as OptimisationSettings, run_optimisation
@@ -118,6 +118,7 @@ def info(
         jax.config.update("jax_enable_x64", True)  # numbers as the file has them
         console = Console()
         model, messages = _load(Console(stderr=True) if as_json else console, file, floating_base)
+        messages += doubtful_limits(model)
         if as_json:
             typer.echo(json.dumps(facts_of(file.name, model, messages), indent=1, allow_nan=False))
         else:

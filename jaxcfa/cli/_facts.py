@@ -10,6 +10,8 @@ from ..model import WORLD, AbstractConstraint, JointCoupling, Model
 
 Facts = dict[str, Any]
 
+_SHOWN = 8  # names in one warning
+
 
 def facts_of(file: str, model: Model, messages: list[str]) -> Facts:
     """What JSON can hold: numbers that are not finite are `None`, and so are limits that are not there."""
@@ -33,6 +35,24 @@ def facts_of(file: str, model: Model, messages: list[str]) -> Facts:
             "warnings": messages,
         }
     )
+
+
+def doubtful_limits(model: Model) -> list[str]:
+    """Warnings of limits that forbid joints to be driven or to move: often they are zero for want of better numbers."""
+    found = []
+    for kind, limits, consequence in (
+        ("effort", model.limits.effort, "driven"),
+        ("velocity", model.limits.velocity, "moved"),
+    ):
+        zero = np.asarray(limits) == 0
+        names = [name for name in model.joint_names if np.any(zero[model.v_slice(name)])]
+        if names:
+            shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+            found.append(
+                f"{kind.capitalize()} limit of zero ({len(names)} of {model.nb} joints): {shown}. "
+                f"Where limits count these cannot be {consequence}."
+            )
+    return found
 
 
 def joint_types(model: Model) -> list[str]:

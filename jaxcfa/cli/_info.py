@@ -10,6 +10,7 @@ from ..model import WORLD, AbstractConstraint, Model
 from ._facts import constraint_facts, driven_joints, joint_types
 
 _LONGEST_NAME = 40
+_LIMITS = ("lower", "upper", "velocity", "effort")
 
 
 def show_info(console: Console, title: str, model: Model, messages: list[str]) -> None:
@@ -83,8 +84,8 @@ def _constraint(model: Model, constraint: AbstractConstraint) -> str:
 
 
 def _telling(columns: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The columns that say more than that there is nothing."""
-    return {title: cells for title, cells in columns.items() if set(cells) - {"-", "0"}}
+    """The columns that say more than that there is nothing; a limit of zero is something."""
+    return {title: cells for title, cells in columns.items() if set(cells) - {"-", "" if title in _LIMITS else "0"}}
 
 
 def _body_columns(model: Model) -> dict[str, list[str]]:

@@ -143,6 +143,21 @@ def test_info_shows_warnings(doubtful):
     assert "triangle inequality" in " ".join(run("info", doubtful).split())
 
 
+def test_info_shows_limits_of_zero(tmp_path):
+    builder = jaxcfa.ModelBuilder()
+    for name in ("a", "b"):
+        builder.add_body(
+            name, joint=jaxcfa.joints.Revolute((0, 0, 1)), mass=1.0, effort_limit=0.0, lower=0.0, upper=0.0
+        )
+    jaxcfa.save_model(tmp_path / "still.npz", builder.build())
+    output = " ".join(run("info", tmp_path / "still.npz").split())
+    assert "# joint type q, v lower upper effort" in output
+    assert "0 a_joint Revolute 0 0 0 0" in output
+    assert "Warning: Effort limit of zero (2 of 2 joints): a_joint, b_joint." in output
+    (warning,) = described(tmp_path / "still.npz")["warnings"]
+    assert "cannot be driven" in warning
+
+
 def described(path) -> dict:
     """What `info --json` writes to standard output, with nothing that JSON does not know."""
     result = CliRunner().invoke(app, ["info", str(path), "--json"])
