@@ -20,6 +20,11 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+_NO_PICTURES = (
+    "These environments draw nothing. Collect the configurations, state.data.q of a robot's state, and hand them to "
+    "jaxcfa.viz: animate(model, ...) or Viewer()."
+)
+
 
 class GymnasiumEnv(gymnasium.Env):
     """An environment as a `gymnasium.Env`, one robot on the host, for packages that learn from such.
@@ -57,9 +62,14 @@ class GymnasiumEnv(gymnasium.Env):
         self.state = self._step(self.state, _finite(action))
         self._steps += 1
         terminated = bool(self.state.done > 0)
-        truncated = not terminated and self._steps == self.episode_length
+        is_over = self.episode_length is not None and self._steps >= self.episode_length
+        truncated = is_over and not terminated
         info = {name: float(value) for name, value in self.state.metrics.items()}
         return _array(self.state.obs), float(self.state.reward), terminated, truncated, info
+
+    def render(self) -> None:
+        """`NotImplementedError`: there are no pictures here."""
+        raise NotImplementedError(_NO_PICTURES)
 
 
 class GymnasiumVectorEnv(VectorEnv):
@@ -111,6 +121,10 @@ class GymnasiumVectorEnv(VectorEnv):
                 last[i] = _array(self.state.info["terminal_obs"][i])
             info["final_obs"], info["_final_obs"] = last, done
         return _array(self.state.obs), _array(self.state.reward), done & ~truncated, truncated, info
+
+    def render(self) -> None:
+        """`NotImplementedError`: there are no pictures here."""
+        raise NotImplementedError(_NO_PICTURES)
 
 
 def _checked(environment: AbstractEnvironment) -> AbstractEnvironment:

@@ -15,6 +15,7 @@ from ..joints._elements import elements
 from ..kinematics import frame_pose
 from ..model import Model
 from ..model._arguments import as_array, as_arrays, check_model
+from ..model._joint_groups import free_dofs
 from ..optimal_control import RobotDynamics
 from ..simulation._inputs import Actuated
 from ..typing import ConfigurationLike, Key, NameOrNumber
@@ -62,13 +63,19 @@ class Reacher(AbstractRobotEnvironment):
         """
         **Arguments:** `model`: a robot with a fixed base; `frame`: a frame or body of it. `home` (nq,): by default the
         middle of the joints' ranges, zero where they have none. `spread` [rad, m] of the targets. `actuated`: the
-        joints that are driven, by default all but free ones, or `"actuators"`, as for `RobotDynamics`; `limit`: as for
+        joints that are driven, by default all, or `"actuators"`, as for `RobotDynamics`; `limit`: as for
         `Plant`. Time `dt` of one action [s] and the number of `substeps` in it.
 
-        **Raises:** `ValueError` for an unknown frame or joint, a wrong shape, and limits that nobody knows.
+        **Raises:** `ValueError` for an unknown frame or joint, free joints, a wrong shape, and unknown limits.
         """
         check_model(model)
         model.locate(frame)
+        free = free_dofs(model)
+        if floating := [name for name in model.joint_names if free[model.v_slice(name)].any()]:
+            raise ValueError(
+                f"Reacher is for robots with a fixed base, but {floating[0]!r} is a free joint, which nothing drives: "
+                f"load the robot without floating_base=True, or hold it, lock_joints(model, {floating[0]!r})."
+            )
         self.plant = Plant(RobotDynamics(model, step_of(dt, substeps), actuated=actuated, limits=True), limit, substeps)
         (self.home,) = as_arrays(model, q=_middle(model) if home is None else home)
         self.spread = as_array("spread")(spread).astype(model.dtype)

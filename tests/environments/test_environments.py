@@ -369,6 +369,7 @@ def test_mistakes_are_explained(key):
         "key must be a random key": lambda: env.reset(0),
         "length must be a positive integer": lambda: unroll(env, lambda obs, key: obs[:1], state, key, 0),
         "No frame or body named 'hand'": lambda: Reacher(arm(), "hand", limit=1.0),
+        "fixed base, but .* is a free joint": lambda: Reacher(jaxcfa.chain(2, floating_base=True), "tip", limit=1.0),
         "no limit for the control": lambda: Reacher(arm(), "tip"),
         "q must have shape \\(nq,\\)": lambda: Reacher(arm(), "tip", limit=1.0, home=[0.0]),
         "limit must be positive": lambda: Plant(dynamics, -1.0),

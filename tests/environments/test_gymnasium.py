@@ -42,6 +42,7 @@ def test_same_motion_and_ends():
         assert reward == pytest.approx(float(state.reward), abs=1e-12)
         assert set(info) == {"reward/posture", "reward/effort"}
         assert (terminated, truncated) == (False, i == 2)
+    assert env.step(action)[2:4] == (False, True)  # and after the end, too
     env.state = env.state.replace(data=env.state.data._replace(q=jnp.array([0.0, 1.0])))
     assert env.step(action)[2:4] == (True, False)
     assert gymnasium.wrappers.TimeLimit(env, 2).reset(seed=3)[0].shape == (5,)
@@ -79,6 +80,9 @@ def test_mistakes_are_explained():
     with pytest.raises(ValueError, match=r"actions must have shape \(num_envs, m\) = \(2, 1\), got \(2,\)"):
         GymnasiumVectorEnv(ENVIRONMENT, np.int64(2), np.int64(3)).step(np.zeros(2))
     env = GymnasiumEnv(ENVIRONMENT)
+    for kind in (env, GymnasiumVectorEnv(ENVIRONMENT, 2, 3)):
+        with pytest.raises(NotImplementedError, match="draw nothing"):
+            kind.render()
     with pytest.raises(ValueError, match="Call reset"):
         env.step(np.zeros(1))
     env.reset(seed=0)
