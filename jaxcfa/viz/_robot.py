@@ -33,7 +33,7 @@ class Robot:
     Shapes that are equal are one object of the scene with many instances, and all poses come from one call of a
     compiled function, so that batches and long chains stay smooth. `Viewer.add_robot` makes one.
 
-    **Fields:** `model`; `q` (n, nq): what is shown.
+    **Fields:** `model`; `q` (n, nq): what is shown; `is_removed`: whether `remove` has taken it out of the scene.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Robot:
         self._corners = np.reshape([corners(x.shape) for x in chosen], (-1, 8, 3))
         self._meshes: dict[AbstractShape, Any] = {}
         self._overlays: dict[object, AbstractOverlay] = {}
-        self._visible = True
+        self._visible, self.is_removed = True, False
         server.scene.add_frame(self._path, show_axes=False, position=np.asarray(base, dtype=float))
         self.show(initial(model))
         self._size = 0.08 * float(np.linalg.norm(np.ptp(self.extent(), axis=0)) or 1.0)
@@ -143,6 +143,7 @@ class Robot:
         """Take the robot out of the scene."""
         with self._lock:
             self._server.scene.remove_by_name(self._path)
+            self.is_removed = True
 
     def extent(self) -> np.ndarray:
         """(m, 3): points between which the robot is [m], from its base."""

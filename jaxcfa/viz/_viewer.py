@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..model import Model
+from ..numerics._options import positive_number
 from ..typing import NameOrNumber
 from ._extra import extra
 from ._files import Directories
@@ -57,6 +58,7 @@ class Viewer:
         self._lock = threading.RLock()
         self._playback: Playback | None = None
         self._closed = threading.Event()
+        self._others: dict[str, Robot] = {}
         self.url = _url(host, self._server.get_port())
         try:
             # Sharing would send the scene through a server of others.
@@ -124,9 +126,16 @@ class Viewer:
         **Arguments:** `name`: another than those of the robots that are there. `visuals`: as of the viewer. `base`
         (3,): where its world is [m]. `opacity`: from 0 to 1.
 
-        **Raises:** `ValueError` for visuals on what the model has not; what `load_visuals` raises.
+        **Raises:** `ValueError` for a name that is taken, another opacity, and visuals on what the model has not; what
+        `load_visuals` raises.
         """
-        return Robot(self._server, self._lock, f"robots/{name}", model, visuals, base, opacity)
+        if name in self._others and not self._others[name].is_removed:
+            raise ValueError(f"The viewer has a robot named {name!r}: give another name, or remove() that one first.")
+        if not 0 <= positive_number("opacity", opacity, or_zero=True) <= 1:
+            raise ValueError(f"opacity must be from 0 to 1, got {opacity!r}.")
+        robot = Robot(self._server, self._lock, f"robots/{name}", model, visuals, base, opacity)
+        self._others[name] = robot
+        return robot
 
     def add_trail(self, frame: NameOrNumber) -> None:
         """Draw the path of a frame or body of the robot from now on; see `Robot.add_trail`."""

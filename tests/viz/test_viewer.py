@@ -132,7 +132,13 @@ def test_several_robots(viewer):
     robot = viewer.add_robot("other", other, base=(0, 1, 0), opacity=0.5)
     robot.show(np.full(3, 0.3))
     assert robot.q.tolist() == [[0.3] * 3]
+    with pytest.raises(ValueError, match="has a robot named 'other'"):
+        viewer.add_robot("other", other)
+    for opacity in (5.0, np.nan, -0.1):
+        with pytest.raises(ValueError, match="opacity must be"):
+            viewer.add_robot("solid", other, opacity=opacity)
     robot.remove()
+    viewer.add_robot("other", other).remove()
 
 
 def test_motions_are_played_to_their_end(viewer, model):
