@@ -99,7 +99,7 @@ def walk(model: jaxcfa.Model, feet: tuple[str, ...], steps: int):
 
         # The state in which a foot leaves still has it on the ground.
         constraints += [
-            Equality(place, during=[(first, end + 1) for first, end in plan.stands(k)]),
+            Equality(place, during=[(first, min(end + 1, plan.steps)) for first, end in plan.stands(k)]),
             Bounds(in_pyramid, lower=0.0, during=plan.stands(k)),
         ]
         if swings:

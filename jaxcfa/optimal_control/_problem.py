@@ -245,7 +245,8 @@ class Problem(eqx.Module):
         **Arguments:** `dynamics`: such as `RobotDynamics(model, dt)`, for that number of `steps`, or a list of `Phase`s
         (then without `steps`). Costs are sums over the stages: multiply weights by dt for integrals.
 
-        **Raises:** `ValueError` for wrong types and numbers, and phases that do not fit together.
+        **Raises:** `ValueError` for wrong types and numbers, stages that there are not, and phases that do not fit
+        together.
         """
         self.phases = _phases(dynamics, steps)
         self.costs = _parts("costs", costs, (Cost, SmoothCost))
@@ -255,6 +256,8 @@ class Problem(eqx.Module):
         if start not in ("given", "free", "periodic"):
             raise ValueError(f'start must be "given", "free" or "periodic", got {start!r}.')
         self.start = start
+        for part in (*self.costs, *self.constraints):
+            _check_stages(part, self.steps)
 
     @property
     def steps(self) -> int:
@@ -271,6 +274,15 @@ class Problem(eqx.Module):
     def dynamics(self) -> AbstractDynamics:
         """The dynamics of the last phase, whose manifold of states is that of all."""
         return self.phases[-1].dynamics
+
+
+def _check_stages(part: Cost | SmoothCost | Equality | Bounds, steps: int) -> None:
+    for first, end in as_intervals(part.during) or ():
+        if end is not None and end > steps:
+            raise ValueError(
+                f"The {type(part).__name__} of {part.term!r} counts during ({first}, {end}), but the problem has "
+                f"{steps} steps, whose stages are 0 to {steps - 1}. Write ({first}, None) for all that follow."
+            )
 
 
 class Parts(eqx.Module):

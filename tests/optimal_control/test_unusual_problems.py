@@ -171,6 +171,9 @@ def test_stages_and_bounds_that_mean_nothing_are_refused():
     for during in ((-1, None), (3, 2), [(0, 2), (4, 1)]):
         with pytest.raises(ValueError, match="0 <= first <= end"):
             oc.Cost(oc.Control(), during=during)
+    late = oc.Cost(oc.Control(), during=[(0, 2), (3, 9)])
+    with pytest.raises(ValueError, match=r"The Cost of Control\(.*counts during \(3, 9\), but the problem has 5 steps"):
+        oc.Problem(oc.FunctionDynamics(mass_on_a_line, 2, 1), 5, [late])
     with pytest.raises(ValueError, match="NaN in upper"):
         oc.Bounds(oc.Control(), 0.0, [1.0, jnp.nan])
     assert oc.Cost(oc.Control(), during=(np.int64(1), np.int64(3))).during == ((1, 3),)
