@@ -17,6 +17,7 @@ from ._solution import SolveStatus
 
 _PROOFS = 10  # so often must multipliers prove that constraints cannot be satisfied to first order
 _VIOLATED, _SLOW = 1e-2, 1e-5  # with such violations, steps that are so small lead nowhere
+_LONG, _LEVEL = 40, 0.01  # over so many iterations violations that change by a smaller part do not fall
 _FAR = 10.0  # so many times as far away as the motion is long: what satisfies linearised constraints is out of reach
 _GOLDEN = 0.618034  # multiples of it modulo one are far from one another
 
@@ -55,11 +56,15 @@ def look_back(
     # Linearised constraints contradict one another now and then on the way to a solution, too.
     proofs = state.proofs + _is_out_of_reach(problem, safe, point, final.violation)
     contradictory = (proofs >= _PROOFS) & ~feasible & ~trial.solved
-    contradicted = state.contradicted | contradictory
-    stuck = (stopped & ~cheap) | contradictory | (last & contradicted & (final.violation > FAR_OFF))
+    far_off = final.violation > FAR_OFF
+    level = _is_level(state, final.violation) & far_off & ~trial.solved
+    contradicted = state.contradicted | contradictory | level
+    stuck = (stopped & ~cheap) | contradictory | level | (last & contradicted & far_off)
     # The first step shows whether dynamics and derivatives are finite, too.
     broken = (state.iteration == 0) & ~all_finite(safe)
     again = stuck & ~feasible & ~last & ~broken & (state.disturbances < DISTURBANCES)
+    # What took so long to show will not be found to be otherwise in few iterations.
+    again = again & ~(level & (state.iteration + 2 * _LONG > settings.max_iterations))
     status = jnp.where(stuck, jnp.where(feasible, SolveStatus.STALLED, SolveStatus.INFEASIBLE), SolveStatus.ITERATIONS)
     return Setback(
         regularization=jnp.where(again | cheap, settings.regularization, regularization),
@@ -84,6 +89,14 @@ def _is_at_rest(step: Step, point: Point, violation: Float[Array, ""]) -> Bool[A
     least = jnp.where(violation > _VIOLATED, _SLOW, 10 * jnp.finfo(violation.dtype).eps)
     scale = 1 + largest(point.controls)
     return largest(step.states / scale, step.controls / scale) <= least
+
+
+def _is_level(state: State, violation: Float[Array, ""]) -> Bool[Array, ""]:
+    """Whether the violation has been the same for long: costs may still fall, or steps go to and fro, but no nearer."""
+    before, now = state.history.violation, state.iteration
+    number = jnp.arange(len(before))
+    change = jnp.max(jnp.abs(before / violation - 1), where=(number < now) & (number >= now - _LONG), initial=0)
+    return (now >= _LONG) & (change < _LEVEL)
 
 
 def _is_out_of_reach(problem: Problem, local: LocalModel, point: Point, violation: Float[Array, ""]) -> Bool[Array, ""]:

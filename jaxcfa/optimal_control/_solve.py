@@ -25,6 +25,7 @@ from ._solver import AbstractSolver, Guess
 from ._states import as_state
 
 MULTIPLE_SHOOTING = MultipleShooting()
+_VIOLATED = 1e-2  # from here on, constraints may be what is wrong
 
 
 def solve(
@@ -124,6 +125,8 @@ def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, simulat
         SolveStatus.ITERATIONS: "the iterations were used up. Continue with this solution as the guess, raise "
         "max_iterations, or try another guess",
     }[status]
+    if status == SolveStatus.ITERATIONS and found.violation > _VIOLATED:
+        advice += ". Constraints are far from being satisfied: look whether they contradict one another, too"
     warnings.warn(
         f"Not solved after {int(found.iterations)} iterations ({status.name}): {advice}.{start} "
         f"Cost {float(found.cost):.6g}, largest violation {float(found.violation):.1e}, "

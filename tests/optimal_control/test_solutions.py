@@ -258,6 +258,19 @@ def test_what_cannot_be_satisfied_is_said():
     assert jnp.all(found.iterations < 100)
 
 
+def test_violations_that_no_longer_fall_end_the_search():
+    """A square that is to be negative: the nearest is soon found, and found again from two other motions."""
+    end = [oc.Equality(lambda stage: stage.x[:1] ** 2 + 0.5)]
+    dynamics = oc.FunctionDynamics(lambda x, u, t: x + 0.1 * jnp.stack([x[1], u[0] - jnp.sin(x[0])]), 2, 1)
+    problem, start = oc.Problem(dynamics, 5, [oc.Cost(oc.Control(), 1e-3)], end_constraints=end), jnp.array([0.3, 0.0])
+    with pytest.warns(UserWarning, match="INFEASIBLE"):
+        found = oc.solve(problem, start)
+    assert found.iterations < 150
+    np.testing.assert_allclose(found.violation, 0.5, atol=0.01)
+    with pytest.warns(UserWarning, match=r"ITERATIONS.*look whether they contradict one another"):
+        oc.solve(problem, start, solver=oc.MultipleShooting(max_iterations=20))
+
+
 def test_gradient_of_a_batch():
     """Where some of what a batch depends on is batched, and what is differentiated is not."""
     starts = jnp.asarray([[0.3, 0.1], [-0.2, 0.4], [0.5, -0.3]])
