@@ -29,7 +29,7 @@ if os.environ.get("JAXCFA_OPTIMISED_TESTS", "0") == "0":
 
 # Tracing makes millions of objects that live on. Looking through them for garbage takes a tenth of all time at Python's
 # own thresholds.
-gc.set_threshold(100_000, 20, 20)
+gc.set_threshold(300_000, 50, 100)
 
 
 _LARGEST_CACHE = 4e9  # bytes, of compiled programs on disk

@@ -257,7 +257,6 @@ _WITH_PROGRAMS = {
     "while": _while,
     "cond": _cond,
     "custom_linear_solve": _linear_solve,
-    "linear_solve": _linear_solve,
     "platform_index": _platform,
     "one_function": _one_function,
     "unstack": lambda e: lambda _, x: list(np.moveaxis(x, e.params["axis"], 0)),
