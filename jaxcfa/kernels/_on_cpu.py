@@ -6,7 +6,6 @@ links, float32, microseconds a state): 0.07 to 0.1 with 25 to 150 operations eac
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +16,11 @@ from jaxtyping import Array
 from ..numerics import cut, joined
 from ..one_function import marked
 from ._sin_cos import sin_cos
-from ._straight_line import Operation, StraightLine, Value
+from ._straight_line import Operation, StraightLine, Value, column, computed
 
 _PIECE = 128  # states
 _OPERATIONS = 100  # of one function
+_OWN = (np.dtype("float32"), np.dtype("float64"))  # with sines and cosines of our own
 
 
 def run(line: StraightLine, leaves: Sequence[Array]) -> list[Array]:
@@ -72,22 +72,12 @@ def _computed(part: dict[int, Operation], known: dict[int, Array], results: list
                 angles[first.number] = sin_cos(known[first.number])
             known[number] = angles[first.number][name == "cos"]
         else:
-            dtype = next(known[x.number].dtype for x in operation.operands if isinstance(x, Value))
-            columns = (_column(x, getattr(x, "dtype", dtype), known, size) for x in operation.operands)
-            known[number] = operation.primitive.bind(*columns, **operation.params)
+            known[number] = computed(operation, known, size)
     return [known[i] for i in results]
-
-
-_OWN = (np.dtype("float32"), np.dtype("float64"))
-
-
-def _column(x: Value | np.generic, dtype: Any, known: dict[int, Array], size: int) -> Array:
-    """A number of all states of the piece."""
-    return known[x.number] if isinstance(x, Value) else jnp.full(size, jnp.asarray(x, dtype))
 
 
 def _joined(leaf: list[Value | np.generic], shape: jax.ShapeDtypeStruct, known: dict[int, Array], size: int) -> Array:
     if not leaf:
         return jnp.zeros((size, *shape.shape), shape.dtype)
-    columns = [_column(x, shape.dtype, known, size) for x in leaf]
+    columns = [column(x, shape.dtype, known, size) for x in leaf]
     return jnp.stack(columns, axis=1).reshape(size, *shape.shape).astype(shape.dtype)

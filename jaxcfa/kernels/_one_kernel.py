@@ -36,7 +36,8 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
     For use inside or outside of `jax.jit`, `lax.scan` and `jax.vmap`. Derivatives of the result are those of
     `jax.vmap(function)`, which are not one kernel: take `one_kernel(jax.grad(cost))` instead. On other devices this is
     `jax.jit(jax.vmap(function))`. On machines that have a GPU, arguments that are committed to a CPU, or
-    `jax.default_device`, have it run there.
+    `jax.default_device`, have it run there. Batches that are spread over several CPUs are `jax.vmap`'s; inside of
+    `jax.jit`, where that is not seen, take `jax.shard_map(one_kernel(function), ..., check_vma=False)`.
 
     What cannot be written so: functions that close over a traced value, or have loops of unknown length, indices that
     depend on the state, sorting, random numbers, or calls of libraries, as in `jnp.linalg`; and more than 25,000
@@ -63,25 +64,19 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
         return lax.platform_dependent(*arguments, default=elsewhere, **dict.fromkeys(backend.GPUS, by_kernel))
 
     def of_batch(*arguments):
-        line = None
-        if not backend.is_gpu():
-            line = _line_on_cpu(function, arguments) if backend.backend() == "cpu" else None
-            if line is None:
-                # The rule below would refuse derivatives by what the function closes over.
-                return plain(*arguments)
-
-        @jax.custom_jvp
-        def kernel(*arguments):
-            return on_gpus(*arguments) if line is None else _of_line(line, _on_cpu.run, arguments)
-
-        @kernel.defjvp
-        def _of_tangents(primals, tangents):
-            return jax.jvp(plain, primals, tangents)
-
+        if backend.is_gpu():
+            fast = on_gpus
+        elif backend.backend() == "cpu" and (line := _line_on_cpu(function, arguments)) is not None:
+            fast = functools.partial(_of_line, line, _on_cpu.run)
+        else:
+            # The rule below would refuse derivatives by what the function closes over.
+            return plain(*arguments)
+        kernel = jax.custom_jvp(fast)
+        kernel.defjvp(functools.partial(jax.jvp, plain))
         return kernel(*arguments)
 
     # Writing a kernel takes seconds, which are spent once for each size of the batch.
-    compiled = jax.jit(of_batch)
+    compiled, compiled_plain = jax.jit(of_batch), jax.jit(plain)
 
     @functools.wraps(function)
     def checked(*arguments: PyTree[Array]) -> PyTree[Array]:
@@ -89,9 +84,16 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
         if len(lengths) != 1 or lengths[0] == ():
             raise ValueError(f"All arrays need a leading axis of the batch's length, got {lengths or 'no arrays'}.")
         with backend.following(arguments):
-            return compiled(*arguments)
+            # A loop over pieces of what is spread over devices would gather it on each of them.
+            whole = backend.backend() != "cpu" or not _are_spread(arguments)
+            return (compiled if whole else compiled_plain)(*arguments)
 
     return checked
+
+
+def _are_spread(arguments: PyTree[Array]) -> bool:
+    arrays = (x for x in jax.tree.leaves(arguments) if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer))
+    return any(len(x.sharding.device_set) > 1 for x in arrays)
 
 
 def _line(function: Callable, arguments: Sequence[PyTree[Array]]) -> StraightLine:
@@ -133,7 +135,7 @@ def _name(function: Callable) -> str:
 
 
 def _of_line(
-    line: StraightLine, run: Callable[[StraightLine, list[Array]], list[Array]], arguments: Sequence[PyTree[Array]]
+    line: StraightLine, run: Callable[[StraightLine, list[Array]], list[Array]], *arguments: PyTree[Array]
 ) -> PyTree[Array]:
     """The batch by `run`."""
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import Literal, Primitive
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from .. import backend
 from ..one_function import without_marks
@@ -59,6 +59,18 @@ class StraightLine(NamedTuple):
     @property
     def input_size(self) -> int:
         return sum(math.prod(x.shape) for x in self.inputs)
+
+
+def computed(operation: Operation, known: dict[int, Array], size: int) -> Array:
+    """An operation on the numbers of `size` states."""
+    dtype = next(known[x.number].dtype for x in operation.operands if isinstance(x, Value))
+    columns = (column(x, getattr(x, "dtype", dtype), known, size) for x in operation.operands)
+    return operation.primitive.bind(*columns, **operation.params)
+
+
+def column(x: Value | np.generic, dtype: Any, known: dict[int, Array], size: int) -> Array:
+    """A number of `size` states."""
+    return known[x.number] if isinstance(x, Value) else jnp.full((size,), jnp.asarray(x, dtype))
 
 
 def straight_line(function: Callable, *arguments: PyTree) -> StraightLine:

@@ -13,7 +13,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array
 
-from ._straight_line import Operation, StraightLine, Value
+from ._straight_line import StraightLine, column, computed
 
 BLOCK = 32  # states of a block of threads: a warp
 _WIDEST = 128  # numbers of a state that are read or written at once
@@ -69,21 +69,9 @@ def _kernel(line: StraightLine, given: list[list[int]], wanted: list[list[int]],
         indices = [i for leaf in group for i in range(starts[leaf], starts[leaf + 1])]
         known.update(zip(indices, _read(ref, len(indices), first, inside), strict=True))
     for index, operation in enumerate(line.operations, line.input_size):
-        known[index] = _computed(operation, known)
+        known[index] = computed(operation, known, BLOCK)
     for group, ref in zip(wanted, refs[len(given) :], strict=True):
-        _write(ref, [_column(x, ref.dtype, known) for leaf in group for x in line.outputs[leaf]], first, inside)
-
-
-def _computed(operation: Operation, known: dict[int, Array]) -> Array:
-    dtype = next(known[x.number].dtype for x in operation.operands if isinstance(x, Value))
-    return operation.primitive.bind(
-        *(_column(x, getattr(x, "dtype", dtype), known) for x in operation.operands), **operation.params
-    )
-
-
-def _column(x: Value | np.generic, dtype, known: dict[int, Array]) -> Array:
-    """A number of all states of the block."""
-    return known[x.number] if isinstance(x, Value) else jnp.full((BLOCK,), jnp.asarray(x, dtype))
+        _write(ref, [column(x, ref.dtype, known, BLOCK) for leaf in group for x in line.outputs[leaf]], first, inside)
 
 
 def _parts(n: int) -> list[int]:

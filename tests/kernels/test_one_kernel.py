@@ -158,6 +158,13 @@ def test_what_cannot_be_written_so_is_left_to_vmap_on_cpus(monkeypatch):
         assert_close(one_kernel(lambda x: jnp.sin(x))(x), np.sin(x))
 
 
+def test_batches_that_are_spread_over_devices_stay_so():
+    (x,) = rows((16, 3))
+    found = one_kernel(jnp.sin)(jaxcfa.spread(x, jaxcfa.device_mesh("batch"), "batch"))
+    assert len(found.sharding.device_set) == 8
+    assert_close(found, np.sin(x), 1e-14)
+
+
 def test_the_device_decides(monkeypatch):
     """On a machine with a GPU, of whose kernels sorting is none, and which the CPU does not run."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
