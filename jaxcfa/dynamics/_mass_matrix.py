@@ -40,7 +40,7 @@ crba = mass_matrix
 
 
 @jit_of_one_state
-@partial(as_one_function, pieces=False, derivatives=False)
+@partial(as_one_function, derivatives=False)
 def _mass_matrix(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "nv nv"]:
     motions = motions_at(model, q, None, Sequential(), motions)
     topology = model.topology

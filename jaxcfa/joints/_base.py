@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..numerics._options import as_finite
-from ..spatial import Transform
+from ..spatial import Pose, Transform
 from ..typing import Key
 
 
@@ -56,6 +56,13 @@ class AbstractJoint(eqx.Module):
     @abc.abstractmethod
     def transform(self, q: Float[Array, "nq"]) -> Transform:
         """Pose of the body in the joint frame."""
+
+    def placed(self, placement: Pose, q: Float[Array, "nq"]) -> Pose:
+        """Pose of the body in its parent, where the joint frame has this one: `placement @ transform(q)`.
+
+        By components; a joint type that says it in its own way may save work in all dynamics.
+        """
+        return placement @ Pose.of(self.transform(q))
 
     @abc.abstractmethod
     def motion_subspace(self, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..numerics._options import as_finite
-from ..spatial import Transform, axis_angle_to_matrix, unit
+from ..spatial import Pose, Transform, Vector, axis_angle_to_matrix, unit
 from ..typing import Key
 from ._base import AbstractJoint, uniform, unit_axis
 
@@ -29,6 +29,11 @@ class Helical(AbstractJoint):
     def transform(self, q: Float[Array, "1"]) -> Transform:
         axis = unit(self.axis)
         return Transform(axis_angle_to_matrix(axis, q[0]), self.pitch * q[0] * axis)
+
+    def placed(self, placement: Pose, q: Float[Array, "1"]) -> Pose:
+        axis = Vector.of(unit(self.axis))
+        along = placement.rotation @ axis * self.pitch
+        return Pose(placement.rotation.turned(axis, q[0]), placement.translation + along * q[0])
 
     def motion_subspace(self, q: Float[Array, "1"]) -> Float[Array, "6 1"]:
         axis = unit(self.axis)

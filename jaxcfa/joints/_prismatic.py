@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..spatial import Transform, unit
+from ..spatial import Pose, Transform, Vector, unit
 from ..typing import Key
 from ._base import AbstractJoint, uniform, unit_axis
 
@@ -22,6 +22,10 @@ class Prismatic(AbstractJoint):
 
     def transform(self, q: Float[Array, "1"]) -> Transform:
         return Transform(jnp.eye(3, dtype=q.dtype), unit(self.axis) * q[0])
+
+    def placed(self, placement: Pose, q: Float[Array, "1"]) -> Pose:
+        along = placement.rotation @ Vector.of(unit(self.axis))
+        return Pose(placement.rotation, placement.translation + along * q[0])
 
     def motion_subspace(self, q: Float[Array, "1"]) -> Float[Array, "6 1"]:
         axis = unit(self.axis)

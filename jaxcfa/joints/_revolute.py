@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..spatial import Transform, axis_angle_to_matrix, unit
+from ..spatial import Pose, Transform, Vector, axis_angle_to_matrix, unit
 from ..typing import Key
 from ._base import AbstractJoint, uniform, unit_axis
 
@@ -23,6 +23,9 @@ class Revolute(AbstractJoint):
 
     def transform(self, q: Float[Array, "1"]) -> Transform:
         return Transform(axis_angle_to_matrix(unit(self.axis), q[0]), jnp.zeros(3, q.dtype))
+
+    def placed(self, placement: Pose, q: Float[Array, "1"]) -> Pose:
+        return Pose(placement.rotation.turned(Vector.of(unit(self.axis)), q[0]), placement.translation)
 
     def motion_subspace(self, q: Float[Array, "1"]) -> Float[Array, "6 1"]:
         axis = unit(self.axis)

@@ -1,6 +1,7 @@
 """Evaluating all joints of a model, whatever their types. Dispatch on joint type happens here and nowhere else."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import jax
@@ -28,11 +29,14 @@ def take(x: Shaped[Array, "n *rest"], index: np.ndarray) -> Shaped[Array, "..."]
 
 
 def map_joints(
-    model: Model, function: Callable[..., PyTree[Array]], *coordinates: tuple[Layout, Array], out: Layout = "body"
+    model: Model,
+    function: Callable[..., PyTree[Array]],
+    *coordinates: tuple[Layout, PyTree[Array]],
+    out: Layout = "body",
 ) -> PyTree[Array]:
     """`function(joint, ...)` for every joint, vectorised over joints of equal structure.
 
-    **Arguments:** `coordinates`: pairs of a layout and an array, handed to `function` joint by joint: "q" or "v" for
+    **Arguments:** `coordinates`: pairs of a layout and arrays, handed to `function` joint by joint: "q" or "v" for
     coordinate vectors, "body" for arrays with a leading axis over bodies. `out`: layout of what `function` returns.
 
     **Returns:** arrays in the order of the bodies, or coordinate vectors.
@@ -41,7 +45,8 @@ def map_joints(
     results, index = [], []
     for joint, group in zip(model.joints, topology.groups, strict=True):
         indices = {"body": group.bodies, "q": group.q_index, "v": group.v_index}
-        results.append(jax.vmap(function)(joint, *(take(x, indices[layout]) for layout, x in coordinates)))
+        own = [jax.tree.map(partial(take, index=indices[layout]), x) for layout, x in coordinates]
+        results.append(jax.vmap(function)(joint, *own))
         index.append(indices[out].reshape(-1))
     if not results:
         return _no_joints(function, *coordinates, out=out)
@@ -71,11 +76,12 @@ def free_dofs(model: Model) -> np.ndarray:
 
 
 def _no_joints(
-    function: Callable[..., PyTree[Array]], *coordinates: tuple[Layout, Array], out: Layout
+    function: Callable[..., PyTree[Array]], *coordinates: tuple[Layout, PyTree[Array]], out: Layout
 ) -> PyTree[Array]:
     """What `map_joints` returns for a model without moving bodies: empty arrays of the right kind."""
     arguments = [
-        jnp.zeros(x.shape[1:], x.dtype) if layout == "body" else jnp.zeros(0, x.dtype) for layout, x in coordinates
+        jax.tree.map(lambda x, layout=layout: jnp.zeros(x.shape[1:] if layout == "body" else 0, x.dtype), given)
+        for layout, given in coordinates
     ]
     one = jax.eval_shape(function, Fixed(), *arguments)
     return jax.tree.map(lambda x: jnp.zeros((0, *x.shape) if out == "body" else (0,), x.dtype), one)

@@ -191,12 +191,13 @@ def motions_at(
             of_model, links = of_model + _trace_of(model), _following(model, q, v, given)
         return dataclasses.replace(given, q=q, v=v, of_model=of_model, schedule=schedule, links=links)
     moves, v = v is not None, jnp.zeros(model.nv, q.dtype) if v is None else v
-    poses = model.placement @ map_joints(model, lambda joint, x: joint.transform(x), ("q", q))
+    placement = Pose.of(model.placement)
+    poses = map_joints(model, lambda joint, frame, x: joint.placed(frame, x), ("body", placement), ("q", q))
     bias = map_joints(model, lambda joint, x, dx: joint.bias(x, dx), ("q", q), ("v", v))
     inertia = RigidInertia.of_com(model.mass, model.com, model.inertia)
     blocks, speeds = motion_subspace_blocks(model, q), split_dofs(model.topology, v)
     carried = jnp.asarray(model.topology.parents >= 0, q.dtype)
-    bodies = split_bodies(model.topology, (Pose.of(poses), inertia, carried))
+    bodies = split_bodies(model.topology, (poses, inertia, carried))
     subspaces = [Motion.columns(block) for block in blocks]
     biases = split_bodies(model.topology, Motion.of(bias))
     known = list(map(_known, joints_of_segments(model), biases, subspaces))
@@ -204,7 +205,9 @@ def motions_at(
     if isinstance(schedule, Sequential):
         found = outward(model.topology.schedule, _move, _World.at_rest(q.dtype), joints)
     else:
-        parents = split_bodies(model.topology, _parents(model, schedule, poses, blocks, speeds if moves else None))
+        parents = split_bodies(
+            model.topology, _parents(model, schedule, poses.arrays(), blocks, speeds if moves else None)
+        )
         found = [jax.vmap(lambda parent, joint: _move(parent, joint)[1])(*x) for x in zip(parents, joints, strict=True)]
     return BodyMotions(q, v, _trace_of(model), schedule, tuple(found), model.topology, moves)
 

@@ -4,21 +4,25 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr, Literal
 from jaxtyping import Array
 
 from ..numerics import cut, joined
 from ._able import able_form, evaluate, is_able, steps, values
+from ._last_axis import along_last_axis
 from ._marks import marked
 
 # Fewer states than this are computed as one is. So many are a piece: what they work on fits into the cache.
 _FEW, _PIECE = 16, 128
+_COSTLY = frozenset(("sin", "cos", "tan", "exp", "log", "pow", "tanh"))
 # XLA's time to compile one function grows faster than the function, so larger ones are cut into several.
 _MOST_STEPS = 700
 
 
 def in_pieces(
+    program: ClosedJaxpr,
     over_states: Callable[..., list[Array]],
     arguments: Sequence[Array],
     varies: Sequence[bool],
@@ -26,35 +30,35 @@ def in_pieces(
     width: int,
     pieces: bool,
 ) -> list[Array]:
-    """`over_states` of the arguments, of which those that vary have a leading axis of `size`, piece by piece.
+    """`program` of the arguments, of which those that vary have a leading axis of `size`, piece by piece.
 
-    **Arguments:** `width`: how many states one call computes already; `pieces`: whether batches are visited piece by
-    piece.
+    **Arguments:** `over_states`: the same by `jax.vmap`; `width`: how many states one call computes already; `pieces`:
+    whether batches are visited piece by piece.
     """
     if size is None or width * size < _FEW or not any(varies):
         return at_once(over_states, arguments)
     if not pieces:
         return over_states(*arguments)
-    number = -(-size // max(_PIECE // width, 1))
-    if number == 1:
-        return at_once(over_states, arguments)
+    number = -(-size // max(_PIECE // width, _FEW))
     length = -(-size // number)
 
     def one_piece(own: list[Array]) -> list[Array]:
         new = iter(own)
-        given = [next(new) if varied else x for x, varied in zip(arguments, varies, strict=True)]
-        return at_once(over_states, given)
+        given = [jnp.moveaxis(next(new), 0, -1) if varied else x for x, varied in zip(arguments, varies, strict=True)]
+        return [jnp.moveaxis(x, -1, 0) for x in at_once(along_last_axis(program, varies, length), given)]
 
-    own = [cut(x, length) for x, varied in zip(arguments, varies, strict=True) if varied]
-    return [joined(x, size) for x in lax.map(one_piece, own)]
+    own = [x for x, varied in zip(arguments, varies, strict=True) if varied]
+    if number == 1:
+        return one_piece(own)
+    return [joined(x, size) for x in lax.map(one_piece, [cut(x, length) for x in own])]
 
 
-def at_once(over_states: Callable[..., list[Array]], arguments: Sequence[Array]) -> list[Array]:
+def at_once(function: Callable[..., list[Array]], arguments: Sequence[Array]) -> list[Array]:
     """One state, a few, or one piece of a batch, as few functions."""
-    program = able_form(jax.make_jaxpr(over_states)(*arguments))
+    program = able_form(jax.make_jaxpr(function)(*arguments))
     known: dict[Any, Any] = dict(zip(program.jaxpr.constvars, program.consts, strict=True))
     known.update(zip(program.jaxpr.invars, arguments, strict=True))
-    parts = _parts(program.jaxpr.eqns)
+    parts = [part for layer in _layers(program.jaxpr.eqns) for part in _parts(layer)]
     later = _variables(program.jaxpr.outvars)
     wanted = []  # of each part, by what comes after it
     for _, part in reversed(parts):
@@ -70,6 +74,35 @@ def at_once(over_states: Callable[..., list[Array]], arguments: Sequence[Array])
         given = [known[x] for x in taken]
         known.update(zip(results, marked(compute, given) if is_one and given else compute(given), strict=True))
     return values(program.jaxpr.outvars, known)
+
+
+def _layers(program: Sequence[Any]) -> list[list[Any]]:
+    """Steps that lead to sines and the like, those that lead to sines of these, and so on; the rest comes last.
+
+    XLA would compute a sine again in every loop that uses it, and for each element of a matrix that it is multiplied
+    by: nine times for a rotation. What comes out of one function is not computed again in another.
+    """
+    depths: dict[Any, int] = {}
+    costly: dict[int, list[Any]] = {}
+    for step in program:
+        depth = max((depths.get(x, 0) for x in _variables(step.invars)), default=0)
+        if step.primitive.name in _COSTLY:
+            costly.setdefault(depth, []).append(step)
+            depth += 1
+        depths.update(dict.fromkeys(step.outvars, depth))
+    layers, rest = [], list(program)
+    for _, ends in sorted(costly.items()):
+        wanted = _variables(x for step in ends for x in step.outvars)
+        layer, others = [], []
+        for step in reversed(rest):
+            if any(x in wanted for x in step.outvars):
+                wanted |= _variables(step.invars)
+                layer.append(step)
+            else:
+                others.append(step)
+        layers.append(layer[::-1])
+        rest = others[::-1]
+    return [*layers, rest]
 
 
 def _parts(program: Sequence[Any]) -> list[tuple[bool, list[Any]]]:

@@ -187,8 +187,9 @@ batching.primitive_batchers[one_function_p] = _batch
 
 
 def _on_cpu(*arguments: Any, **params: Any) -> list[Any]:
-    names = ("varies", "size", "width", "pieces")
-    return in_pieces(functools.partial(over_states, **params), arguments, *(params[name] for name in names))
+    names = "varies", "size", "width", "pieces"
+    by_vmap = functools.partial(over_states, **params)
+    return in_pieces(params["program"], by_vmap, arguments, *(params[name] for name in names))
 
 
 def _lower_on_cpu(context: mlir.LoweringRuleContext, *arguments: Any, **params: Any) -> Any:

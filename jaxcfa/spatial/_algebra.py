@@ -137,6 +137,15 @@ class Matrix(eqx.Module):
         columns = other.T
         return Matrix(*(columns @ row for row in (self.x, self.y, self.z)))
 
+    def turned(self, axis: Vector, angle: Float[Array, "*#n"]) -> "Matrix":
+        """`A R`, with R the rotation by an angle [rad] about a unit vector (Rodrigues' formula).
+
+        `A + A [a]x sin + A [a]x [a]x (1 - cos)`, in which only sine and cosine depend on the angle.
+        """
+        sine, versine = jnp.sin(angle), 1 - jnp.cos(angle)
+        rows = [(row, across := row.cross(axis), across.cross(axis)) for row in (self.x, self.y, self.z)]
+        return Matrix(*(row + first * sine + second * versine for row, first, second in rows))
+
 
 class Symmetric(eqx.Module):
     """A symmetric 3 x 3 matrix, by six numbers."""
