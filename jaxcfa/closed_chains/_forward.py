@@ -14,6 +14,7 @@ from ..model import AbstractConstraint, Model
 from ..model._arguments import is_concrete
 from ..motion import BodyMotions, motions_at
 from ..numerics import instantiate, jvp_of_perturbed, no_tangent, product
+from ..one_function import in_batches
 from ..structured import AbstractSchedule
 from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
 from ._checks import prepared
@@ -86,6 +87,7 @@ def constrained_forward_dynamics(
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
+@partial(in_batches, derivatives=False)
 def _solution(
     plan: Plan,
     constraints: Constraints,

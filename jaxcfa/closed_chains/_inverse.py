@@ -16,6 +16,7 @@ from ..model import AbstractConstraint, Model
 from ..model._arguments import as_list
 from ..motion import motions_at
 from ..numerics import product
+from ..one_function import in_batches
 from ..structured import AbstractSchedule
 from ..typing import BodyForcesLike, ConfigurationLike, NameOrNumber, VelocityLike
 from ._checks import prepared
@@ -67,6 +68,7 @@ def constrained_inverse_dynamics(
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
+@partial(in_batches, derivatives=False)
 def _torques(
     schedule: AbstractSchedule,
     constraints: Constraints,

@@ -8,6 +8,7 @@ from ..defaults import default_schedule
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays, require_single
 from ..motion import BodyMotions, motions_at, schedule_for
+from ..one_function import in_batches
 from ..structured import Sequential
 from ..typing import ConfigurationLike, VelocityLike
 from ._mass_matrix import composite_inertias, unit_wrenches
@@ -30,6 +31,7 @@ def center_of_mass_velocity(
 
 
 @jax.jit
+@in_batches
 def _center_of_mass_velocity(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
 ) -> Float[Array, "3"]:
@@ -53,6 +55,7 @@ def center_of_mass_jacobian(
 
 
 @jax.jit
+@in_batches
 def _center_of_mass_jacobian(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3 nv"]:
     wrenches = unit_wrenches(motions_at(model, q, None, Sequential(), motions))
     return wrenches.force.array().T / jnp.sum(model.mass)
@@ -86,6 +89,7 @@ def subtree_centers_of_mass(
 
 
 @jax.jit
+@in_batches
 def _subtree_centers_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "nb 3"]:
     motions = motions_at(model, q, None, Sequential(), motions)
     inertias = composite_inertias(motions)

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, drifts, motions_at, schedule_for
+from ..one_function import in_batches
 from ..spatial import Vector
 from ..structured import Sequential
 from ..typing import ConfigurationLike, VelocityLike
@@ -34,6 +35,7 @@ def centroidal_momentum_matrix(
 
 
 @jax.jit
+@in_batches
 def _centroidal_momentum_matrix(
     model: Model, q: Float[Array, "nq"], motions: BodyMotions | None
 ) -> Float[Array, "6 nv"]:
@@ -64,6 +66,7 @@ def centroidal_momentum_bias(
 
 
 @jax.jit
+@in_batches
 def _centroidal_momentum_bias(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
 ) -> Float[Array, "6"]:

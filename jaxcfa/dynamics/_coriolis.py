@@ -21,6 +21,7 @@ from ..model import Model, join_bodies, map_joints
 from ..model._arguments import as_arrays
 from ..model._joint_groups import take
 from ..motion import BodyMotions, Link, motions_at, schedule_for
+from ..one_function import in_batches
 from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, VelocityLike
@@ -49,6 +50,7 @@ def coriolis_matrix(
 
 
 @jax.jit
+@in_batches
 def _coriolis_matrix(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule, motions: BodyMotions | None
 ) -> Float[Array, "nv nv"]:

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, motions_at, schedule_for
+from ..one_function import in_batches
 from ..spatial import Vector
 from ..structured import Sequential
 from ..typing import ConfigurationLike, VelocityLike
@@ -29,6 +30,7 @@ def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | No
 
 
 @jax.jit
+@in_batches
 def _center_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3"]:
     motions = motions_at(model, q, None, Sequential(), motions)
     return jnp.sum(motions.roots[:1], axis=0) + mean_position(*bodies_as_components(model, motions)[:2]).array()
@@ -52,6 +54,7 @@ def momentum(
 
 
 @jax.jit
+@in_batches
 def _momentum(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
 ) -> Float[Array, "6"]:
@@ -74,6 +77,7 @@ def kinetic_energy(
 
 
 @jax.jit
+@in_batches
 def _kinetic_energy(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
 ) -> Float[Array, ""]:
@@ -95,6 +99,7 @@ def potential_energy(model: Model, q: ConfigurationLike, motions: BodyMotions | 
 
 
 @jax.jit
+@in_batches
 def _potential_energy(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, ""]:
     motions = motions_at(model, q, None, Sequential(), motions)
     inertia = join_bodies(model.topology, [link.inertia for link in motions.links])

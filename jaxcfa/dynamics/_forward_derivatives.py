@@ -1,5 +1,6 @@
 """Derivatives of forward dynamics with respect to configuration, velocity and torque, as matrices."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -8,14 +9,15 @@ from jaxtyping import Array, Float
 
 from ..model import Model
 from ..model._arguments import as_arrays
-from ..motion import BodyMotions, body_motions, schedule_for
+from ..motion import BodyMotions, motions_at, schedule_for
 from ..numerics import product
+from ..one_function import in_batches
 from ..structured import AbstractSchedule
 from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._forward import default_method
-from ._inverse_derivatives import derivatives_of_arrays
-from ._method import AbstractForwardDynamics, AbstractMassSolver
-from ._run import solve_and_factor
+from ._inverse_derivatives import derivatives_of_motions
+from ._method import AbstractForwardDynamics, AbstractMassSolver, Loads, accelerations_and_solver
+from ._run import explained
 
 
 class ForwardDerivatives(NamedTuple):
@@ -66,27 +68,33 @@ def accelerations_and_derivatives(
     method = default_method(model) if method is None else method
     q, v, tau, loads = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
     schedule = schedule_for(model, schedule, motions, q, v)
-    motions = body_motions(model, q, v, schedule) if motions is None else motions
-    qdd, solver = solve_and_factor(method, model, q, v, tau, loads, motions)
-    known = None if f_ext is None else loads
-    return qdd, _forward_derivatives(model, solver, q, v, qdd, known, schedule, motions)
+
+    def both(*arguments):
+        return _accelerations_and_derivatives(*arguments, schedule, f_ext is not None)
+
+    return explained(both, method, model, q, v, tau, loads, motions)
 
 
-@jax.jit
-def _forward_derivatives(
+@partial(jax.jit, static_argnames="loaded")
+@partial(in_batches, derivatives=False)
+def _accelerations_and_derivatives(
+    method: AbstractForwardDynamics,
     model: Model,
-    solver: AbstractMassSolver,
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
-    qdd: Float[Array, "nv"],
-    f_ext: Float[Array, "nb 6"] | None,
+    tau: Float[Array, "nv"],
+    f_ext: Float[Array, "nb 6"],
+    motions: BodyMotions | None,
     schedule: AbstractSchedule,
-    motions: BodyMotions,
-) -> ForwardDerivatives:
-    needed = derivatives_of_arrays(model, q, v, qdd, f_ext, schedule, motions)
+    loaded: bool,
+) -> tuple[Velocity, ForwardDerivatives]:
+    motions = motions_at(model, q, v, schedule, motions)
+    by_method = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
+    qdd, solver = accelerations_and_solver(method, model, by_method, Loads(tau, f_ext))
+    needed = derivatives_of_motions(model, motions, qdd, f_ext if loaded else None)
     inverse = _inverse(solver, needed.dqdd, model)
     both = -product(inverse, jnp.concatenate([needed.dq, needed.dv], axis=1))
-    return ForwardDerivatives(both[:, : model.nv], both[:, model.nv :], inverse)
+    return qdd, ForwardDerivatives(both[:, : model.nv], both[:, model.nv :], inverse)
 
 
 @jax.custom_jvp

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 from ..model import Model
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, joint_torques, motions_at, resting_world, schedule_for, total_forces
+from ..one_function import in_batches
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, Velocity
 
@@ -27,6 +28,7 @@ def gravity_forces(
 
 
 @jax.jit
+@in_batches
 def _gravity_forces(
     model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, motions: BodyMotions | None
 ) -> Velocity:

@@ -12,6 +12,7 @@ displacement `nu = V_p x D + u`; u and w are what the joint's own formulas add w
 spatial (not classical), in world axes about one point common to all bodies of a tree: the origin of its first body.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -26,6 +27,7 @@ from ..model._arguments import as_arrays
 from ..model._joint_groups import take
 from ..motion import BodyMotions, Link, joint_motions, motions_at, resting_world, schedule_for
 from ..numerics import matvec, transpose
+from ..one_function import in_batches
 from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
 from ..structured import AbstractSchedule
 from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
@@ -70,7 +72,7 @@ def inverse_dynamics_derivatives(
     """
     q, v, qdd, loads = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
     known = None if f_ext is None else loads
-    return derivatives_of_arrays(model, q, v, qdd, known, schedule_for(model, schedule, motions, q, v), motions)
+    return _inverse_derivatives(model, q, v, qdd, known, schedule_for(model, schedule, motions, q, v), motions)
 
 
 # Velocity and acceleration.
@@ -78,17 +80,24 @@ State = tuple[Motion, Motion]
 
 
 @jax.jit
-def derivatives_of_arrays(
+@partial(in_batches, derivatives=False)
+def _inverse_derivatives(
     model: Model,
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     qdd: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"] | None,
     schedule: AbstractSchedule,
-    motions: BodyMotions | None = None,
+    motions: BodyMotions | None,
+) -> InverseDerivatives:
+    return derivatives_of_motions(model, motions_at(model, q, v, schedule, motions), qdd, f_ext)
+
+
+def derivatives_of_motions(
+    model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], f_ext: Float[Array, "nb 6"] | None
 ) -> InverseDerivatives:
     """`inverse_dynamics_derivatives` of arrays known to be right; `f_ext` may be known to be zero."""
-    motions = motions_at(model, q, v, schedule, motions)
+    q, v = motions.q, motions.v
     biases, *by_joints = _joint_derivatives(model, q, v, qdd)
     joints = zip(motions.links, biases, joint_motions(motions, v), joint_motions(motions, qdd), strict=True)
     bodies = [(x[0].inertia, x[0].in_tree, jax.vmap(_relative)(*x)) for x in joints]

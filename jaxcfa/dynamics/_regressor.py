@@ -10,6 +10,7 @@ from ..model._arguments import as_arrays
 from ..motion import BodyMotions, accelerations, motions_at, resting_world, schedule_for
 from ..motion._jacobians import moving_dofs, point_jacobian
 from ..numerics import matmul, matvec, skew, transpose
+from ..one_function import in_batches
 from ..spatial import rotate_columns
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, VelocityLike
@@ -43,6 +44,7 @@ def regressor(
 
 
 @jax.jit
+@in_batches
 def _regressor(
     model: Model,
     q: Float[Array, "nq"],

@@ -15,7 +15,6 @@ from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._articulated_body import ABA
 from ._method import (
     AbstractForwardDynamics,
-    AbstractMassSolver,
     Loads,
     accelerations_and_solver,
     accelerations_and_wrenches,
@@ -33,20 +32,7 @@ def solve_forward_dynamics(
     motions: BodyMotions | None = None,
 ) -> Velocity:
     """`method.solve` with checked arguments, and an explanation where the mass matrix is singular."""
-    return _explained(_solve, method, model, q, v, tau, f_ext, motions)
-
-
-def solve_and_factor(
-    method: AbstractForwardDynamics,
-    model: Model,
-    q: ConfigurationLike,
-    v: VelocityLike,
-    tau: VelocityLike,
-    f_ext: BodyForcesLike | None,
-    motions: BodyMotions | None = None,
-) -> tuple[Velocity, AbstractMassSolver]:
-    """The same of `method.solve_and_factor`. The solver has no derivatives."""
-    return _explained(_solve_and_factor, method, model, q, v, tau, f_ext, motions)
+    return explained(_solve, method, model, q, v, tau, f_ext, motions)
 
 
 def solve_joint_reactions(
@@ -59,10 +45,10 @@ def solve_joint_reactions(
     motions: BodyMotions | None = None,
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
     """The same of `method.solve_with_wrenches`."""
-    return _explained(_solve_with_wrenches, method, model, q, v, tau, f_ext, motions)
+    return explained(_solve_with_wrenches, method, model, q, v, tau, f_ext, motions)
 
 
-def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
+def explained(function, method, model: Model, q, v, tau, f_ext, motions):
     """`function(method, model, ...)` with checked arguments, and with an explanation where it has no finite result."""
     check_method(method)
     arguments = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
@@ -83,12 +69,6 @@ def _explained(function, method, model: Model, q, v, tau, f_ext, motions):
 def _solve(method, model, q, v, tau, f_ext, motions) -> Velocity:
     motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))[0]
-
-
-@jit_of_one_state
-def _solve_and_factor(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, AbstractMassSolver]:
-    motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
-    return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))
 
 
 @jit_of_one_state

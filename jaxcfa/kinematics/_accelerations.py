@@ -9,6 +9,7 @@ from ..model import Model, join_bodies
 from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, drifts, motions_at, schedule_for
 from ..numerics import cross
+from ..one_function import in_batches
 from ..spatial import pack
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, Frames, VelocityLike
@@ -45,6 +46,7 @@ def frame_acceleration(
 
 
 @partial(jax.jit, static_argnames="axes")
+@in_batches
 def _frame_acceleration(
     model: Model,
     q: Float[Array, "nq"],
@@ -88,6 +90,7 @@ def jacobian_dot_v(
 
 
 @partial(jax.jit, static_argnames="axes")
+@in_batches
 def _jacobian_dot_v(
     model: Model,
     q: Float[Array, "nq"],

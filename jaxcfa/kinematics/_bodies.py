@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, accelerations, motions_at, schedule_for
+from ..one_function import in_batches
 from ..spatial import Motion, Transform
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, VelocityLike
@@ -28,6 +29,7 @@ def forward_kinematics(
 
 
 @jax.jit
+@in_batches
 def _forward_kinematics(
     model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, motions: BodyMotions | None
 ) -> Transform:
@@ -53,6 +55,7 @@ def body_velocities(
 
 
 @jax.jit
+@in_batches
 def _body_velocities(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule, motions: BodyMotions | None
 ) -> Float[Array, "nb 6"]:
@@ -82,6 +85,7 @@ def body_accelerations(
 
 
 @jax.jit
+@in_batches
 def _body_accelerations(
     model: Model,
     q: Float[Array, "nq"],

@@ -10,6 +10,7 @@ from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..motion._jacobians import moving_dofs, point_jacobian
 from ..numerics import transpose
+from ..one_function import in_batches
 from ..spatial import rotate_columns
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, Frames
@@ -39,6 +40,7 @@ def jacobian(
 
 
 @partial(jax.jit, static_argnames="axes")
+@in_batches
 def _jacobian(
     model: Model,
     q: Float[Array, "nq"],

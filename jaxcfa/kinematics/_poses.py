@@ -6,6 +6,7 @@ from jaxtyping import Array, Float, Int
 from ..model import Model
 from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
+from ..one_function import in_batches
 from ..spatial import Transform
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, Frames
@@ -33,6 +34,7 @@ def frame_pose(
 
 
 @jax.jit
+@in_batches
 def _frame_pose(
     model: Model,
     q: Float[Array, "nq"],

@@ -14,6 +14,7 @@ from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..motion._jacobians import moving_dofs
 from ..numerics import matmul, matvec, transpose
+from ..one_function import in_batches
 from ..spatial import Transform, rotate, rotate_columns, shift_motion
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, Frames, VelocityLike
@@ -46,6 +47,7 @@ def relative_pose(
 
 
 @jax.jit
+@in_batches
 def _relative_pose(
     model: Model,
     q: Float[Array, "nq"],
@@ -84,6 +86,7 @@ def relative_velocity(
 
 
 @jax.jit
+@in_batches
 def _relative_velocity(
     model: Model,
     q: Float[Array, "nq"],
@@ -125,6 +128,7 @@ def relative_jacobian(
 
 
 @jax.jit
+@in_batches
 def _relative_jacobian(
     model: Model,
     q: Float[Array, "nq"],

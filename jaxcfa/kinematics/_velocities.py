@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int
 from ..model import Model
 from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
+from ..one_function import in_batches
 from ..spatial import shift_motion
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, Frames, VelocityLike
@@ -39,6 +40,7 @@ def frame_velocity(
 
 
 @partial(jax.jit, static_argnames="axes")
+@in_batches
 def _frame_velocity(
     model: Model,
     q: Float[Array, "nq"],

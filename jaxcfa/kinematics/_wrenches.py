@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 from ..model import Model, split_bodies
 from ..model._arguments import as_array, as_arrays, as_frames
 from ..motion import BodyMotions, joint_torques, motions_at, schedule_for, total_forces
+from ..one_function import in_batches
 from ..spatial import Force, rotate, shift_force
 from ..structured import AbstractSchedule
 from ..typing import BodyForces, BodyForcesLike, ConfigurationLike, Frames, Velocity
@@ -37,6 +38,7 @@ def generalized_forces(
 
 
 @jax.jit
+@in_batches
 def _generalized_forces(
     model: Model,
     q: Float[Array, "nq"],
@@ -82,6 +84,7 @@ def wrench_at(
 
 
 @partial(jax.jit, static_argnames="axes")
+@in_batches
 def _wrench_at(
     model: Model,
     q: Float[Array, "nq"],

@@ -30,6 +30,7 @@ from ..model import (
 )
 from ..model._arguments import as_arrays, is_concrete
 from ..numerics import cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent, perturbed
+from ..one_function import in_batches
 from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, ZeroVector, pack, rotate
 from ..structured import AbstractSchedule, Sequential
 from ..structured._tree_scan import from_parents
@@ -212,7 +213,7 @@ def motions_at(
     return BodyMotions(q, v, _trace_of(model), schedule, tuple(found), model.topology, moves)
 
 
-_body_motions = jax.jit(motions_at)
+_body_motions = jax.jit(in_batches(motions_at, derivatives=False))
 
 
 @jax.custom_jvp

@@ -28,17 +28,15 @@ def in_pieces(
     varies: Sequence[bool],
     size: int | None,
     width: int,
-    pieces: bool,
+    single: bool,
 ) -> list[Array]:
     """`program` of the arguments, of which those that vary have a leading axis of `size`, piece by piece.
 
-    **Arguments:** `over_states`: the same by `jax.vmap`; `width`: how many states one call computes already; `pieces`:
-    whether batches are visited piece by piece.
+    **Arguments:** `over_states`: the same by `jax.vmap`; `width`: how many states one call computes already; `single`:
+    whether few states are computed by functions of their own.
     """
     if size is None or width * size < _FEW or not any(varies):
-        return at_once(over_states, arguments)
-    if not pieces:
-        return over_states(*arguments)
+        return at_once(over_states, arguments) if single else over_states(*arguments)
     number = -(-size // max(_PIECE // width, _FEW))
     length = -(-size // number)
 

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src import sharding_impls
-from jax._src.interpreters.partial_eval import convert_constvars_jaxpr, dce_jaxpr
+from jax._src.core import JaxprEqn
+from jax._src.interpreters.partial_eval import convert_constvars_jaxpr, dce_jaxpr, dce_rules
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
@@ -26,12 +27,12 @@ _MOST_DIRECTIONS = 8
 
 
 def as_one_function(
-    function: Callable[..., Result], *, pieces: bool = True, derivatives: bool = True
+    function: Callable[..., Result], *, single: bool = True, derivatives: bool = True
 ) -> Callable[..., Result]:
     """`function`, in a form that runs fast on CPUs, for one state and for batches; for use in compiled functions.
 
-    **Arguments:** `function` of pytrees, whose results are pytrees of arrays; `pieces`: whether batches are visited
-    piece by piece, or left as they are; `derivatives`: whether derivatives by a few arguments are of that form
+    **Arguments:** `function` of pytrees, whose results are pytrees of arrays; `single`: whether single states, and few
+    of them, have that form, or batches only; `derivatives`: whether derivatives by a few arguments are of that form
     too, for which they compute anew what they need, or those of the function as it stands.
     """
 
@@ -54,7 +55,7 @@ def as_one_function(
             size=None,
             width=1,
             linear=0,
-            pieces=pieces,
+            single=single,
             derivatives=derivatives,
         )
         return jax.tree.unflatten(jax.tree.structure(shapes), found)
@@ -64,10 +65,14 @@ def as_one_function(
 
 # Parameters: `program`; `varies`, which arguments have a leading axis of the batch; `size` of the batch, if there is
 # one, of which all results then have an axis; `width`, how many states the program itself computes; `linear`: in the
-# last so many arguments the program is linear; `pieces` and `derivatives` as above.
+# last so many arguments the program is linear; `single` and `derivatives` as above.
 
 one_function_p = Primitive("one_function")
 one_function_p.multiple_results = True
+
+
+# A function that becomes one in batches, and is left as it stands for single states.
+in_batches = functools.partial(as_one_function, single=False)
 
 
 def _bind(
@@ -170,6 +175,21 @@ def _batch(arguments: Sequence[Any], axes: Sequence[int | None], **params: Any) 
     return found, [0] * len(found)
 
 
+def _without_unused(used: list[bool], step: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
+    """The step with those results alone that are used, and with what these need."""
+    params = step.params
+    if not any(used):
+        return [False] * len(step.invars), None
+    inner, kept = dce_jaxpr(params["program"].jaxpr, used)
+    new = {
+        "program": ClosedJaxpr(inner, ()),
+        "varies": tuple(itertools.compress(params["varies"], kept)),
+        "linear": sum(kept[len(kept) - params["linear"] :]),
+    }
+    operands, results = list(itertools.compress(step.invars, kept)), list(itertools.compress(step.outvars, used))
+    return kept, step.replace(invars=operands, outvars=results, params={**params, **new})
+
+
 def _merged(own: Iterable[bool], some: Iterable[Any], others: Iterable[Any]) -> list[Any]:
     """`others` with `some` in the place of those that are their own."""
     new = iter(some)
@@ -184,10 +204,11 @@ def _of_some(function: Callable[..., Any], chosen: Sequence[bool], arguments: Se
 ad.primitive_jvps[one_function_p] = _jvp
 ad.primitive_transposes[one_function_p] = _transpose
 batching.primitive_batchers[one_function_p] = _batch
+dce_rules[one_function_p] = _without_unused
 
 
 def _on_cpu(*arguments: Any, **params: Any) -> list[Any]:
-    names = "varies", "size", "width", "pieces"
+    names = "varies", "size", "width", "single"
     by_vmap = functools.partial(over_states, **params)
     return in_pieces(params["program"], by_vmap, arguments, *(params[name] for name in names))
 
