@@ -34,7 +34,7 @@ _BY_AXES_NAMES = """
 """
 _BY_AXES = frozenset(_BY_AXES_NAMES.split())
 _CALLS = {"jit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
-_UNROLLED = 8  # terms of a product
+_TOGETHER = 4  # terms of a product
 
 Rule = Callable[[JaxprEqn, Sequence[Array], Sequence[bool], int], list[Array]]
 
@@ -188,10 +188,14 @@ def _dot_general(step: JaxprEqn, given: list[Array], varies: list[bool], size: i
         x, y = (lax.broadcast_in_dim(x, shape, own) for x, own in zip(factors, axes, strict=True))
         return x * y
 
-    if 0 < number <= _UNROLLED:
+    if 0 < number <= _TOGETHER:
         first, *others = (term([x[i] for x in terms]) for i in range(number))
         return [sum(others, first)]
-    return [lax.scan(lambda total, x: (total + term(x), None), jnp.zeros(shape, out.dtype), terms)[0]]
+
+    def added(total: Array, x: Sequence[Array]) -> tuple[Array, None]:
+        return total + term(x), None
+
+    return [lax.scan(added, jnp.zeros(shape, out.dtype), terms, unroll=_TOGETHER)[0]]
 
 
 def _custom_linear_solve(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:

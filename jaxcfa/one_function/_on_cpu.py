@@ -1,5 +1,6 @@
 """The form on CPUs of a function of one state, or of a batch."""
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,8 +15,12 @@ from ._able import able_form, evaluate, is_able, steps, values
 from ._last_axis import along_last_axis
 from ._marks import marked
 
-# Fewer states than this are computed as one is. So many are a piece: what they work on fits into the cache.
-_FEW, _PIECE = 16, 128
+# Fewer states than this are computed as one is.
+_FEW = 16
+# Of so many states, a piece, a number takes these bytes: then what is worked on fits into the fast cache. And so many
+# at most go in and come out, which for motions of many stages is more than that cache holds.
+_ROW, _MOST = 512, 2**23
+# What XLA must not compute again wherever it is used: see `_layers`.
 _COSTLY = frozenset(("sin", "cos", "tan", "exp", "log", "pow", "tanh"))
 # XLA's time to compile one function grows faster than the function, so larger ones are cut into several.
 _MOST_STEPS = 700
@@ -37,7 +42,7 @@ def in_pieces(
     """
     if size is None or width * size < _FEW or not any(varies):
         return at_once(over_states, arguments) if single else over_states(*arguments)
-    number = -(-size // max(_PIECE // width, _FEW))
+    number = -(-size // _piece(program, varies, width))
     length = -(-size // number)
 
     def one_piece(own: list[Array]) -> list[Array]:
@@ -49,6 +54,13 @@ def in_pieces(
     if number == 1:
         return one_piece(own)
     return [joined(x, size) for x in lax.map(one_piece, [cut(x, length) for x in own])]
+
+
+def _piece(program: ClosedJaxpr, varies: Sequence[bool], width: int) -> int:
+    """How many states of a batch are computed at a time."""
+    own = [*itertools.compress(program.in_avals, varies), *program.out_avals]
+    number, size = max(x.dtype.itemsize for x in own), sum(x.size * x.dtype.itemsize for x in own)
+    return max(min(_ROW // (number * width), _MOST // size), _FEW)
 
 
 def at_once(function: Callable[..., list[Array]], arguments: Sequence[Array]) -> list[Array]:

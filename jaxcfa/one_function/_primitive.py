@@ -48,6 +48,8 @@ def as_one_function(
                 return function(*eqx.combine(jax.tree.unflatten(structure, leaves), fixed))
 
         program, shapes = jax.make_jaxpr(of_leaves, return_shape=True)(leaves)
+        if program.effects:  # such as what a user prints
+            return function(*arguments)
         found = _bind(
             leaves,
             program=program,

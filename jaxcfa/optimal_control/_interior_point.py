@@ -8,6 +8,7 @@ terms in the stages' own quadratic models. Equalities `h = 0` become `h = rho (y
 at once if rho is small, and which tolerates redundant rows.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..numerics import product, transpose
+from ..one_function import in_batches
 from ..structured import AbstractStageSolver, Extremal, LinearQuadratic, LinearTerms, RiccatiFactors
 from ..structured._linear_quadratic import Start
 from ._local import LocalModel, Multipliers, Rows, StageModel, Values, linear_quadratic_of
@@ -99,6 +101,7 @@ class Optimality(NamedTuple):
         return jnp.maximum(self.equalities, self.excess)
 
 
+@partial(in_batches, derivatives=False)
 def newton_step(
     local: LocalModel,
     point: Point,

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..numerics import product, transpose
+from ..one_function import in_batches
 from ..structured import LinearQuadratic, LinearTerms
 from ..structured._linear_quadratic import Start
 from ._dynamics import AbstractDynamics
@@ -208,7 +209,8 @@ def over_stages(problem: Problem, function: Callable, *arrays):
     found, first, arrays = [], 0, (*arrays[:2], jnp.arange(problem.steps), *arrays[2:])
     for phase in problem.phases:
         own = jax.tree.map(lambda x, first=first, phase=phase: x[first : first + phase.steps], arrays)
-        found.append(jax.vmap(partial(function, phase.dynamics))(*own))
+        at_stage = in_batches(function, derivatives=False)
+        found.append(jax.vmap(partial(at_stage, phase.dynamics))(*own))
         first += phase.steps
     return found[0] if len(found) == 1 else jax.tree.map(lambda *x: jnp.concatenate(x), *found)
 

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from ..backend import backend
 from ..numerics import _small, product, transpose
+from ..one_function import is_one_function
 
 # Programs of products grow with the inner size only, so that more is unrolled than of factorisations.
 _LARGEST_UNROLLED = 16
@@ -25,7 +26,8 @@ def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Fl
 def nested_matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Float[Array, "*#batch n m"]:
     """As `matmul`, for products of which others are made."""
     inner = a.shape[-1]
-    if inner > _LARGEST_UNROLLED:
+    # Of batches the function evaluates products itself, with the states innermost.
+    if inner > _LARGEST_UNROLLED or is_one_function():
         return product(a, b)
     if inner == 0 or backend() != "cpu":
         return _small.matmul(a, b)
