@@ -166,6 +166,16 @@ def _gather(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -
     )
 
 
+def _scatter(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+    x, indices, new = given
+    if varies[1]:
+        return _by_vmap(step, given, varies, size)
+    numbers = step.params["dimension_numbers"]
+    x, new = (_full(a, *own, size) for a, own in list(_forms(step, given, varies, step.invars))[::2])
+    numbers = numbers._replace(update_window_dims=(*numbers.update_window_dims, new.ndim - 1))
+    return bind(step, [x, indices, new], dimension_numbers=numbers)
+
+
 def _dot_general(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
     """A product of matrices as a sum of outer products."""
     summed, batch = step.params["dimension_numbers"]
@@ -280,6 +290,11 @@ _RULES: dict[str, Rule] = {
     "gather": _gather,
     "pad": _pad,
     "reshape": _reshape,
+    "scatter": _scatter,
+    "scatter-add": _scatter,
+    "scatter-max": _scatter,
+    "scatter-min": _scatter,
+    "scatter-mul": _scatter,
     "slice": _slice,
     "transpose": _transpose,
 }
