@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 import jax
 import numpy as np
-from jax import dtypes
 from jax._src import pjit
-from jax._src.array import ArrayImpl
+from jax._src.interpreters import pxla
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from ._programs import Budget, TooLongError, alone, evaluate, inner
+from ._programs import Budget, TooLongError, alone, evaluate, inner, is_extended
 
 # Evaluations of an equation that take as long as compiling it; how often loops of unknown length turn is seen too late.
 _MOST_EVALUATIONS, _MOST_WITH_UNKNOWN = 200, 50
@@ -61,7 +60,8 @@ def _call(*arguments, jaxpr: ClosedJaxpr, **params):
 def most_evaluations(program: Jaxpr) -> int:
     """How many equations of a program, over all of its calls, are evaluated in the time that compiling it takes."""
     size, evaluations, known = _sizes(program)
-    most = size * (_MOST_EVALUATIONS if known else _MOST_WITH_UNKNOWN)
+    # There is something to compile also where there is no equation, as where arrays of NumPy become those of JAX.
+    most = (size + 1) * (_MOST_EVALUATIONS if known else _MOST_WITH_UNKNOWN)
     return most if evaluations <= most else 0
 
 
@@ -91,8 +91,9 @@ def _is_spread(x) -> bool:
 
 
 def _as_array(x, aval) -> jax.Array:
-    if dtypes.issubdtype(aval.dtype, dtypes.extended):
+    if is_extended(aval.dtype):
         return x
-    array = jax.device_put(np.array(x, aval.dtype))
-    # Public functions compile a program for this, of which the result is weakly typed again.
-    return ArrayImpl(aval, array.sharding, array._arrays, committed=False) if aval.weak_type else array
+    # What `jax.device_put` does, which takes ten times as long, and for weak types compiles a program.
+    device = pxla.get_default_device()
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    return pxla.batched_device_put(aval, sharding, [np.array(x, aval.dtype)], [device], committed=False)

@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import dtypes
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from jaxcfa.one_function._primitive import over_states
@@ -47,9 +46,14 @@ def evaluate(program: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any],
         return _prepared(program)(list(map(_known, constants)), list(map(_known, arguments)), budget)
 
 
+def is_extended(dtype) -> bool:
+    """Whether it is a type of keys of random numbers, which NumPy does not have."""
+    return not isinstance(dtype, np.dtype)
+
+
 def _known(x):
     if isinstance(x, jax.Array):
-        return x if dtypes.issubdtype(x.dtype, dtypes.extended) else np.asarray(x)
+        return x if is_extended(x.dtype) else np.asarray(x)
     return np.asarray(x, jnp.result_type(x))
 
 
@@ -110,7 +114,7 @@ def _prepare(program: Jaxpr) -> Callable[[list, list, Budget], list]:
 def _operation(equation) -> Callable[..., Sequence[Any]]:
     """A function of the budget and the operands that returns all results."""
     name, params = equation.primitive.name, equation.params
-    if any(dtypes.issubdtype(x.aval.dtype, dtypes.extended) for x in (*equation.invars, *equation.outvars)):
+    if any(is_extended(x.aval.dtype) for x in (*equation.invars, *equation.outvars)):
         return _by_jax(equation) if name not in _WITH_PROGRAMS else _WITH_PROGRAMS[name](equation)
     if name in _WITH_PROGRAMS:
         return _WITH_PROGRAMS[name](equation)
@@ -178,7 +182,7 @@ def _scan(equation):
 
     def run(budget, *operands):
         constants, carry, each = operands[:fixed], operands[fixed : fixed + carried], operands[fixed + carried :]
-        results = [None if dtypes.issubdtype(x.dtype, dtypes.extended) else np.empty(x.shape, x.dtype) for x in shapes]
+        results = [None if is_extended(x.dtype) else np.empty(x.shape, x.dtype) for x in shapes]
         if any(x is None for x in results):
             raise TooLongError
         for i in order:
