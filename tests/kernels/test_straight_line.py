@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import evaluation
 import jaxcfa
 from helpers import assert_close
 from jaxcfa.kernels._straight_line import Unsupported, Value, straight_line
@@ -16,18 +17,25 @@ def evaluated(line, *arguments):
     """The results of a batch, operation by operation."""
     leaves = [np.asarray(x) for x in jax.tree.leaves(arguments)]
     size = len(leaves[0])
-    known = [column for x in leaves for column in x.reshape(size, -1).T]
 
-    def column(x):
+    def column(x, known):
         return known[x.number] if isinstance(x, Value) else np.full(size, x)
 
-    for operation in line.operations:
-        found = operation.primitive.bind(*(jnp.asarray(column(x)) for x in operation.operands), **operation.params)
-        assert found.dtype == operation.dtype
-        known.append(np.asarray(found))
-    outputs = [np.stack([column(x) for x in leaf], 1) if leaf else np.zeros((size, 0)) for leaf in line.outputs]
+    def compute(*known):
+        known = list(known)
+        for operation in line.operations:
+            operands = [column(x, known) for x in operation.operands]
+            known.append(operation.primitive.bind(*operands, **operation.params))
+            assert known[-1].dtype == operation.dtype
+        return [[column(x, known) for x in leaf] for leaf in line.outputs]
+
+    inputs = [column for x in leaves for column in x.reshape(size, -1).T]
+    traced, results = jax.make_jaxpr(compute, return_shape=True)(*inputs)
+    found = evaluation.evaluate(traced.jaxpr, traced.consts, inputs, evaluation.Budget(10**6))
+    outputs = jax.tree.unflatten(jax.tree.structure(results), found)
+    columns = [np.stack(leaf, 1) if leaf else np.zeros((size, 0)) for leaf in outputs]
     shapes = jax.tree.leaves(line.results)
-    arrays = [x.reshape(size, *shape.shape).astype(shape.dtype) for x, shape in zip(outputs, shapes, strict=True)]
+    arrays = [x.reshape(size, *shape.shape).astype(shape.dtype) for x, shape in zip(columns, shapes, strict=True)]
     return jax.tree.unflatten(jax.tree.structure(line.results), arrays)
 
 
