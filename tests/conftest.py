@@ -24,8 +24,7 @@ from jaxcfa.cli._cache import processor
 # Laws are tested in double precision; tests of single precision convert their data with the `dtype` fixture.
 jax.config.update("jax_enable_x64", True)
 
-if os.environ.get("JAXCFA_OPTIMISED_TESTS", "0") == "0":
-    evaluation.install()
+evaluation.install()
 
 # Tracing makes millions of objects that live on. Looking through them for garbage takes a tenth of all time at Python's
 # own thresholds.

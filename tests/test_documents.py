@@ -14,11 +14,11 @@ import jaxcfa
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-# Programs compile in half the time.
-QUICK = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "MPLBACKEND": "Agg"}
-# Each document has names of its own, and they share what JAX has compiled.
+# Each document has names of its own, and they share what JAX has traced. Programs are evaluated as those of the tests.
 RUN = """
 import runpy, sys
+import evaluation
+evaluation.install()
 for name in sys.argv[1:]:
     runpy.run_path(name)
 """
@@ -46,7 +46,8 @@ def test_code_runs_from_top_to_bottom(part, tmp_path):
     for document in WITH_CODE[part::3]:
         names.append(document.replace("/", "-").replace(".md", ".py"))
         (tmp_path / names[-1]).write_text(code_of(document), encoding="utf-8")
-    environment = os.environ | QUICK | {"PYTHONPATH": str(Path(jaxcfa.__file__).parent.parent)}
+    paths = [str(Path(jaxcfa.__file__).parent.parent), str(Path(__file__).parent)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-W", "error", "-c", RUN, *names]
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
