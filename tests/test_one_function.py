@@ -21,7 +21,7 @@ def compiled(function, *arguments):
 
 def plain(function, *arguments):
     with without_marks():
-        return compiled(lambda *x: function(*x), *arguments)(*arguments)
+        return jax.jit(lambda *x: function(*x))(*arguments)
 
 
 def wave(x, y, scale):
