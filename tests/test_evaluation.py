@@ -83,6 +83,20 @@ def batches(x, rows):
     yield jnp.take_along_axis(x, rows[:, None, None] % 4, 1), jax.random.normal(jax.random.key(rows[0]), (3,))
 
 
+def randomness(seed):
+    key = jax.random.key(seed)
+    keys = jax.random.split(key, (2, 3))
+    yield jax.random.normal(key, (3, 2)), jax.random.uniform(keys[1, 0], (), jnp.float32)
+    yield jax.random.bits(key, 5, "uint8"), jax.random.bits(key, (), "uint64")
+    yield jax.random.key_data(keys[::-1]), jax.random.randint(key, (4,), 0, 9), jax.random.permutation(key, 5)
+    yield jax.vmap(jax.vmap(lambda key: jax.random.normal(key, 2)))(keys)
+    yield jax.vmap(lambda i: jax.random.key_data(jax.random.fold_in(key, i)))(jnp.arange(-1, 3))
+    yield jax.vmap(lambda key, i: jax.random.uniform(jax.random.fold_in(key, i)))(keys[0], jnp.arange(3))
+    yield lax.scan(lambda key, i: (jax.random.fold_in(key, i), jax.random.bits(key)), key, jnp.arange(4))[1]
+    yield jax.random.key_data(lax.scan(lambda c, key: (c, key), 0, keys[0], reverse=True)[1])
+    yield jax.random.bits(jnp.where(seed > 0, keys[0, :2], keys[1, 1:]).reshape(2, 1)[0, 0], 3)
+
+
 CASES = {
     triangular: (LOWER, WIDE, HIGH),
     taken: (BOX, PLACES),
@@ -93,6 +107,7 @@ CASES = {
     programs: (BOX,),
     decompositions: (DEFINITE, HIGH),
     batches: (BOX, ROWS),
+    randomness: (3,),
 }
 
 

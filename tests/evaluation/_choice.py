@@ -12,7 +12,8 @@ from jax._src import pjit
 from jax._src.interpreters import pxla
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from ._programs import Budget, TooLongError, alone, evaluate, inner, is_extended
+from ._programs import Budget, TooLongError, alone, evaluate, inner
+from ._random import is_key, to_keys
 
 # Evaluations of an equation that take as long as compiling it; how often loops of unknown length turn is seen too late.
 _MOST_EVALUATIONS, _MOST_WITH_UNKNOWN = 200, 50
@@ -93,8 +94,8 @@ def _is_spread(x) -> bool:
 
 
 def _as_array(x, aval) -> jax.Array:
-    if is_extended(aval.dtype):
-        return x
+    if is_key(aval.dtype):
+        return to_keys(x)
     # What `jax.device_put` does, which takes ten times as long, and for weak types compiles a program.
     device = pxla.get_default_device()
     sharding = jax.sharding.SingleDeviceSharding(device)

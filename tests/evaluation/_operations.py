@@ -5,6 +5,8 @@ import contextlib
 import numpy as np
 from scipy import linalg, special
 
+from ._random import RANDOM
+
 
 def _divide(x, y):
     if np.issubdtype(x.dtype, np.inexact):
@@ -284,7 +286,7 @@ def _assign(array, places, new):
     array[places] = new
 
 
-OPERATIONS = {
+OPERATIONS = RANDOM | {
     "gather": _gather,
     "scatter": _scatter(_assign),
     "scatter-add": _scatter(np.add.at),

@@ -14,6 +14,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jaxcfa.one_function._primitive import over_states
 
 from ._operations import NUMBERWISE, OPERATIONS
+from ._random import from_keys, is_key, is_threefry, to_keys
 
 
 class TooLongError(Exception):
@@ -46,15 +47,19 @@ def evaluate(program: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any],
         return _prepared(program)(list(map(_known, constants)), list(map(_known, arguments)), budget)
 
 
-def is_extended(dtype) -> bool:
-    """Whether it is a type of keys of random numbers, which NumPy does not have."""
-    return not isinstance(dtype, np.dtype)
-
-
 def _known(x):
-    if isinstance(x, jax.Array):
-        return x if is_extended(x.dtype) else np.asarray(x)
-    return np.asarray(x, jnp.result_type(x))
+    if not isinstance(x, jax.Array):
+        return np.asarray(x, jnp.result_type(x))
+    if not is_key(x.dtype):
+        return np.asarray(x)
+    if not is_threefry(x.dtype):
+        raise TooLongError
+    return from_keys(x)
+
+
+def _shaped(aval) -> jax.ShapeDtypeStruct:
+    """Shape and type of NumPy's array."""
+    return jax.ShapeDtypeStruct(aval.shape, np.uint64) if is_key(aval.dtype) else aval
 
 
 _programs: weakref.WeakKeyDictionary[Jaxpr, Callable] = weakref.WeakKeyDictionary()
@@ -114,15 +119,13 @@ def _prepare(program: Jaxpr) -> Callable[[list, list, Budget], list]:
 def _operation(equation) -> Callable[..., Sequence[Any]]:
     """A function of the budget and the operands that returns all results."""
     name, params = equation.primitive.name, equation.params
-    if any(is_extended(x.aval.dtype) for x in (*equation.invars, *equation.outvars)):
-        return _by_jax(equation) if name not in _WITH_PROGRAMS else _WITH_PROGRAMS[name](equation)
     if name in _WITH_PROGRAMS:
         return _WITH_PROGRAMS[name](equation)
     if name in NUMBERWISE:
         function = NUMBERWISE[name]
         return lambda _, *x: (function(*x),)
     if name in OPERATIONS:
-        function = OPERATIONS[name](equation.outvars[0].aval, *(x.aval for x in equation.invars), **params)
+        function = OPERATIONS[name](*(_shaped(x.aval) for x in (equation.outvars[0], *equation.invars)), **params)
         return lambda _, *x: (function(*x),)
     return _by_jax(equation)
 
@@ -139,9 +142,11 @@ def _by_jax(equation):
     """One operation, which is compiled."""
     primitive = equation.primitive
     program = _compiled(primitive, tuple(sorted(equation.params.items())))
+    of_keys = [is_key(x.aval.dtype) for x in equation.invars]
 
     def run(_, *operands):
         global _left_to_jax
+        operands = [to_keys(x) if are_keys else x for x, are_keys in zip(operands, of_keys, strict=True)]
         _left_to_jax += 1
         try:
             found = program(*operands)
@@ -178,13 +183,11 @@ def _scan(equation):
     body = _closed(params["jaxpr"])
     length, fixed, carried = params["length"], params["num_consts"], params["num_carry"]
     order = range(length - 1, -1, -1) if params["reverse"] else range(length)
-    shapes = [x.aval for x in equation.outvars[carried:]]
+    shapes = [_shaped(x.aval) for x in equation.outvars[carried:]]
 
     def run(budget, *operands):
         constants, carry, each = operands[:fixed], operands[fixed : fixed + carried], operands[fixed + carried :]
-        results = [None if is_extended(x.dtype) else np.empty(x.shape, x.dtype) for x in shapes]
-        if any(x is None for x in results):
-            raise TooLongError
+        results = [np.empty(x.shape, x.dtype) for x in shapes]
         for i in order:
             found = body(budget, *constants, *carry, *[x[i] for x in each])
             carry = found[:carried]
