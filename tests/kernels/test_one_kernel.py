@@ -58,7 +58,7 @@ def test_arrays(size, dtype):
 @pytest.mark.parametrize("size", [1, 128, 300])
 def test_arrays_on_cpus(size, dtype):
     """Of one piece, and of several, the last of which is not full."""
-    wide, narrow, scale = rows((size, 150), (size, 3), (size,), dtype=dtype)
+    wide, narrow, scale = rows((size, 50), (size, 3), (size,), dtype=dtype)
     arguments = {"wide": wide, "narrow": narrow}, scale
     found, expected = one_kernel(mixed)(*arguments), jax.vmap(mixed)(*arguments)
     assert_close(found, expected, 1e-6 if dtype == np.float32 else 1e-15)
