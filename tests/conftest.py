@@ -1,6 +1,7 @@
 """Settings and fixtures of all tests."""
 
 import contextlib
+import ctypes
 import gc
 import os
 import shutil
@@ -30,9 +31,16 @@ evaluation.install()
 # own thresholds.
 gc.set_threshold(300_000, 50, 100)
 
+# JAX notes for messages where in Python each equation comes from, which takes a twentieth of all time.
+with contextlib.suppress(ImportError, AttributeError):
+    from jax._src.lib import _jax
+
+    _jax.set_tracebacks_enabled(False)
+
 
 _LARGEST_CACHE = 4e9  # bytes, of compiled programs on disk
-_MOST_MEMORY = 2e9  # bytes
+_MOST_MEMORY = _limit = 2e9  # bytes
+_MORE_MEMORY = 0.3e9  # than was left when programs were dropped last
 
 
 def pytest_configure(config):
@@ -60,15 +68,25 @@ def _programs_are_freed():
 
     Not after each file, since files share mechanisms, and with them programs.
     """
+    global _limit
     yield
-    maps, pages = Path("/proc/self/maps"), Path("/proc/self/statm")
-    if not maps.exists() or maps.read_bytes().count(b"\n") > 6000 or _memory(pages) > _MOST_MEMORY:
+    maps = Path("/proc/self/maps")
+    if not maps.exists() or maps.read_bytes().count(b"\n") > 6000 or _memory() > _limit:
         jax.clear_caches()
         gc.collect()
+        if maps.exists():
+            _return_free_memory()
+            _limit = max(_MOST_MEMORY, _memory() + _MORE_MEMORY)
 
 
-def _memory(pages: Path) -> int:
-    return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def _memory() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _return_free_memory() -> None:
+    """To the system, from the C library, which keeps it otherwise."""
+    if hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+        library.malloc_trim(0)
 
 
 @pytest.fixture
