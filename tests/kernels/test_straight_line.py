@@ -52,7 +52,10 @@ def dynamics(model):
     return function
 
 
-@pytest.mark.parametrize("name", ["mixed tree", "forest", "humanoid-like"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("forest", "humanoid-like")]
+
+
+@pytest.mark.parametrize("name", ["mixed tree", *SLOW])
 def test_dynamics(name, dtype):
     model = mechanism(name, dtype.name)
     state = random_states(model, 3)
