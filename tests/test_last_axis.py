@@ -80,7 +80,7 @@ def products(x, y, s, i):
 
 def loops(x, y, s, i):
     def grows(carry, row):
-        constant, total, late = carry
+        constant, total, _ = carry
         return (constant, total + row * constant, total), (total, constant)
 
     def inner(carry, row):
