@@ -123,6 +123,7 @@ def calls(x, y, s, i):
         jax.random.normal(jax.random.fold_in(jax.random.key(0), jnp.argmax(y)), (2,)),
         jax.grad(lambda y: jnp.sum(jnp.sin(x @ y) ** 2))(y),
         jax.hessian(lambda y: jnp.sum(jnp.sin(x @ y) ** 2))(y),
+        lax.optimization_barrier((x, s, y)),
         (s, 3.0, jnp.zeros(0), jnp.arange(3)),
     ]
 

@@ -28,6 +28,12 @@ class AbstractJoint(eqx.Module):
     - `bias(q, v)` is the rate of `motion_subspace(q) v` along that motion, at constant `v`.
     """
 
+    def __init_subclass__(cls, **options) -> None:
+        super().__init_subclass__(**options)
+        # What a type inherits with a `transform` that it replaces does not belong to its own.
+        if "transform" in vars(cls) and "placed" not in vars(cls):
+            cls.placed = AbstractJoint.placed  # type: ignore[method-assign]
+
     @property
     @abc.abstractmethod
     def nq(self) -> int:

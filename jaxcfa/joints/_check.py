@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 from ..numerics import cross, dot, matmul, matvec, transpose
 from ..numerics._options import check_instance, checked_key, positive_integer
+from ..spatial import Pose, Transform, rotation_exp
 from ..typing import Key
 from ._base import AbstractJoint
 
@@ -17,6 +18,7 @@ def check_joint(joint: AbstractJoint, key: Key, *, samples: int = 4) -> None:
     """Checks a joint type at random configurations: sizes, rotations, and the laws that tie its methods together.
 
     - `transform` is a rigid motion, and its rate along `integrate(q, t v)` is `motion_subspace(q) v`;
+    - `placed(frame, q)`, where a type has its own, is `frame @ transform(q)`;
     - `bias(q, v)` is the rate of `motion_subspace v` along that motion;
     - the motion subspace is constant, if `has_fixed_axes` says so, and has no linear part, if `only_turns` says so;
     - `integrate(q, difference(q, p))` is the configuration `p`, and `integrate(q, 0)` is `q`.
@@ -55,7 +57,7 @@ def _check_shapes(joint: AbstractJoint) -> None:
 @functools.partial(jax.vmap, in_axes=(None, 0))
 def _laws(joint: AbstractJoint, key: Key) -> dict[str, tuple[Array, Array]]:
     """Both sides of every law at a random configuration and velocity."""
-    keys = jax.random.split(key, 3)
+    keys = jax.random.split(key, 4)
     unlimited = jnp.full(joint.nq, jnp.inf)
     q, p = (joint.random(k, -unlimited, unlimited) for k in keys[:2])
     v = jax.random.normal(keys[2], (joint.nv,))
@@ -69,10 +71,15 @@ def _laws(joint: AbstractJoint, key: Key) -> dict[str, tuple[Array, Array]]:
     velocity = jnp.stack([spin[2, 1], spin[0, 2], spin[1, 0], *matvec(rotation, rate.translation)])
     relative, relative_rate = jax.jvp(lambda t: matvec(joint.motion_subspace(moved(t)), v), (0.0,), (1.0,))
     reached = joint.transform(joint.integrate(q, joint.difference(q, p)))
+    frame = Transform(rotation_exp(jax.random.normal(keys[3], (3,))), jnp.arange(1.0, 4.0))
     x, y, z = rotation
     return {
         "transform must be a rotation": (matmul(rotation, pose.rotation), jnp.eye(3)),
         "transform must not mirror": (dot(cross(x, y), z), jnp.ones(())),
+        "placed(frame, q) must be frame @ transform(q)": (
+            joint.placed(Pose.of(frame), q).arrays().as_matrix(),
+            (frame @ joint.transform(q)).as_matrix(),
+        ),
         "motion_subspace(q) v must be the rate of transform along integrate(q, t v)": (relative, velocity),
         "bias(q, v) must be the rate of motion_subspace(q) v": (joint.bias(q, v), relative_rate),
         "motion_subspace must be constant, since has_fixed_axes says so": (

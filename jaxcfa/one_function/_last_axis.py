@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax._src.core import Jaxpr, JaxprEqn
+from jax._src.core import Jaxpr, JaxprEqn, ShapedArray
 from jax.extend.core import ClosedJaxpr, Literal
 from jaxtyping import Array
 
@@ -23,20 +23,20 @@ from ._able import bind
 _NUMBERWISE_NAMES = """
     abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p cos cosh
     div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le log log1p logistic lt max min mul ne
-    neg nextafter not optimization_barrier or pow reduce_precision rem round rsqrt select_n shift_left
+    neg nextafter not or pow reduce_precision rem round rsqrt select_n shift_left
     shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor
 """
 _NUMBERWISE = frozenset(_NUMBERWISE_NAMES.split())
 # What speaks of axes by their numbers, all of them before the last.
 _BY_AXES_NAMES = """
-    argmax argmin concatenate cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min reduce_or
-    reduce_prod reduce_sum rev sort split squeeze stack unstack
+    argmax argmin concatenate cumlogsumexp cummax cummin cumprod cumsum optimization_barrier reduce_and reduce_max
+    reduce_min reduce_or reduce_prod reduce_sum rev sort split squeeze stack unstack
 """
 _BY_AXES = frozenset(_BY_AXES_NAMES.split())
 _CALLS = {"jit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 _TOGETHER = 4  # terms of a product
 
-Rule = Callable[[JaxprEqn, Sequence[Array], Sequence[bool], int], list[Array]]
+Rule = Callable[[JaxprEqn, list[Array], list[bool], int], Sequence[Array]]
 
 
 def along_last_axis(program: ClosedJaxpr, varies: Sequence[bool], size: int) -> Callable[..., list[Array]]:
@@ -59,7 +59,7 @@ def _run(
     known.update(zip(jaxpr.invars, zip(arguments, varies, strict=True), strict=True))
 
     def values(atoms: Sequence[Any]) -> tuple[list[Array], list[bool]]:
-        pairs = [(jnp.asarray(x.val, x.aval.dtype), False) if isinstance(x, Literal) else known[x] for x in atoms]
+        pairs = [(jnp.asarray(x.val, _shaped(x).dtype), False) if isinstance(x, Literal) else known[x] for x in atoms]
         return [x for x, _ in pairs], [moves for _, moves in pairs]
 
     for step in jaxpr.eqns:
@@ -89,8 +89,13 @@ def _forms(
     step: JaxprEqn, given: list[Array], varies: list[bool], like: Sequence[Any]
 ) -> Iterator[tuple[Array, tuple[bool, tuple[int, ...]]]]:
     """Operands, each with whether it varies and its shape without the axis: its own, or that of the only result."""
-    shapes = [x.aval.shape for x in like] if len(like) == len(given) else [like[0].aval.shape] * len(given)
+    shapes = [_shaped(x).shape for x in like] if len(like) == len(given) else [_shaped(like[0]).shape] * len(given)
     return zip(given, zip(varies, shapes, strict=True), strict=True)
+
+
+def _shaped(x: Any) -> ShapedArray:
+    """Shape and type of one state's."""
+    return x.aval
 
 
 def _full(x: Array, moves: bool, shape: tuple[int, ...], size: int) -> Array:
@@ -107,45 +112,45 @@ def _closed(program: Any) -> ClosedJaxpr:
     return ClosedJaxpr(program, ()) if isinstance(program, Jaxpr) else program
 
 
-def _by_vmap(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _by_vmap(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     """What has no rule, as JAX vectorises it."""
     axes = [-1 if moves else None for moves in varies]
     return jax.vmap(lambda *x: bind(step, x), axes, -1)(*given)
 
 
-def _broadcast_in_dim(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _broadcast_in_dim(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     shape, axes = step.params["shape"], step.params["broadcast_dimensions"]
     return [lax.broadcast_in_dim(given[0], (*shape, size), (*axes, len(shape)))]
 
 
-def _reshape(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _reshape(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     return [given[0].reshape(*step.params["new_sizes"], size)]
 
 
-def _transpose(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _transpose(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     order = step.params["permutation"]
     return [lax.transpose(given[0], (*order, len(order)))]
 
 
-def _slice(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _slice(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     starts, stops, strides = (step.params[name] for name in ("start_indices", "limit_indices", "strides"))
     return [lax.slice(given[0], (*starts, 0), (*stops, size), None if strides is None else (*strides, 1))]
 
 
-def _pad(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _pad(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     if varies[1]:
         return _by_vmap(step, given, varies, size)
     return [lax.pad(given[0], given[1], (*step.params["padding_config"], (0, 0, 0)))]
 
 
-def _dynamic_slice(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _dynamic_slice(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     x, *starts = given
     if any(varies[1:]):
         return _by_vmap(step, given, varies, size)
     return [lax.dynamic_slice(x, (*starts, jnp.zeros_like(starts[0])), (*step.params["slice_sizes"], size))]
 
 
-def _dynamic_update_slice(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _dynamic_update_slice(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     if any(varies[2:]):
         return _by_vmap(step, given, varies, size)
     forms = itertools.islice(_forms(step, given, varies, step.invars), 2)
@@ -153,11 +158,11 @@ def _dynamic_update_slice(step: JaxprEqn, given: list[Array], varies: list[bool]
     return [lax.dynamic_update_slice(x, new, (*given[2:], jnp.zeros_like(given[2])))]
 
 
-def _gather(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _gather(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     if varies[1]:
         return _by_vmap(step, given, varies, size)
     numbers = step.params["dimension_numbers"]
-    last = len(step.outvars[0].aval.shape)
+    last = len(_shaped(step.outvars[0]).shape)
     return bind(
         step,
         given,
@@ -166,7 +171,7 @@ def _gather(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -
     )
 
 
-def _scatter(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _scatter(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     x, indices, new = given
     if varies[1]:
         return _by_vmap(step, given, varies, size)
@@ -176,16 +181,16 @@ def _scatter(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) 
     return bind(step, [x, indices, new], dimension_numbers=numbers)
 
 
-def _dot_general(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _dot_general(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     """A product of matrices as a sum of outer products."""
     summed, batch = step.params["dimension_numbers"]
-    out = step.outvars[0].aval
+    out = _shaped(step.outvars[0])
     shape = (*out.shape, size)
     free = [
-        [i for i in range(len(x.aval.shape)) if i not in (*s, *b)]
+        [i for i in range(len(_shaped(x).shape)) if i not in (*s, *b)]
         for x, s, b in zip(step.invars, summed, batch, strict=True)
     ]
-    number = math.prod(step.invars[0].aval.shape[i] for i in summed[0])
+    number = math.prod(_shaped(step.invars[0]).shape[i] for i in summed[0])
     terms, axes = [], []
     for x, moves, s, b, f, skipped in zip(given, varies, summed, batch, free, (0, len(free[0])), strict=True):
         last = [x.ndim - 1] if moves else []
@@ -208,16 +213,16 @@ def _dot_general(step: JaxprEqn, given: list[Array], varies: list[bool], size: i
     return [lax.scan(added, jnp.zeros(shape, out.dtype), terms, unroll=_TOGETHER)[0]]
 
 
-def _custom_linear_solve(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _custom_linear_solve(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     """As it is solved, without the rule for derivatives."""
     lengths = step.params["const_lengths"]
     start = lengths.matvec + lengths.vecmat
-    own = slice(start, start + lengths.solve), slice(sum(lengths), None)
-    taken, moved = ([x for part in own for x in of_all[part]] for of_all in (given, varies))
-    return along_last_axis(_closed(step.params["jaxprs"].solve), moved, size)(*taken)
+    end, others = start + lengths.solve, sum(lengths)
+    solve = along_last_axis(_closed(step.params["jaxprs"].solve), varies[start:end] + varies[others:], size)
+    return solve(*given[start:end], *given[others:])
 
 
-def _cond(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> list[Array]:
+def _cond(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     if varies[0]:
         return _by_vmap(step, given, varies, size)
     branches = [along_last_axis(_closed(x), varies[1:], size) for x in step.params["branches"]]

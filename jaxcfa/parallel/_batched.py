@@ -15,6 +15,7 @@ from jaxtyping import Array, PyTree
 from ..defaults import batch_piece
 from ..model._arguments import positive_integer
 from ..numerics import cut, joined
+from ..one_function import in_batches
 from ..structured._distributed import check_mesh
 
 
@@ -27,8 +28,9 @@ def batched(
 ) -> Callable[..., Any]:
     """`jax.vmap(function, in_axes)` for large batches: piece after piece, each small enough for a processor's cache.
 
-    On CPUs a state of a large batch costs up to twice as much as one of a batch that fits. (Forward and inverse
-    dynamics and their gradients are computed in such pieces by themselves, and gain no time.) Memory for intermediate
+    On CPUs the whole function goes through a few states at a time, which stay in the cache, along the last axis of
+    every array, over which loops are vectorised. What this package has for dynamics and kinematics does that by itself;
+    what is made of several of its functions, and a user's own, may gain a factor of two. Memory for intermediate
     results is that of one piece, in reverse mode too: there each piece is computed a second time. (So
     `batched(jax.grad(f))` does less work than the gradient of a sum over `batched(f)`, and needs as little memory.)
 
@@ -93,7 +95,7 @@ def batched(
 def _in_pieces(function: Callable[..., Any], states: tuple, largest: int) -> PyTree[Array]:
     """All pieces are of equal size, so that they are one loop body; copies of the last state fill them."""
     length = _common_length(states)
-    over_piece = jax.vmap(function)
+    over_piece = jax.vmap(in_batches(function))
     if length <= largest:
         return over_piece(*states)
     size = -(-length // -(-length // largest))

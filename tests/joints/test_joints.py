@@ -26,6 +26,7 @@ from jaxcfa.joints import (
     Universal,
     check_joint,
 )
+from jaxcfa.kinematics import forward_kinematics
 from jaxcfa.model import ModelBuilder
 from jaxcfa.spatial import Transform, quaternion_to_matrix
 
@@ -216,6 +217,40 @@ class Mirrored(Revolute):
 def test_check_joint_finds_mirrors(key):
     with pytest.raises(ValueError, match="must not mirror"):
         check_joint(Mirrored((0.0, 0.0, 1.0)), key)
+
+
+class Misplaced(Revolute):
+    """It says where it is in two ways."""
+
+    def placed(self, placement, q):
+        return super().placed(placement, 2 * q)
+
+
+def test_check_joint_finds_a_place_of_its_own(key):
+    with pytest.raises(ValueError, match="placed"):
+        check_joint(Misplaced((0.0, 0.0, 1.0)), key)
+
+
+class Geared(Revolute):
+    """Turns three times as far as it is told."""
+
+    def transform(self, q):
+        return super().transform(3 * q)
+
+    def motion_subspace(self, q):
+        return 3 * super().motion_subspace(q)
+
+    def difference(self, q0, q1):
+        return q1 - q0
+
+
+def test_types_that_replace_transform_are_placed_by_it(key):
+    joint = Geared((0.0, 0.6, 0.8))
+    check_joint(joint, key)
+    builder = ModelBuilder()
+    builder.add_body("wheel", joint=joint, mass=1.0, com=(0.1, 0, 0), inertia=0.01)
+    rotation = forward_kinematics(builder.build(), [0.2]).rotation[0]
+    assert_close(rotation, joint.transform(jnp.array([0.2])).rotation)
 
 
 class Askew(Cam):
