@@ -16,9 +16,8 @@ from .methods import Function
 from .problem import Problem
 
 MakeProblem = Callable[[], Problem]
-CHUNK = 1024  # states that a program in chunks computes at once
-IN_CACHE = 128  # the same where the program is one function
-ONE_FUNCTION = "one function"  # how programs of `jaxcfa.low_latency` are called
+# How programs by `jaxcfa.low_latency`, `jaxcfa.batched` and `jaxcfa.one_kernel` are called.
+ONE_FUNCTION, BATCHED, STRAIGHT_LINE = "one function", "batched", "one kernel"
 
 
 def compiled(
@@ -52,16 +51,24 @@ def compared(result) -> np.ndarray:
     return np.asarray(result[:COMPARED])
 
 
-def of_function(function: Function, make: MakeProblem, in_chunks: bool = False, one_function: bool = False) -> Prepared:
-    """A function of a model and one state, on the states of a problem, all at once or so many at a time."""
+def of_function(function: Function, make: MakeProblem, way: str | None = None) -> Prepared:
+    """A function of a model and one state, on the states of a problem; `way`: by which of the names above, if any."""
     problem = make()
     states = problem.q, problem.v, problem.x
-    jit, piece = (jaxcfa.low_latency, IN_CACHE) if one_function else (jax.jit, CHUNK)
     if not problem.batched:
-        return compiled(function, problem.model, *states, jit=jit)
-    axes = (None, 0, 0, 0)
-    batch = jaxcfa.batched(function, axes, piece=piece) if in_chunks or one_function else jax.vmap(function, axes)
-    return compiled(batch, problem.model, *states, value=compared, jit=jit)
+        return compiled(function, problem.model, *states, jit=jaxcfa.low_latency if way == ONE_FUNCTION else jax.jit)
+    return of_batch(function, problem.model, *states, way=way, value=compared)
+
+
+def of_batch(
+    function: Callable, model: jaxcfa.Model, *states: jax.Array, way: str | None, value: Callable[[Any], np.ndarray]
+) -> Prepared:
+    """A function of a model and one state, on all states."""
+    if way == STRAIGHT_LINE:
+        return compiled(jaxcfa.one_kernel(lambda *state: function(model, *state)), *states, value=value)
+    axes = (None, *[0] * len(states))
+    batch = jaxcfa.batched(function, axes) if way == BATCHED else jax.vmap(function, axes)
+    return compiled(batch, model, *states, value=value)
 
 
 def of_functions(functions: dict[str, Function], make: MakeProblem) -> list[Contestant]:

@@ -32,7 +32,7 @@ def cases(settings: Settings) -> list[Case]:
         prepare = partial(of_function, FUNCTIONS[quantity], make)
         contestants = [
             Contestant("jaxcfa", prepare),
-            Contestant(f"jaxcfa, {ONE_FUNCTION}", partial(prepare, one_function=True)),
+            Contestant(f"jaxcfa, {ONE_FUNCTION}", partial(prepare, ONE_FUNCTION)),
             Contestant("jaxcfa, small loops", prepare, environment=(OPTION,)),
         ]
         names = ("Pinocchio", "MuJoCo") if quantity == FORWARD else ("Pinocchio",)

@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import jaxcfa
 from jaxcfa import Model, closed_chains
 
 from .case import COMPARED, Prepared
-from .contestant import IN_CACHE, ONE_FUNCTION, MakeProblem, compared, compiled, gradient, of_function
+from .contestant import MakeProblem, compared, compiled, gradient, of_batch, of_function
 from .methods import Function
 
 FORWARD, INVERSE = "forward dynamics", "inverse dynamics"
@@ -47,8 +46,8 @@ FUNCTIONS: dict[str, Function] = {
 ALL = (FORWARD, INVERSE, MASS, KINEMATICS, GRADIENT, MATRICES, CONSTRAINED)
 
 
-def kinematics(make: MakeProblem, one_function: bool = False) -> Prepared:
-    """Poses of all bodies, and the Jacobian of the first end, of all states at once or some at a time."""
+def kinematics(make: MakeProblem, way: str | None = None) -> Prepared:
+    """Poses of all bodies, and the Jacobian of the first end, of all states; `way` as for `of_function`."""
     problem = make()
 
     def both(model: Model, q: jax.Array):
@@ -56,13 +55,7 @@ def kinematics(make: MakeProblem, one_function: bool = False) -> Prepared:
         poses = jaxcfa.forward_kinematics(model, q, motions=motions)
         return poses, jaxcfa.jacobian(model, q, problem.ends[0], motions=motions)
 
-    def value(found) -> np.ndarray:
-        return compared(found[1])
-
-    if not one_function:
-        return compiled(jax.vmap(both, (None, 0)), problem.model, problem.q, value=value)
-    over_states = jaxcfa.batched(both, (None, 0), piece=IN_CACHE)
-    return compiled(over_states, problem.model, problem.q, value=value, jit=jaxcfa.low_latency)
+    return of_batch(both, problem.model, problem.q, way=way, value=lambda found: compared(found[1]))
 
 
 def constrained(solver: closed_chains.AbstractConstraintSolver, make: MakeProblem) -> Prepared:
@@ -89,18 +82,10 @@ def own(quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepared]]:
     return {"jaxcfa": lambda: of_function(FUNCTIONS[quantity], make)}
 
 
-def in_chunks(quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepared]]:
-    """The same, so many states at a time that they stay in the cache."""
-    if quantity not in FUNCTIONS:
-        return {}
-    return {"jaxcfa, in chunks": lambda: of_function(FUNCTIONS[quantity], make, in_chunks=True)}
-
-
-def as_one_function(quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepared]]:
-    """The same by `jaxcfa.low_latency`, fewer states at a time."""
-    name = f"jaxcfa, {ONE_FUNCTION}"
+def by(way: str, quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepared]]:
+    """The same in another way, by name."""
     if quantity == KINEMATICS:
-        return {name: lambda: kinematics(make, one_function=True)}
+        return {f"jaxcfa, {way}": lambda: kinematics(make, way)}
     if quantity not in FUNCTIONS:
         return {}
-    return {name: lambda: of_function(FUNCTIONS[quantity], make, one_function=True)}
+    return {f"jaxcfa, {way}": lambda: of_function(FUNCTIONS[quantity], make, way)}

@@ -3,9 +3,9 @@
 from functools import partial
 
 from .case import COMPARED, Case, Contestant
-from .contestant import ONE_FUNCTION
+from .contestant import BATCHED, ONE_FUNCTION, STRAIGHT_LINE
 from .peers import PEERS, Peer
-from .quantities import ALL, CONSTRAINED, FORWARD, GRADIENT, INVERSE, MATRICES, as_one_function, in_chunks, own
+from .quantities import ALL, CONSTRAINED, FORWARD, GRADIENT, INVERSE, KINEMATICS, MATRICES, by, own
 from .robots import ROBOTS, problem
 from .settings import Settings
 
@@ -16,6 +16,9 @@ BATCHES = (1, 64, LARGEST)
 CLOSER = ("chain of 30", "Panda", "G1")
 _CLOSER_ONLY = (MATRICES, CONSTRAINED)
 _ALL_SIZES = (FORWARD, GRADIENT)
+# What is made of several functions, so that `batched` may gain; and robots whose straight lines compile in seconds.
+_OF_SEVERAL = (KINEMATICS, GRADIENT)
+_SHORT = ("chain of 7", "chain of 30", "Panda", "Go2")
 # Where packages that take minutes to compile or to run are measured.
 _SLOW = ("MJX", "JaxSim", "Brax")
 _SLOW_ON = (("chain of 7", FORWARD), ("Panda", FORWARD), ("Panda", GRADIENT), ("G1", FORWARD))
@@ -47,12 +50,15 @@ def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str,
     single = dtype == "float32" and not settings.smoke
     compiled = single and batch == BATCH
     slow = compiled and (robot, quantity) in _SLOW_ON
-    named = own(quantity, make) | (in_chunks(quantity, make) if batch == LARGEST else {})
-    contestants = [Contestant(name, prepare) for name, prepare in named.items()]
-    if single:
-        # In a process of their own, so as to compile beside the others.
-        one = as_one_function(quantity, make)
-        contestants += [Contestant(name, prepare, f"jaxcfa, {ONE_FUNCTION}") for name, prepare in one.items()]
+    contestants = [Contestant(name, prepare) for name, prepare in own(quantity, make).items()]
+    ways = [BATCHED] if batch == LARGEST or (compiled and quantity in _OF_SEVERAL) else []
+    if single and batch == 1:
+        ways.append(ONE_FUNCTION)
+    elif single and robot in _SHORT:
+        ways.append(STRAIGHT_LINE)
+    for way in ways:
+        # In processes of their own, so as to compile beside the others.
+        contestants += [Contestant(name, prepare, name) for name, prepare in by(way, quantity, make).items()]
     if dtype == "float32" and quantity in (GRADIENT, MATRICES) and ROBOTS[robot].floating_base:
         # Of coordinates that no other package with derivatives in closed form has.
         exact = own(quantity, partial(problem, robot, "exact", COMPARED))["jaxcfa"]
