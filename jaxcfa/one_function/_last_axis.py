@@ -203,7 +203,9 @@ def _dot_general(step: JaxprEqn, given: list[Array], varies: list[bool], size: i
         x, y = (lax.broadcast_in_dim(x, shape, own) for x, own in zip(factors, axes, strict=True))
         return x * y
 
-    if 0 < number <= _TOGETHER:
+    if not number:
+        return [jnp.zeros(shape, out.dtype)]
+    if number <= _TOGETHER:
         first, *others = (term([x[i] for x in terms]) for i in range(number))
         return [sum(others, first)]
 

@@ -23,7 +23,7 @@ _ROW, _MOST = 512, 2**23
 # What XLA must not compute again wherever it is used: see `_layers`.
 _COSTLY = frozenset(("sin", "cos", "tan", "exp", "log", "pow", "tanh"))
 # XLA's time to compile one function grows faster than the function, so larger ones are cut into several.
-_MOST_STEPS = 700
+_FEWEST_STEPS, _MOST_STEPS = 20, 700
 
 
 def in_pieces(
@@ -76,14 +76,30 @@ def at_once(function: Callable[..., list[Array]], arguments: Sequence[Array]) ->
         later = later | _variables(x for step in part for x in step.invars)
 
     for (is_one, part), results in zip(parts, reversed(wanted), strict=True):
-        taken = [x for x in _variables(x for step in part for x in step.invars) if x in known]
+        if not is_one or _is_slight(part):
+            evaluate(part, known, [])
+            continue
+        needed = _variables(x for step in part for x in step.invars)
+        taken, results = ([x for x in names if x.aval.size] for names in ((x for x in needed if x in known), results))
+        empty = {x: _nothing(x) for x in needed if not x.aval.size}
 
-        def compute(given: list[Array], part=part, taken=taken, results=results) -> list[Array]:
-            return evaluate(part, dict(zip(taken, given, strict=True)), results)
+        def compute(given: list[Array], part=part, taken=taken, results=results, empty=empty) -> list[Array]:
+            return evaluate(part, empty | dict(zip(taken, given, strict=True)), results)
 
         given = [known[x] for x in taken]
-        known.update(zip(results, marked(compute, given) if is_one and given else compute(given), strict=True))
+        known.update(zip(results, marked(compute, given) if given else compute(given), strict=True))
+        known.update((x, _nothing(x)) for step in part for x in step.outvars if not x.aval.size)
     return values(program.jaxpr.outvars, known)
+
+
+def _is_slight(part: Sequence[Any]) -> bool:
+    """Whether a function of its own would gain nothing: XLA makes few loops of few steps."""
+    return steps(part) < _FEWEST_STEPS and not any(step.primitive.name in ("scan", "while") for step in part)
+
+
+def _nothing(x: Any) -> Array:
+    """An array without elements, which no function takes or returns: XLA stops the process at some of them."""
+    return jnp.zeros(x.aval.shape, x.aval.dtype)
 
 
 def _layers(program: Sequence[Any]) -> list[list[Any]]:
