@@ -124,6 +124,20 @@ def test_arguments_that_are_constant_or_count_for_nothing():
     assert many[0].shape == (200, 3)
 
 
+def test_arrays_without_elements():
+    """XLA would stop the process at them, if it simplifies no loops."""
+
+    def function(x, nothing):
+        products = jnp.outer(x, nothing) @ jnp.ones((0, 3)) + nothing.sum()
+        total, rows = jax.lax.scan(lambda c, a: (c + a, jnp.concatenate([a * c, nothing])), x, products)
+        return total, rows, nothing * 2, jnp.zeros((2, 0)), jax.lax.fori_loop(0, 3, lambda _, n: n + 1, nothing)
+
+    x, nothing = jnp.ones((20, 3)), jnp.zeros((20, 0))
+    found = jax.jit(jax.vmap(as_one_function(function)))(x, nothing)
+    assert_close(found, jax.vmap(function)(x, nothing), rtol=1e-12)
+    assert_close(jax.jit(as_one_function(function))(x[0], nothing[0]), function(x[0], nothing[0]), rtol=1e-12)
+
+
 def test_what_xla_cannot_make_one_function_stays_in_parts():
     def function(a, b):
         total, _ = jax.lax.scan(lambda c, row: (c + row, None), jnp.zeros(3), a)

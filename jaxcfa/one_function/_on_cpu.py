@@ -23,7 +23,7 @@ _ROW, _MOST = 512, 2**23
 # What XLA must not compute again wherever it is used: see `_layers`.
 _COSTLY = frozenset(("sin", "cos", "tan", "exp", "log", "pow", "tanh"))
 # XLA's time to compile one function grows faster than the function, so larger ones are cut into several.
-_FEWEST_STEPS, _MOST_STEPS = 20, 700
+_MOST_STEPS = 700
 
 
 def in_pieces(
@@ -76,25 +76,21 @@ def at_once(function: Callable[..., list[Array]], arguments: Sequence[Array]) ->
         later = later | _variables(x for step in part for x in step.invars)
 
     for (is_one, part), results in zip(parts, reversed(wanted), strict=True):
-        if not is_one or _is_slight(part):
+        if not is_one:
             evaluate(part, known, [])
             continue
         needed = _variables(x for step in part for x in step.invars)
         taken, results = ([x for x in names if x.aval.size] for names in ((x for x in needed if x in known), results))
-        empty = {x: _nothing(x) for x in needed if not x.aval.size}
+        empty = [x for x in needed if not x.aval.size]
 
         def compute(given: list[Array], part=part, taken=taken, results=results, empty=empty) -> list[Array]:
-            return evaluate(part, empty | dict(zip(taken, given, strict=True)), results)
+            nothing = {x: _nothing(x) for x in empty}
+            return evaluate(part, nothing | dict(zip(taken, given, strict=True)), results)
 
         given = [known[x] for x in taken]
         known.update(zip(results, marked(compute, given) if given else compute(given), strict=True))
         known.update((x, _nothing(x)) for step in part for x in step.outvars if not x.aval.size)
     return values(program.jaxpr.outvars, known)
-
-
-def _is_slight(part: Sequence[Any]) -> bool:
-    """Whether a function of its own would gain nothing: XLA makes few loops of few steps."""
-    return steps(part) < _FEWEST_STEPS and not any(step.primitive.name in ("scan", "while") for step in part)
 
 
 def _nothing(x: Any) -> Array:

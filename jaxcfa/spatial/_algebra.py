@@ -140,11 +140,12 @@ class Matrix(eqx.Module):
     def turned(self, axis: Vector, angle: Float[Array, "*#n"]) -> "Matrix":
         """`A R`, with R the rotation by an angle [rad] about a unit vector (Rodrigues' formula).
 
-        `A + A [a]x sin + A [a]x [a]x (1 - cos)`, in which only sine and cosine depend on the angle.
+        `A cos + A [a]x sin + (A a) a^T (1 - cos)`, in which only sine and cosine depend on the angle.
         """
-        sine, versine = jnp.sin(angle), 1 - jnp.cos(angle)
-        rows = [(row, across := row.cross(axis), across.cross(axis)) for row in (self.x, self.y, self.z)]
-        return Matrix(*(row + first * sine + second * versine for row, first, second in rows))
+        sine, cosine = jnp.sin(angle), jnp.cos(angle)
+        versine = 1 - cosine
+        rows = [(row, row.cross(axis), axis * row.dot(axis)) for row in (self.x, self.y, self.z)]
+        return Matrix(*(row * cosine + across * sine + along * versine for row, across, along in rows))
 
 
 class Symmetric(eqx.Module):
