@@ -20,7 +20,7 @@ def lines(results: Sequence[Result]) -> list[str]:
     """A section, or nothing if nothing was measured that it is about."""
     by_name = {result.benchmark: result.records for result in results if not result.settings["smoke"]}
     makers: dict[str, tuple[Callable[[list[Record]], list[str]], ...]] = {
-        "states": (_beside_others, _chunks, _precisions),
+        "states": (_beside_others, _by_batched, _precisions),
         "chain": (_by_length,),
         "batch": (_by_group,),
         "latency": (_latency,),
