@@ -136,6 +136,8 @@ def test_arrays_without_elements():
     found = jax.jit(jax.vmap(as_one_function(function)))(x, nothing)
     assert_close(found, jax.vmap(function)(x, nothing), rtol=1e-12)
     assert_close(jax.jit(as_one_function(function))(x[0], nothing[0]), function(x[0], nothing[0]), rtol=1e-12)
+    empty = jaxcfa.ModelBuilder().build()
+    assert jax.jit(jax.vmap(lambda q: jaxcfa.forward_dynamics(empty, q, q, q)))(nothing).shape == (20, 0)
 
 
 def test_what_xla_cannot_make_one_function_stays_in_parts():

@@ -60,7 +60,7 @@ def _piece(program: ClosedJaxpr, varies: Sequence[bool], width: int) -> int:
     """How many states of a batch are computed at a time."""
     own = [*itertools.compress(program.in_avals, varies), *program.out_avals]
     number, size = max(x.dtype.itemsize for x in own), sum(x.size * x.dtype.itemsize for x in own)
-    return max(min(_ROW // (number * width), _MOST // size), _FEW)
+    return max(min(_ROW // (number * width), _MOST // max(size, 1)), _FEW)
 
 
 def at_once(function: Callable[..., list[Array]], arguments: Sequence[Array]) -> list[Array]:

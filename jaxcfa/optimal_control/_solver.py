@@ -111,7 +111,6 @@ def iterate(problem: Problem, iteration: Callable[[State], State], start: State)
         lambda arrays, state: eqx.combine(arrays, static)(state),
         arrays,
         start,
-        lanes_on_cpu=int(__import__("os").environ.get("LANES", 0))
-        or max(8, _ENOUGH // max(1, problem.steps * problem.dynamics.tangent_size)),
+        lanes_on_cpu=max(16, _ENOUGH // max(1, problem.steps * problem.dynamics.tangent_size)),
         steps=4,
     )
