@@ -44,7 +44,7 @@ def low_latency(
     Otherwise XLA starts a small function for nearly every operation, and for one state that is most of the time.
     Forward and inverse dynamics, their gradients and the mass matrix are functions of their own in every compiled
     program; by themselves they gain nothing more by this. Programs of many other operations do: simulated motions take
-    about a quarter less time, optimal control half of it. One function works on one core, and has a batch along the
+    about a quarter less time, and so does optimal control. One function works on one core, and has a batch along the
     first axes of its arrays: batches of more than a few are faster by `jax.jit` of `jax.vmap` or `batched`. Long
     programs take up to three times as long to compile. On other backends, and where JAX traces or transforms the
     result, this is `jax.jit`: have it outermost, as in `low_latency(jax.grad(cost))`.

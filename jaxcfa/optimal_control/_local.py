@@ -207,9 +207,9 @@ def start_gap(problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+
 def over_stages(problem: Problem, function: Callable, *arrays):
     """`function(dynamics, x, u, t, ...)` at all stages at once, phase by phase, and the results of all in one."""
     found, first, arrays = [], 0, (*arrays[:2], jnp.arange(problem.steps), *arrays[2:])
+    at_stage = in_batches(function, derivatives=False)
     for phase in problem.phases:
         own = jax.tree.map(lambda x, first=first, phase=phase: x[first : first + phase.steps], arrays)
-        at_stage = in_batches(function, derivatives=False)
         found.append(jax.vmap(partial(at_stage, phase.dynamics))(*own))
         first += phase.steps
     return found[0] if len(found) == 1 else jax.tree.map(lambda *x: jnp.concatenate(x), *found)

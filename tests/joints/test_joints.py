@@ -240,9 +240,6 @@ class Geared(Revolute):
     def motion_subspace(self, q):
         return 3 * super().motion_subspace(q)
 
-    def difference(self, q0, q1):
-        return q1 - q0
-
 
 def test_types_that_replace_transform_are_placed_by_it(key):
     joint = Geared((0.0, 0.6, 0.8))
