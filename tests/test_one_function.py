@@ -31,6 +31,7 @@ def wave(x, y, scale):
 
 
 marked_wave = as_one_function(wave)
+handed_wave = as_one_function(wave, handed_on=True)
 
 
 @pytest.mark.parametrize("size", [1, 5, 16, 128, 300])
@@ -41,13 +42,38 @@ def test_batches_of_any_size_are_those_of_the_function(size):
     assert_close(program(x, y, 2.0), jax.vmap(wave, (0, 0, None))(x, y, 2.0), rtol=1e-12)
 
 
-def test_batches_of_batches():
+@pytest.mark.parametrize("function", [marked_wave, handed_wave])
+def test_batches_of_batches(function):
     x, y = (jnp.asarray(a) for a in np.random.default_rng(0).normal(size=(2, 3, 40, 4)))
-    both = jax.jit(jax.vmap(jax.vmap(marked_wave, (0, 0, None)), (0, 0, None)))(x, y, 2.0)
+    both = jax.jit(jax.vmap(jax.vmap(function, (0, 0, None)), (0, 0, None)))(x, y, 2.0)
     assert_close(both, jax.vmap(jax.vmap(wave, (0, 0, None)), (0, 0, None))(x, y, 2.0), rtol=1e-12)
-    crossed = jax.jit(jax.vmap(jax.vmap(marked_wave, (None, 0, None)), (0, None, None)))(x[:, 0], y[0], 2.0)
+    crossed = jax.jit(jax.vmap(jax.vmap(function, (None, 0, None)), (0, None, None)))(x[:, 0], y[0], 2.0)
     expected = jax.vmap(jax.vmap(wave, (None, 0, None)), (0, None, None))(x[:, 0], y[0], 2.0)
     assert_close(crossed, expected, rtol=1e-12)
+
+
+def test_what_is_handed_on_keeps_its_axes():
+    """Batches of one function and of two, of one such function that takes what another one returns, and derivatives."""
+
+    def twice(function, x, y):
+        first = function(x, y, 2.0)
+        return function(first["each"], first["last"], 0.5)["last"]
+
+    marked, expected = (functools.partial(twice, f) for f in (handed_wave, wave))
+    x, y = (jnp.asarray(a) for a in np.random.default_rng(0).normal(size=(2, 3, 150, 4)))
+    assert "transpose" not in str(jax.make_jaxpr(jax.vmap(marked, -1, -1))(x[0], x[0]))
+    found, known = (
+        [
+            jax.jit(jax.vmap(f))(x[0], y[0]),
+            jax.jit(jax.vmap(f, (1, None), 1))(x[0].T, y[0, 0]),
+            jax.jit(jax.vmap(jax.vmap(f, (0, 1), 1), (0, 2)))(x, y.T),
+            jax.jit(jax.vmap(jax.vmap(f, (None, 0)), (0, None)))(x[:, 0], y[0]),
+            jax.jit(jax.grad(lambda x, y, f=f: jnp.sum(jax.vmap(f)(x, y) ** 2), (0, 1)))(x[0], y[0]),
+            jax.jit(jax.vmap(jax.jacfwd(f, (0, 1)), (0, None)))(x[0], y[0, 0]),
+        ]
+        for f in (marked, expected)
+    )
+    assert_close(found, known, rtol=1e-12)
 
 
 def test_derivatives_are_those_of_the_function():

@@ -213,7 +213,7 @@ def motions_at(
     return BodyMotions(q, v, _trace_of(model), schedule, tuple(found), model.topology, moves)
 
 
-_body_motions = jax.jit(in_batches(motions_at, derivatives=False))
+_body_motions = jax.jit(in_batches(motions_at, derivatives=False, handed_on=True))
 
 
 @jax.custom_jvp

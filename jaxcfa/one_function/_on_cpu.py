@@ -10,7 +10,6 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 from jaxtyping import Array
 
-from ..numerics import cut, joined
 from ._able import able_form, evaluate, is_able, steps, values
 from ._last_axis import along_last_axis
 from ._marks import marked
@@ -30,30 +29,44 @@ def in_pieces(
     program: ClosedJaxpr,
     over_states: Callable[..., list[Array]],
     arguments: Sequence[Array],
-    varies: Sequence[bool],
+    axes: Sequence[int | None],
+    results: Sequence[int],
     size: int | None,
     width: int,
     single: bool,
 ) -> list[Array]:
-    """`program` of the arguments, of which those that vary have a leading axis of `size`, piece by piece.
+    """`program` of many states, piece by piece.
 
-    **Arguments:** `over_states`: the same by `jax.vmap`; `width`: how many states one call computes already; `single`:
+    **Arguments:** `over_states`: the same by `jax.vmap`; `axes`: where the arguments have that of the `size` states, 0
+    or -1, or None; `results`: the same of the results; `width`: how many states one call computes already; `single`:
     whether few states are computed by functions of their own.
     """
+    varies = [axis is not None for axis in axes]
     if size is None or width * size < _FEW or not any(varies):
         return at_once(over_states, arguments) if single else over_states(*arguments)
     number = -(-size // _piece(program, varies, width))
     length = -(-size // number)
+    of_piece = along_last_axis(program, varies, length)
 
-    def one_piece(own: list[Array]) -> list[Array]:
-        new = iter(own)
-        given = [jnp.moveaxis(next(new), 0, -1) if varied else x for x, varied in zip(arguments, varies, strict=True)]
-        return [jnp.moveaxis(x, -1, 0) for x in at_once(along_last_axis(program, varies, length), given)]
+    def one_piece(given: Sequence[Array]) -> list[Array]:
+        given = [jnp.moveaxis(x, 0, -1) if axis == 0 else x for x, axis in zip(given, axes, strict=True)]
+        found = at_once(of_piece, given)
+        return [jnp.moveaxis(x, -1, 0) if axis == 0 else x for x, axis in zip(found, results, strict=True)]
 
-    own = [x for x, varied in zip(arguments, varies, strict=True) if varied]
     if number == 1:
-        return one_piece(own)
-    return [joined(x, size) for x in lax.map(one_piece, [cut(x, length) for x in own])]
+        return one_piece(arguments)
+
+    def next_piece(i: Array, found: list[Array]) -> list[Array]:
+        first = jnp.minimum(i * length, size - length)  # the last piece overlaps the one before
+        given = zip(arguments, axes, strict=True)
+        new = one_piece([x if axis is None else _part(x, first, length, axis) for x, axis in given])
+        return [_with_part(x, own, first, axis) for x, own, axis in zip(found, new, results, strict=True)]
+
+    shapes = [
+        (size, *x.shape) if axis == 0 else (*x.shape, size) for x, axis in zip(program.out_avals, results, strict=True)
+    ]
+    nothing = [jnp.zeros(shape, x.dtype) for shape, x in zip(shapes, program.out_avals, strict=True)]
+    return lax.fori_loop(0, number, next_piece, nothing)
 
 
 def _piece(program: ClosedJaxpr, varies: Sequence[bool], width: int) -> int:
@@ -61,6 +74,14 @@ def _piece(program: ClosedJaxpr, varies: Sequence[bool], width: int) -> int:
     own = [*itertools.compress(program.in_avals, varies), *program.out_avals]
     number, size = max(x.dtype.itemsize for x in own), sum(x.size * x.dtype.itemsize for x in own)
     return max(min(_ROW // (number * width), _MOST // max(size, 1)), _FEW)
+
+
+def _part(x: Array, first: Array, length: int, axis: int) -> Array:
+    return lax.dynamic_slice_in_dim(x, first, length, axis % x.ndim)
+
+
+def _with_part(x: Array, new: Array, first: Array, axis: int) -> Array:
+    return lax.dynamic_update_slice_in_dim(x, new, first, axis % x.ndim)
 
 
 def at_once(function: Callable[..., list[Array]], arguments: Sequence[Array]) -> list[Array]:

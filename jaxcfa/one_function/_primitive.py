@@ -27,13 +27,14 @@ _MOST_DIRECTIONS = 8
 
 
 def as_one_function(
-    function: Callable[..., Result], *, single: bool = True, derivatives: bool = True
+    function: Callable[..., Result], *, single: bool = True, derivatives: bool = True, handed_on: bool = False
 ) -> Callable[..., Result]:
     """`function`, in a form that runs fast on CPUs, for one state and for batches; for use in compiled functions.
 
     **Arguments:** `function` of pytrees, whose results are pytrees of arrays; `single`: whether single states, and few
     of them, have that form, or batches only; `derivatives`: whether derivatives by a few arguments are of that form
-    too, for which they compute anew what they need, or those of the function as it stands.
+    too, for which they compute anew what they need, or those of the function as it stands; `handed_on`: whether results
+    mostly go to other such functions: then their last axis is that of a batch, which need not be moved there and back.
     """
 
     @functools.wraps(function)
@@ -53,7 +54,8 @@ def as_one_function(
         found = _bind(
             leaves,
             program=program,
-            varies=(False,) * len(leaves),
+            axes=(None,) * len(leaves),
+            results=(-1 if handed_on else 0,) * len(program.out_avals),
             size=None,
             width=1,
             linear=0,
@@ -65,9 +67,10 @@ def as_one_function(
     return run
 
 
-# Parameters: `program`; `varies`, which arguments have a leading axis of the batch; `size` of the batch, if there is
-# one, of which all results then have an axis; `width`, how many states the program itself computes; `linear`: in the
-# last so many arguments the program is linear; `single` and `derivatives` as above.
+# Parameters: `program`; `axes`, where the arguments have that of the batch: 0, -1, or None if they do not vary; `size`
+# of the batch, if there is one, of which all results then have an axis, where `results` says; `width`, how many states
+# the program itself computes; `linear`: in the last so many arguments the program is linear; `single` and `derivatives`
+# as above.
 
 one_function_p = Primitive("one_function")
 one_function_p.multiple_results = True
@@ -78,28 +81,43 @@ in_batches = functools.partial(as_one_function, single=False)
 
 
 def _bind(
-    arguments: Sequence[Any], *, program: ClosedJaxpr, varies: Sequence[bool], linear: int, **params: Any
+    arguments: Sequence[Any], *, program: ClosedJaxpr, axes: Sequence[int | None], linear: int, **params: Any
 ) -> list[Any]:
     """A call with those arguments that the program uses."""
     inner, used = dce_jaxpr(convert_constvars_jaxpr(program.jaxpr), [True] * len(program.jaxpr.outvars))
     constants = len(program.consts)
-    arguments, varies = [*program.consts, *arguments], [False] * constants + list(varies)
+    arguments, axes = [*program.consts, *arguments], [None] * constants + list(axes)
     return one_function_p.bind(
         *itertools.compress(arguments, used),
         program=ClosedJaxpr(inner, ()),
-        varies=tuple(itertools.compress(varies, used)),
+        axes=tuple(itertools.compress(axes, used)),
         linear=sum(used[len(used) - linear :]),
         **params,
     )
 
 
-def over_states(*arguments: Any, program: ClosedJaxpr, varies: Sequence[bool], size: int | None, **_: Any):
+def over_states(
+    *arguments: Any,
+    program: ClosedJaxpr,
+    axes: Sequence[int | None],
+    results: Sequence[int],
+    size: int | None,
+    **_: Any,
+) -> list[Any]:
     """The results without any marks."""
     one = jaxpr_as_fun(program)
-    if any(varies):
-        return jax.vmap(one, [0 if own else None for own in varies])(*arguments)
+    if any(axis is not None for axis in axes):
+        return jax.vmap(one, list(axes), list(results))(*arguments)
     found = one(*arguments)
-    return found if size is None else [jnp.broadcast_to(x, (size, *x.shape)) for x in found]
+    return found if size is None else [_repeated(x, size, axis) for x, axis in zip(found, results, strict=True)]
+
+
+def _repeated(x: Any, size: int, axis: int) -> Any:
+    return jnp.broadcast_to(jnp.expand_dims(x, axis), _batch_shape(x.shape, size, axis))
+
+
+def _batch_shape(shape: tuple[int, ...], size: int, axis: int) -> tuple[int, ...]:
+    return (size, *shape) if axis == 0 else (*shape, size)
 
 
 @one_function_p.def_impl
@@ -108,12 +126,20 @@ def _evaluate(*arguments: Any, **params: Any) -> list[Any]:
 
 
 @one_function_p.def_abstract_eval
-def _shapes(*_: Any, program: ClosedJaxpr, size: int | None, **__: Any) -> list[Any]:
-    return [x if size is None else x.update(shape=(size, *x.shape)) for x in program.out_avals]
+def _shapes(*_: Any, program: ClosedJaxpr, results: Sequence[int], size: int | None, **__: Any) -> list[Any]:
+    return _of_batch(program.out_avals, results, size)
+
+
+def _of_batch(avals: Sequence[Any], axes: Sequence[int | None], size: int | None) -> list[Any]:
+    """Shapes and types with the batch's axis, where they have one."""
+    pairs = zip(avals, axes, strict=True)
+    if size is None:
+        return list(avals)
+    return [x if axis is None else x.update(shape=_batch_shape(x.shape, size, axis)) for x, axis in pairs]
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-    program, varies = params["program"], params["varies"]
+    program, axes = params["program"], params["axes"]
     moves = [not isinstance(x, ad.Zero) for x in tangents]
     directions = list(itertools.compress(tangents, moves))
     smooth = all(np.issubdtype(x.dtype, np.inexact) for x in program.out_avals)
@@ -128,13 +154,13 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
             return jax.jvp(one, list(itertools.compress(primals, moves)), list(directions))[1]
 
     avals = [*program.in_avals, *itertools.compress(program.in_avals, moves)]
-    new = {"varies": [*varies, *itertools.compress(varies, moves)], "linear": len(directions)}
+    new = {"axes": [*axes, *itertools.compress(axes, moves)], "linear": len(directions)}
     found = one_function_p.bind(*primals, **params)
     return found, _bind([*primals, *directions], **{**params, **new, "program": jax.make_jaxpr(along)(*avals)})
 
 
 def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> list[Any]:
-    program, varies, size = params["program"], params["varies"], params["size"]
+    program, axes, results, size = (params[name] for name in ("program", "axes", "results", "size"))
     moves = [ad.is_undefined_primal(x) for x in arguments]
     counts = [not isinstance(x, ad.Zero) for x in cotangents]
     if not any(counts):
@@ -151,30 +177,63 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
 
     known, weights = list(itertools.compress(arguments, stays)), list(itertools.compress(cotangents, counts))
     avals = [*itertools.compress(program.in_avals, stays), *inner.out_avals]
-    new = {"varies": [*itertools.compress(varies, stays), *[size is not None] * len(weights)], "linear": len(weights)}
-    found = _bind([*known, *weights], **{**params, **new, "program": jax.make_jaxpr(backward)(*avals)})
-    shared = [size is not None and not own for own in itertools.compress(varies, moves)]
+    moved_axes = list(itertools.compress(axes, moves))
+    new = {
+        "program": jax.make_jaxpr(backward)(*avals),
+        "axes": [
+            *itertools.compress(axes, stays),
+            *(None if size is None else i for i in itertools.compress(results, counts)),
+        ],
+        "results": tuple(i or 0 for i in moved_axes),
+        "linear": len(weights),
+    }
+    found = _bind([*known, *weights], **{**params, **new})
+    shared = [size is not None and axis is None for axis in moved_axes]
     return _merged(moves, [x.sum(0) if all_ else x for x, all_ in zip(found, shared, strict=True)], [None] * len(moves))
 
 
-def _batch(arguments: Sequence[Any], axes: Sequence[int | None], **params: Any) -> tuple[list[Any], list[int]]:
-    program, varies, size = params["program"], params["varies"], params["size"]
-    own = tuple(axis is not None for axis in axes)
-    arguments = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(arguments, axes, strict=True)]
-    new = len(next(itertools.compress(arguments, own)))
-    if size is None:
-        found = _bind(arguments, **{**params, "varies": own, "size": new})
-    elif own == varies:  # two batches of the same arguments are one
-        joined = [x.reshape(new * size, *x.shape[2:]) if both else x for x, both in zip(arguments, own, strict=True)]
+def _batch(arguments: Sequence[Any], axes: Sequence[int | None], /, **params: Any) -> tuple[list[Any], list[int]]:
+    inner_axes, results, size = params["axes"], params["results"], params["size"]
+    new = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
+    if size is not None and _varying(axes) == _varying(inner_axes):  # two batches of the same arguments are one
+        both = zip(arguments, axes, inner_axes, strict=True)
+        joined = [x if axis is None else _joined(x, axis, inner) for x, axis, inner in both]
         found = _bind(joined, **{**params, "size": new * size})
-        found = [x.reshape(new, size, *x.shape[1:]) for x in found]
-    else:  # what varies with one of them only must not be repeated for the other
-        shapes = zip(program.in_avals, varies, strict=True)
-        avals = [x.update(shape=(size, *x.shape)) if varied else x for x, varied in shapes]
-        inner = jax.make_jaxpr(functools.partial(over_states, **params))(*avals)
-        width = params["width"] * size
-        found = _bind(arguments, **{**params, "program": inner, "varies": own, "size": new, "width": width})
-    return found, [0] * len(found)
+        found = [
+            x.reshape(new, size, *x.shape[1:]) if axis == 0 else x.reshape(*x.shape[:-1], new, size)
+            for x, axis in zip(found, results, strict=True)
+        ]
+        return found, [0 if axis == 0 else x.ndim - 2 for x, axis in zip(found, results, strict=True)]
+    if size is not None:  # what varies with one of them only must not be repeated for the other
+        program = jax.make_jaxpr(functools.partial(over_states, **params))
+        params["program"] = program(*_of_batch(params["program"].in_avals, inner_axes, size))
+        params["width"] = params["width"] * size
+    placed = [x if axis is None else _placed(x, axis) for x, axis in zip(arguments, axes, strict=True)]
+    own = [None if axis is None else _own_axis(x, axis) for x, axis in zip(arguments, axes, strict=True)]
+    found = _bind(placed, **{**params, "axes": own, "size": new})
+    return found, [0 if axis == 0 else x.ndim - 1 for x, axis in zip(found, results, strict=True)]
+
+
+def _varying(axes: Sequence[int | None]) -> list[bool]:
+    return [axis is not None for axis in axes]
+
+
+def _own_axis(x: Any, axis: int) -> int:
+    """Where a batch's axis stays, or goes."""
+    return -1 if 0 < axis == x.ndim - 1 else 0
+
+
+def _placed(x: Any, axis: int) -> Any:
+    return jnp.moveaxis(x, axis, _own_axis(x, axis))
+
+
+def _joined(x: Any, axis: int, inner: int) -> Any:
+    """The axes of two batches as one."""
+    if inner == 0:
+        x = jnp.moveaxis(x, axis, 0)
+        return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+    x = jnp.moveaxis(x, axis, -2)
+    return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
 
 
 def _without_unused(used: list[bool], step: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
@@ -185,7 +244,8 @@ def _without_unused(used: list[bool], step: JaxprEqn) -> tuple[list[bool], Jaxpr
     inner, kept = dce_jaxpr(params["program"].jaxpr, used)
     new = {
         "program": ClosedJaxpr(inner, ()),
-        "varies": tuple(itertools.compress(params["varies"], kept)),
+        "axes": tuple(itertools.compress(params["axes"], kept)),
+        "results": tuple(itertools.compress(params["results"], used)),
         "linear": sum(kept[len(kept) - params["linear"] :]),
     }
     operands, results = list(itertools.compress(step.invars, kept)), list(itertools.compress(step.outvars, used))
@@ -210,7 +270,7 @@ dce_rules[one_function_p] = _without_unused
 
 
 def _on_cpu(*arguments: Any, **params: Any) -> list[Any]:
-    names = "varies", "size", "width", "single"
+    names = "axes", "results", "size", "width", "single"
     by_vmap = functools.partial(over_states, **params)
     return in_pieces(params["program"], by_vmap, arguments, *(params[name] for name in names))
 

@@ -241,12 +241,16 @@ def _linear_solve(equation):
 def _one_function(equation):
     """What is marked to be one function on CPUs, without the mark."""
     program, params = equation.params["program"], equation.params
-    if any(params["varies"]):
+    if any(axis is not None for axis in params["axes"]):
         program = jax.make_jaxpr(functools.partial(over_states, **params))(*(x.aval for x in equation.invars))
         return _closed(program)
     run = _closed(program)
-    shapes = [x.aval.shape for x in equation.outvars]
-    return lambda budget, *x: list(map(np.broadcast_to, run(budget, *x), shapes))
+    axes, shapes = params["results"], [x.aval.shape for x in equation.outvars]
+
+    def repeated(x, axis, shape):
+        return np.broadcast_to(x if x.shape == shape else np.expand_dims(x, axis), shape)
+
+    return lambda budget, *x: list(map(repeated, run(budget, *x), axes, shapes))
 
 
 _WITH_PROGRAMS = {
