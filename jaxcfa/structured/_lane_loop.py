@@ -55,13 +55,18 @@ def lane_loop(
             found = lanes(lambda own, state: _steps(unfinished, improve, own, state, None), states)
             return found, jax.tree.map(lambda _: True, found)
 
-        def some(states: State) -> State:
-            chosen = jnp.argsort(~lanes(unfinished, states), stable=True)[:width]
+        def some(carry: tuple[Array, State]) -> tuple[Array, State]:
+            turns, states = carry
+            # Those that had the fewest turns come first: then few are left over at the end, when lanes are empty.
+            order = jnp.where(lanes(unfinished, states), turns, jnp.iinfo(turns.dtype).max)
+            chosen = jnp.argsort(order, stable=True)[:width]
             taken = jax.tree.map(lambda x: x[chosen], states)
             found = lanes(lambda own, state: _steps(unfinished, improve, own, state, steps), taken, chosen)
-            return jax.tree.map(lambda x, y: x.at[chosen].set(y, unique_indices=True), states, found)
+            states = jax.tree.map(lambda x, y: x.at[chosen].set(y, unique_indices=True), states, found)
+            return turns.at[chosen].add(1, unique_indices=True), states
 
-        found = lax.while_loop(lambda states: jnp.any(lanes(unfinished, states)), some, states)
+        start = jnp.zeros(size, jnp.int32), states
+        found = lax.while_loop(lambda carry: jnp.any(lanes(unfinished, carry[1])), some, start)[1]
         return found, jax.tree.map(lambda _: True, found)
 
     return run(constants, state)
