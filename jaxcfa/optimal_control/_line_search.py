@@ -100,10 +100,14 @@ def search(
     penalty: Float[Array, ""],
     seen: Seen,
     may_climb: Bool[Array, ""],
+    last: Float[Array, ""],
     steps: Steps,
     together: int,
 ) -> Found:
     """The longest of the step lengths `2^-k` after which the merit function is small enough.
+
+    Without constraints the first is 1, or twice the `last` one if that was short: the next mostly is short, too. With
+    them, that steps stay short tells that they lead nowhere.
 
     That is the cost with the barrier's terms and `penalty * |violations|`, with the Euclidean norm of gaps and
     equalities, which is smooth where they are not zero. With constraints it must become less than its average (`seen`),
@@ -137,13 +141,15 @@ def search(
             first = choose(better, other, first)
         return first[0] <= reference + _ARMIJO * length * descent + rounding, *first[1:]
 
+    longest = jnp.where((last > 0) & (not problem.is_constrained), jnp.minimum(1, 2 * last), 1).astype(x0.dtype)
+
     def attempt(carry):
         k, *_ = carry
         if together == 1:
-            length = 0.5 ** k.astype(x0.dtype)
+            length = longest * 0.5 ** k.astype(x0.dtype)
             accepted, *found = best(length)
             return k + 1, accepted, length, tuple(found)
-        lengths = 0.5 ** (k * together + jnp.arange(together, dtype=x0.dtype))
+        lengths = longest * 0.5 ** (k * together + jnp.arange(together, dtype=x0.dtype))
         accepted, *found = jax.vmap(best)(lengths)
         first = jnp.argmax(accepted)
         return k + 1, jnp.any(accepted), lengths[first], jax.tree.map(lambda x: x[first], tuple(found))

@@ -114,6 +114,7 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, state: State, prog
     return State(
         point=choose(again, elsewhere, choose(trial.taken, found.point, point)),
         known=known,
+        memory=trial.memory,
         disturbances=state.disturbances + again,
         proofs=jnp.where(again, 0, setback.proofs),
         contradicted=setback.contradicted,
@@ -122,6 +123,7 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, state: State, prog
         regularization=setback.regularization,
         penalty=jnp.where(again, 1.0, found.penalty),
         seen=choose(again, Seen.nothing(x0.dtype), trial.seen),
+        length=jnp.where(trial.taken & ~again, found.length, 0),
         worth=choose(trial.taken, found.worth, Worth.of(values)),
         stationarity=final.stationarity,
         iteration=state.iteration + jnp.where(trial.solved, 0, 1).astype(jnp.int32),

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ._acceleration import Memory
 from ._barrier_updates import barrier_of_plan, first_barrier
 from ._curvature import Curvature
 from ._interior_point import Point
@@ -45,6 +46,9 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         known=(point, unknown_model(values, n, m), Curvature.none(problem, dtype))
         if settings.hessian == "secant"
         else None,
+        memory=Memory.nothing(problem, point)
+        if settings.hessian == "gauss_newton" and not problem.is_constrained
+        else None,
         # What was found before is not disturbed, since a controller may have to follow it.
         disturbances=jnp.asarray(0 if guess.multipliers is None else DISTURBANCES, jnp.int32),
         proofs=jnp.asarray(0, jnp.int32),
@@ -54,6 +58,7 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         regularization=jnp.asarray(settings.regularization, dtype),
         penalty=jnp.asarray(1.0, dtype),
         seen=Seen.nothing(dtype),
+        length=jnp.zeros((), dtype),
         worth=Worth(values.cost, nothing, nothing),
         stationarity=nothing,
         iteration=jnp.asarray(0, jnp.int32),

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..structured import AbstractStageSolver
+from ._acceleration import Memory
 from ._curvature import Curvature
 from ._interior_point import Barrier, Point
 from ._line_search import Seen, Steps, Worth
@@ -37,10 +38,12 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """**Fields:** what has been reached, the weights of the search, and what will be reported."""
+    """**Fields:** what has been reached, the weights of the search, the `length` of the last step, zero if none was
+    taken, and what will be reported."""
 
     point: Point
     known: tuple[Point, LocalModel, Curvature] | None
+    memory: Memory | None
     disturbances: Int[Array, ""]
     proofs: Int[Array, ""]
     contradicted: Bool[Array, ""]
@@ -49,6 +52,7 @@ class State(NamedTuple):
     regularization: Float[Array, ""]
     penalty: Float[Array, ""]
     seen: Seen
+    length: Float[Array, ""]
     worth: Worth
     stationarity: Float[Array, ""]
     iteration: Int[Array, ""]

@@ -8,6 +8,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from ..numerics import choose
+from ._acceleration import Memory, accelerated
 from ._barrier_updates import UNFAIR, fair_price, next_barrier
 from ._curvature import Curvature
 from ._interior_point import Barrier, Optimality, Point, Step, newton_step, slope
@@ -21,11 +22,13 @@ _YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
 
 
 class Trial(NamedTuple):
-    """**Fields:** `values` at the point, and the `step` from there; what the line search `found`, and has `seen`; the
-    `barrier`; whether the point is `solved`, the step is `taken`, or refused as `unfair` to the bounds."""
+    """**Fields:** `values` at the point, and the `step` from there; the `memory` of steps; what the line search
+    `found`, and has `seen`; the `barrier`; whether the point is `solved`, the step is `taken`, or refused as `unfair`
+    to the bounds."""
 
     values: Values
     step: Step
+    memory: Memory | None
     found: Found
     seen: Seen
     barrier: Barrier
@@ -56,11 +59,16 @@ def trial_of(
     # Far away curvature leads astray. At the end all directions count, of which some may not have been learned: the
     # gains are those of Gauss and Newton.
     step, local, curved = _first_finite(newton, point, preferred, safe, reached | (final.violation > FAR_OFF))
+    gain, memory = jnp.abs(slope(local, step, barrier)), None
+    if state.memory is not None:
+        faster, memory = accelerated(problem.dynamics, local, point, step, state.memory, state.length == 1)
+        step = choose(slope(local, faster, barrier) < 0, faster, step)
     steps, together = settings.steps, settings.together
     seen = state.seen.with_entry(local.values, barrier)
     # Those of Gauss and Newton converge linearly, and swing to and fro at the end if they may climb.
-    found = search(problem, x0, local, point, step, barrier, proximity, state.penalty, seen, curved, steps, together)
-    gain = jnp.abs(slope(local, step, barrier))
+    found = search(
+        problem, x0, local, point, step, barrier, proximity, state.penalty, seen, curved, state.length, steps, together
+    )
     settled = (gain <= settings.tolerance * (jnp.abs(local.values.cost) + settings.tolerance)) | (found.length == 0)
     solved = reached & settled
     # Where gaps are dear, bounds that are not would be given up for them.
@@ -68,7 +76,7 @@ def trial_of(
     unfair = (barrier.price < UNFAIR * fair) & ~solved & ~is_last(settings, state)
     barrier = barrier._replace(price=jnp.maximum(barrier.price, fair))
     taken = (found.length > 0) & ~solved & ~unfair
-    return Trial(local.values, step, found, seen, barrier, solved, taken, unfair)
+    return Trial(local.values, step, memory, found, seen, barrier, solved, taken, unfair)
 
 
 def preferred_model(

@@ -1,0 +1,121 @@
+"""Steps of Gauss and Newton, and what the last of them tell about the next: Anderson's acceleration.
+
+Where residuals do not vanish, these steps leave out the same part of the curvature each time, so that what is missing
+shrinks by the same factors. From two pairs of steps these can be told (Anderson, Iterative procedures for nonlinear
+integral equations, 1965; Walker & Ni, Anderson acceleration for fixed-point iterations, 2011, equation 1.2).
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..one_function import in_batches
+from ..structured._products import matvec
+from ._dynamics import AbstractDynamics
+from ._interior_point import Point, Step
+from ._local import LocalModel
+from ._problem import Problem
+
+_DEPTH = 2  # three and four converge no faster
+_NOTHING_NEW = 1e-6  # the part of a change that earlier ones do not tell, squared
+
+
+class Displacement(NamedTuple):
+    """Of states (in tangent vectors), controls and costates."""
+
+    states: Float[Array, "T+1 n"]
+    controls: Float[Array, "T m"]
+    costates: Float[Array, "T+1 n"]
+
+    @staticmethod
+    def of(step: Step) -> "Displacement":
+        """Without multipliers of constraints: there are none."""
+        return Displacement(step.states, step.controls, step.multipliers.costates)
+
+
+class Memory(NamedTuple):
+    """**Fields:** the `point` of the iteration before, and the `step` that Gauss and Newton propose there; for each of
+    the last iterations, newest first, how far the point `moved` and how the step `changed`; `known`, how many."""
+
+    point: Point
+    step: Displacement
+    moved: Displacement
+    changed: Displacement
+    known: Int[Array, ""]
+
+    @staticmethod
+    def nothing(problem: Problem, point: Point) -> "Memory":
+        """Before the first iteration."""
+        steps, n, dtype = problem.steps, problem.dynamics.tangent_size, point.controls.dtype
+        shapes = (steps + 1, n), point.controls.shape, (steps + 1, n)
+        none = Displacement(*(jnp.zeros(shape, dtype) for shape in shapes))
+        several = Displacement(*(jnp.zeros((_DEPTH, *shape), dtype) for shape in shapes))
+        return Memory(point, none, several, several, jnp.zeros((), jnp.int32))
+
+
+@partial(in_batches, derivatives=False)
+def accelerated(
+    dynamics: AbstractDynamics,
+    local: LocalModel,
+    point: Point,
+    step: Step,
+    memory: Memory,
+    continues: Bool[Array, ""],
+) -> tuple[Step, Memory]:
+    """A step with what the last ones tell, and what is known after it.
+
+    `continues`: whether the last iteration went all of its step, so that it tells something. Changes are measured by
+    the Hessians, as the energy of a displacement.
+    """
+    now = Displacement.of(step)
+    before = memory.point
+    moved = Displacement(
+        jax.vmap(dynamics.minus)(point.states, before.states),
+        point.controls - before.controls,
+        point.multipliers.costates - before.multipliers.costates,
+    )
+    moved, changed = (
+        jax.tree.map(lambda x, old: jnp.where(continues, jnp.concatenate([x[None], old[:-1]]), 0), new, kept)
+        for new, kept in ((moved, memory.moved), (jax.tree.map(jnp.subtract, now, memory.step), memory.changed))
+    )
+    known = jnp.where(continues, jnp.minimum(memory.known + 1, _DEPTH), 0)
+
+    found, left = now, now
+    directions: list[tuple[Displacement, Displacement, Displacement, Array]] = []
+    for i in range(_DEPTH):
+        new = jax.tree.map(lambda x, i=i: x[i], changed)
+        own = jax.tree.map(lambda x, y, i=i: x[i] + y, moved, new)
+        size = _inner(new, _weighted(local, new))
+        for other, pulled, both, energy in directions:  # Gram and Schmidt
+            part = _inner(new, pulled) / energy
+            new, own = _less(new, part, other), _less(own, part, both)
+        pulled = _weighted(local, new)
+        energy = _inner(new, pulled)
+        told = (i < known) & (energy > _NOTHING_NEW * size)
+        pulled = jax.tree.map(lambda x, told=told: jnp.where(told, x, 0), pulled)
+        energy = jnp.where(told, energy, 1)
+        part = _inner(left, pulled) / energy
+        found, left = _less(found, part, own), _less(left, part, new)
+        directions.append((new, pulled, own, energy))
+    memory = Memory(point, now, moved, changed, known.astype(jnp.int32))
+    multipliers = step.multipliers._replace(costates=found.costates)
+    return step._replace(states=found.states, controls=found.controls, multipliers=multipliers), memory
+
+
+def _weighted(local: LocalModel, x: Displacement) -> Displacement:
+    """The Hessians times a displacement; costates have none."""
+    n = x.states.shape[-1]
+    stages = matvec(local.stages.hessian, jnp.concatenate([x.states[:-1], x.controls], axis=-1))
+    end = matvec(local.end.hessian, x.states[-1])
+    return Displacement(jnp.concatenate([stages[:, :n], end[None]]), stages[:, n:], jnp.zeros_like(x.costates))
+
+
+def _inner(x: Displacement, y: Displacement) -> Float[Array, ""]:
+    return jnp.sum(x.states * y.states) + jnp.sum(x.controls * y.controls)
+
+
+def _less(x: Displacement, factor: Float[Array, ""], y: Displacement) -> Displacement:
+    return jax.tree.map(lambda a, b: a - factor * b, x, y)
