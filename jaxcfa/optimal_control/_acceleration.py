@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ..one_function import in_batches
 from ..structured._products import matvec
 from ._dynamics import AbstractDynamics
-from ._interior_point import Point, Step
-from ._local import LocalModel
+from ._interior_point import Point, Step, rows_along
+from ._local import LocalModel, Multipliers
 from ._problem import Problem
 
 _DEPTH = 2  # three and four converge no faster
@@ -24,16 +24,16 @@ _NOTHING_NEW = 1e-6  # the part of a change that earlier ones do not tell, squar
 
 
 class Displacement(NamedTuple):
-    """Of states (in tangent vectors), controls and costates."""
+    """Of states (in tangent vectors), controls and multipliers."""
 
     states: Float[Array, "T+1 n"]
     controls: Float[Array, "T m"]
-    costates: Float[Array, "T+1 n"]
+    multipliers: Multipliers
 
     @staticmethod
     def of(step: Step) -> "Displacement":
-        """Without multipliers of constraints: there are none."""
-        return Displacement(step.states, step.controls, step.multipliers.costates)
+        """Without what follows from it."""
+        return Displacement(step.states, step.controls, step.multipliers)
 
 
 class Memory(NamedTuple):
@@ -49,10 +49,9 @@ class Memory(NamedTuple):
     @staticmethod
     def nothing(problem: Problem, point: Point) -> "Memory":
         """Before the first iteration."""
-        steps, n, dtype = problem.steps, problem.dynamics.tangent_size, point.controls.dtype
-        shapes = (steps + 1, n), point.controls.shape, (steps + 1, n)
-        none = Displacement(*(jnp.zeros(shape, dtype) for shape in shapes))
-        several = Displacement(*(jnp.zeros((_DEPTH, *shape), dtype) for shape in shapes))
+        states = jnp.zeros((len(point.states), problem.dynamics.tangent_size), point.states.dtype)
+        none = Displacement(states, *jax.tree.map(jnp.zeros_like, (point.controls, point.multipliers)))
+        several = jax.tree.map(lambda x: jnp.zeros((_DEPTH, *x.shape), x.dtype), none)
         return Memory(point, none, several, several, jnp.zeros((), jnp.int32))
 
 
@@ -67,15 +66,15 @@ def accelerated(
 ) -> tuple[Step, Memory]:
     """A step with what the last ones tell, and what is known after it.
 
-    `continues`: whether the last iteration went all of its step, so that it tells something. Changes are measured by
-    the Hessians, as the energy of a displacement.
+    `continues`: whether the last iteration went all of its step, and towards the same end, so that it tells something.
+    Changes are measured by the Hessians, as the energy of a displacement.
     """
     now = Displacement.of(step)
     before = memory.point
     moved = Displacement(
         jax.vmap(dynamics.minus)(point.states, before.states),
         point.controls - before.controls,
-        point.multipliers.costates - before.multipliers.costates,
+        jax.tree.map(jnp.subtract, point.multipliers, before.multipliers),
     )
     moved, changed = (
         jax.tree.map(lambda x, old: jnp.where(continues, jnp.concatenate([x[None], old[:-1]]), 0), new, kept)
@@ -101,16 +100,17 @@ def accelerated(
         found, left = _less(found, part, own), _less(left, part, new)
         directions.append((new, pulled, own, energy))
     memory = Memory(point, now, moved, changed, known.astype(jnp.int32))
-    multipliers = step.multipliers._replace(costates=found.costates)
-    return step._replace(states=found.states, controls=found.controls, multipliers=multipliers), memory
+    rows = rows_along(local, found.states, found.controls)[1]
+    return Step(found.states, found.controls, found.multipliers, rows, step.gains), memory
 
 
 def _weighted(local: LocalModel, x: Displacement) -> Displacement:
-    """The Hessians times a displacement; costates have none."""
+    """The Hessians times a displacement; multipliers have none."""
     n = x.states.shape[-1]
     stages = matvec(local.stages.hessian, jnp.concatenate([x.states[:-1], x.controls], axis=-1))
     end = matvec(local.end.hessian, x.states[-1])
-    return Displacement(jnp.concatenate([stages[:, :n], end[None]]), stages[:, n:], jnp.zeros_like(x.costates))
+    nothing = jax.tree.map(jnp.zeros_like, x.multipliers)
+    return Displacement(jnp.concatenate([stages[:, :n], end[None]]), stages[:, n:], nothing)
 
 
 def _inner(x: Displacement, y: Displacement) -> Float[Array, ""]:

@@ -104,7 +104,7 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
     slopes = jnp.concatenate([rate.states[:-1], rate.controls], axis=-1) + gradients, rate.states[-1] + end_gradient
     lq, terms = linear_quadratic_of(local._replace(values=changes), (hessians, end_hessian), slopes, problem.start)
     found = lq.solve(terms)
-    equalities, inequalities = jax.tree.map(jnp.add, (h, g), rows_along(local, found))
+    equalities, inequalities = jax.tree.map(jnp.add, (h, g), rows_along(local, found.states, found.controls))
     multipliers = Multipliers(
         found.costates,
         Rows(*(x / proximity for x in equalities)),

@@ -150,12 +150,12 @@ def condensed_hessian(model: StageModel, proximity: Float[Array, ""], weight: Fl
     return hessian + product(transpose(model.inequalities), weight[:, None] * model.inequalities)
 
 
-def rows_along(local: LocalModel, found: Extremal) -> tuple[Rows, Rows]:
+def rows_along(local: LocalModel, states: Float[Array, "T+1 n"], controls: Float[Array, "T m"]) -> tuple[Rows, Rows]:
     """How equalities and inequalities change along displacements, to first order."""
-    z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
+    z = jnp.concatenate([states[:-1], controls], axis=-1)
 
     def along(stages: Array, end: Array) -> Rows:
-        return Rows(jnp.einsum("tkz,tz->tk", stages, z, precision="highest"), product(end, found.states[-1]))
+        return Rows(jnp.einsum("tkz,tz->tk", stages, z, precision="highest"), product(end, states[-1]))
 
     stages, end = local.stages, local.end
     return along(stages.equalities, end.equalities), along(stages.inequalities, end.inequalities)
@@ -171,7 +171,7 @@ def recovered(
 ) -> Step:
     """The displacements of multipliers that belong to those of states and controls."""
     values, multipliers = local.values, point.multipliers
-    dh, dg = rows_along(local, found)
+    dh, dg = rows_along(local, found.states, found.controls)
     equalities = _map(lambda h, dh: (h + dh) / proximity, values.equalities, dh)
 
     def followed(z: Array, g: Array, dg: Array) -> Array:

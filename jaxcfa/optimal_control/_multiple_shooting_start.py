@@ -46,9 +46,7 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         known=(point, unknown_model(values, n, m), Curvature.none(problem, dtype))
         if settings.hessian == "secant"
         else None,
-        memory=Memory.nothing(problem, point)
-        if settings.hessian == "gauss_newton" and not problem.is_constrained
-        else None,
+        memory=Memory.nothing(problem, point) if settings.hessian == "gauss_newton" else None,
         # What was found before is not disturbed, since a controller may have to follow it.
         disturbances=jnp.asarray(0 if guess.multipliers is None else DISTURBANCES, jnp.int32),
         proofs=jnp.asarray(0, jnp.int32),

@@ -61,7 +61,9 @@ def trial_of(
     step, local, curved = _first_finite(newton, point, preferred, safe, reached | (final.violation > FAR_OFF))
     gain, memory = jnp.abs(slope(local, step, barrier)), None
     if state.memory is not None:
-        faster, memory = accelerated(problem.dynamics, local, point, step, state.memory, state.length == 1)
+        same = (barrier.parameter == state.barrier.parameter) & (barrier.price == state.barrier.price)
+        continues = (state.length == 1) & same
+        faster, memory = accelerated(problem.dynamics, local, point, step, state.memory, continues)
         step = choose(slope(local, faster, barrier) < 0, faster, step)
     steps, together = settings.steps, settings.together
     seen = state.seen.with_entry(local.values, barrier)
