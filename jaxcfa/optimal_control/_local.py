@@ -1,18 +1,20 @@
 """A problem near a motion: values, and the linear and quadratic model of every stage."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.interpreters.partial_eval import dce_jaxpr
 from jaxtyping import Array, Float
 
 from ..numerics import product, transpose
 from ..one_function import in_batches
 from ..structured import LinearQuadratic, LinearTerms
 from ..structured._linear_quadratic import Start
+from ..structured._products import matvec
 from ._dynamics import AbstractDynamics
 from ._problem import Parts, Problem, end_parts, stage_parts
 from ._stage import Stage
@@ -245,22 +247,53 @@ def _model(parts: Parts, here: Stage, sizes: tuple[int, ...]) -> tuple[StageMode
     """
     zeros = [jnp.zeros(size, here.x.dtype) for size in sizes]
     values = _values(parts, here)
-    residuals, weights = parts.weighted(here)
 
     def rows(*dz: Array):
         stage = here.displaced(*dz, first_order=True)
-        return parts.weighted(stage)[0], parts.equalities(stage), parts.inequalities(stage)
+        return [x for x, _ in parts.each_weighted(stage)], parts.equalities(stage), parts.inequalities(stage)
 
     by_part = [jax.jacfwd(rows, i)(*zeros) for i in range(len(sizes))]
-    residual_jacobian, equalities, inequalities = (jnp.concatenate(x, axis=-1) for x in zip(*by_part, strict=True))
-    weighted = weights[:, None] * residual_jacobian
-    gradient = product(residuals, weighted)
-    hessian = product(transpose(residual_jacobian), weighted)
+    jacobians, equalities, inequalities = zip(*by_part, strict=True)
+    gradient, hessian = _gauss_newton(parts.each_weighted(here), jacobians, _dependence(rows, zeros), zeros)
     if parts.has_smooth_costs:
         slopes = jax.grad(lambda dz: parts.smooth(here.displaced(*dz)))(zeros)
         gradient = gradient + jnp.concatenate(slopes)
         hessian = hessian + projected(_hessian(parts.smooth, here, sizes))
-    return StageModel(gradient, hessian, equalities, inequalities), values
+    joined = (jnp.concatenate(x, axis=-1) for x in (equalities, inequalities))
+    return StageModel(gradient, hessian, *joined), values
+
+
+def _dependence(rows: Callable, zeros: Sequence[Array]) -> list[list[bool]]:
+    """On which parts of z the residuals of each cost depend."""
+    program = jax.make_jaxpr(rows)(*zeros).jaxpr
+    number = len(program.outvars) - 2
+    return [dce_jaxpr(program, [i == k for k in range(len(program.outvars))])[1] for i in range(number)]
+
+
+def _gauss_newton(
+    costs: Sequence[tuple[Array, Array]],
+    jacobians: Sequence[Sequence[Array]],
+    depends: Sequence[Sequence[bool]],
+    zeros: Sequence[Float[Array, "_"]],
+) -> tuple[Float[Array, "z"], Float[Array, "z z"]]:
+    """Gradient and Hessian of residuals and their weights, block by block: of most, costs know nothing.
+
+    `jacobians`: by each part of z, those of each cost; `zeros`: these parts.
+    """
+    gradient = list(zeros)
+    blocks = [[jnp.zeros((len(x), len(y)), x.dtype) for y in zeros] for x in zeros]
+    for k, (residual, weight) in enumerate(costs):
+        own = [i for i, counts in enumerate(depends[k]) if counts]
+        for i in own:
+            weighted = transpose(weight[:, None] * jacobians[i][k])
+            gradient[i] = gradient[i] + matvec(weighted, residual)
+            for j in own:
+                if j <= i:
+                    blocks[i][j] = blocks[i][j] + product(weighted, jacobians[j][k])
+    for i, row in enumerate(blocks):
+        for j in range(i):
+            blocks[j][i] = transpose(row[j])
+    return jnp.concatenate(gradient), jnp.concatenate([jnp.concatenate(row, axis=1) for row in blocks])
 
 
 def _inner(a: Array, b: Array) -> Float[Array, ""]:

@@ -291,9 +291,13 @@ class Parts(eqx.Module):
     costs: tuple[Cost | SmoothCost, ...]
     constraints: tuple[Equality | Bounds, ...]
 
+    def each_weighted(self, stage: Stage) -> list[tuple[Float[Array, "k"], Float[Array, "k"]]]:
+        """The residuals of each cost, and their weights."""
+        return [cost.rows(stage) for cost in self.costs if isinstance(cost, Cost)]
+
     def weighted(self, stage: Stage) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
         """All residuals, and their weights."""
-        rows = [cost.rows(stage) for cost in self.costs if isinstance(cost, Cost)]
+        rows = self.each_weighted(stage)
         residuals, weights = zip(*rows, strict=True) if rows else ((), ())
         return _joined(residuals, stage), _joined(weights, stage)
 
