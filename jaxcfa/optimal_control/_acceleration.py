@@ -2,7 +2,7 @@
 
 Where residuals do not vanish, these steps leave out the same part of the curvature each time, so that what is missing
 shrinks by the same factors. From two pairs of steps these can be told (Anderson, Iterative procedures for nonlinear
-integral equations, 1965; Walker & Ni, Anderson acceleration for fixed-point iterations, 2011, equation 1.2).
+integral equations, 1965; Walker & Ni, Anderson acceleration for fixed-point iterations, 2011, algorithm AA).
 """
 
 from functools import partial
