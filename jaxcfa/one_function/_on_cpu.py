@@ -62,11 +62,14 @@ def in_pieces(
         new = one_piece([x if axis is None else _part(x, first, length, axis) for x, axis in given])
         return [_with_part(x, own, first, axis) for x, own, axis in zip(found, new, results, strict=True)]
 
-    shapes = [
-        (size, *x.shape) if axis == 0 else (*x.shape, size) for x, axis in zip(program.out_avals, results, strict=True)
-    ]
-    nothing = [jnp.zeros(shape, x.dtype) for shape, x in zip(shapes, program.out_avals, strict=True)]
+    shaped = zip(program.out_avals, results, strict=True)
+    nothing = [jnp.zeros(batch_shape(x.shape, size, axis), x.dtype) for x, axis in shaped]
     return lax.fori_loop(0, number, next_piece, nothing)
+
+
+def batch_shape(shape: tuple[int, ...], size: int, axis: int) -> tuple[int, ...]:
+    """With an axis for the states, the first or the last."""
+    return (size, *shape) if axis == 0 else (*shape, size)
 
 
 def _piece(program: ClosedJaxpr, varies: Sequence[bool], width: int) -> int:

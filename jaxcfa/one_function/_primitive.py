@@ -17,7 +17,7 @@ from jax.interpreters import ad, batching, mlir
 
 from ..backend import backend
 from ._marks import has_marks, inside_one_function
-from ._on_cpu import in_pieces
+from ._on_cpu import batch_shape, in_pieces
 
 Result = TypeVar("Result")
 
@@ -113,11 +113,7 @@ def over_states(
 
 
 def _repeated(x: Any, size: int, axis: int) -> Any:
-    return jnp.broadcast_to(jnp.expand_dims(x, axis), _batch_shape(x.shape, size, axis))
-
-
-def _batch_shape(shape: tuple[int, ...], size: int, axis: int) -> tuple[int, ...]:
-    return (size, *shape) if axis == 0 else (*shape, size)
+    return jnp.broadcast_to(jnp.expand_dims(x, axis), batch_shape(x.shape, size, axis))
 
 
 @one_function_p.def_impl
@@ -135,7 +131,7 @@ def _of_batch(avals: Sequence[Any], axes: Sequence[int | None], size: int | None
     pairs = zip(avals, axes, strict=True)
     if size is None:
         return list(avals)
-    return [x if axis is None else x.update(shape=_batch_shape(x.shape, size, axis)) for x, axis in pairs]
+    return [x if axis is None else x.update(shape=batch_shape(x.shape, size, axis)) for x, axis in pairs]
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Sequence[Any], Sequence[Any]]:
