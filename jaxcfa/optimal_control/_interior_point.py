@@ -114,7 +114,7 @@ def newton_step(
     """The solution of the linearised conditions; `proximity` is rho, and Hessians have the `regularization` added."""
     problem, terms = linear_quadratic(local, point, barrier, proximity, regularization, start)
     factored = problem.factor(solver)
-    found = factored.solve(terms)
+    found = factored.solve(terms, refined=False)
     gains = factored.factors.gains if isinstance(factored.factors, RiccatiFactors) else jnp.zeros_like(local.input.mT)
     return recovered(local, point, found, barrier, proximity, gains)
 

@@ -10,7 +10,7 @@ from ._curvature import Curvature
 from ._interior_point import Point
 from ._line_search import Seen, Worth
 from ._local import Multipliers, Rows, Values, evaluate, unknown_model
-from ._multiple_shooting_state import DISTURBANCES, Settings, State, all_finite
+from ._multiple_shooting_state import DISTURBANCES, Settings, State
 from ._problem import Problem
 from ._solution import History, SolveStatus
 from ._solver import Guess
@@ -19,7 +19,7 @@ from ._solver import Guess
 def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> State:
     """The state before the first iteration."""
     dtype = x0.dtype
-    # Gaps are not needed yet, and dynamics are not evaluated only to find them.
+    # Only rows of inequalities are needed yet: XLA leaves out the rest, and dynamics if gaps are said to be known.
     unknown = jnp.zeros((problem.steps, problem.dynamics.tangent_size), dtype)
     values = evaluate(problem, x0, guess.states, guess.controls, unknown)
     barrier = first_barrier(settings, dtype)
@@ -38,7 +38,6 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         multipliers = guess.multipliers._replace(inequalities=inequalities)
     slack = Rows(*(barrier.divided(g)[0] for g in values.inequalities))
     point = Point(guess.states, guess.controls, multipliers, slack)
-    finite = all_finite(values) & all_finite((guess.states, guess.controls))
     m, n = problem.dynamics.control_size, problem.dynamics.tangent_size
     nothing = jnp.asarray(jnp.inf, dtype)
     return State(
@@ -57,11 +56,11 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         penalty=jnp.asarray(1.0, dtype),
         seen=Seen.nothing(dtype),
         length=jnp.zeros((), dtype),
-        worth=Worth(values.cost, nothing, nothing),
+        worth=Worth(nothing, nothing, nothing),
         stationarity=nothing,
         iteration=jnp.asarray(0, jnp.int32),
-        status=jnp.where(finite, SolveStatus.ITERATIONS, SolveStatus.NOT_FINITE).astype(jnp.int32),
-        done=~finite,
+        status=jnp.asarray(SolveStatus.ITERATIONS, jnp.int32),
+        done=jnp.asarray(False, bool),
         history=History.empty(settings.max_iterations, dtype),
     )
 

@@ -222,16 +222,17 @@ class FactoredLinearQuadratic(eqx.Module):
         self.factors = solver.factor(constant.stages())
         self.responses, self.at_ends = _responses(constant, self.factors)
 
-    def solve(self, terms: LinearTerms) -> Extremal:
+    def solve(self, terms: LinearTerms, *, refined: bool = True) -> Extremal:
         """The optimal motion; NaN where there is none, or more than one (unless rounding hides that).
 
-        One step of iterative refinement is taken where it makes the residual smaller. The derivatives, in both modes
-        and of any order, are further solutions with the same factors.
+        One step of iterative refinement is taken where it makes the residual smaller, unless it shall not be `refined`:
+        that is half of the work. The derivatives, in both modes and of any order, are further solutions with the same
+        factors.
         """
         rhs = terms.right_hand_side()
         if self.problem.start == "free":
             rhs = eqx.tree_at(lambda z: z.costates, rhs, rhs.costates.at[0].set(0))
-        return linear_solution(self.problem.mv, rhs, _refined, self)
+        return linear_solution(self.problem.mv, rhs, _refined if refined else FactoredLinearQuadratic.once, self)
 
     def once(self, rhs: Extremal) -> Extremal:
         """The solution of the optimality conditions, without refinement."""
