@@ -40,11 +40,11 @@ class Riccati(AbstractStageSolver):
     def factor(self, stages: Stages) -> "RiccatiFactors":
         sequential = isinstance(self.schedule, Sequential)
         if sequential:
-            stiffness, pivot, gains = _one_by_one(stages)
+            stiffness, pivot, gains, closed = _one_by_one(stages)
         else:
             stiffness = _by_two_ports(stages, self.schedule)
             pivot, gains = jax.vmap(_gains)(stages.inner(), stiffness[1:])
-        closed = stages.transition + matmul(stages.input, gains)
+            closed = _closed(stages, gains)
         return RiccatiFactors(stages.input, pivot, gains, closed, stiffness, self.schedule)
 
 
@@ -89,9 +89,15 @@ def _gains(stage: Stages, later: Float[Array, "n n"]) -> tuple[LDL, Float[Array,
     return pivot, -ldl_solve(pivot, pushed if stage.cross_cost is None else pushed + stage.cross_cost)
 
 
-def _cost_of_policy(stage: Stages, later: Float[Array, "n n"], gains: Float[Array, "m n"]) -> Float[Array, "n n"]:
+def _closed(stage: Stages, gains: Float[Array, "*T m n"]) -> Float[Array, "*T n n"]:
+    """The dynamics under the feedback."""
+    return stage.transition + matmul(stage.input, gains)
+
+
+def _cost_of_policy(
+    stage: Stages, later: Float[Array, "n n"], gains: Float[Array, "m n"], closed: Float[Array, "n n"]
+) -> Float[Array, "n n"]:
     """The Hessian of the cost to go under the feedback `u = K x`: a sum of semidefinite matrices (Joseph's form)."""
-    closed = stage.transition + matmul(stage.input, gains)
     total = matmul(transpose(closed), matmul(later, closed)) + stage.state_cost
     total = total + matmul(transpose(gains), matmul(stage.control_cost, gains))
     if stage.cross_cost is not None:
@@ -100,15 +106,15 @@ def _cost_of_policy(stage: Stages, later: Float[Array, "n n"], gains: Float[Arra
     return symmetrise(total)
 
 
-def _one_by_one(stages: Stages) -> tuple[Float[Array, "T+1 n n"], LDL, Float[Array, "T m n"]]:
+def _one_by_one(stages: Stages) -> tuple[Float[Array, "T+1 n n"], LDL, Float[Array, "T m n"], Float[Array, "T n n"]]:
     def step(later, stage):
         pivot, gains = _gains(stage, later)
-        before = _cost_of_policy(stage, later, gains)
-        return before, (before, pivot, gains)
+        closed = _closed(stage, gains)
+        # Not what comes before, which is carried on and would be computed once more to be stored.
+        return _cost_of_policy(stage, later, gains, closed), (later, pivot, gains, closed)
 
-    end = stages.state_cost[-1]
-    _, (before, pivot, gains) = lax.scan(step, end, stages.inner(), reverse=True)
-    return followed(before, end), pivot, gains
+    first, (later, *others) = lax.scan(step, stages.state_cost[-1], stages.inner(), reverse=True)
+    return preceded(later, first), *others
 
 
 def steady_riccati(
@@ -165,8 +171,8 @@ def _rate_of_steady_stiffness(primals: tuple[Stages], tangents: tuple[Stages]) -
     (stage,) = primals
     stiffness = _steady_stiffness(stage)
     gains = _gains(stage, stiffness)[1]
-    _, rate = jax.jvp(lambda stage: _cost_of_policy(stage, stiffness, gains), primals, tangents)
-    closed = stage.transition + matmul(stage.input, gains)
+    closed = _closed(stage, gains)
+    _, rate = jax.jvp(lambda stage: _cost_of_policy(stage, stiffness, gains, _closed(stage, gains)), primals, tangents)
 
     def over_all_stages(closed: Array, own: Array) -> Array:
         def double(_, state: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -200,10 +206,11 @@ def _two_port(stage: Stages, reached: Float[Array, "n n"]) -> TwoPort:
     pivot, gains = _gains(stage, reached)
     b = stage.input
     free = eqx.tree_at(lambda s: s.state_cost, stage, jnp.zeros_like(stage.state_cost))
+    closed = _closed(stage, gains)
     return TwoPort(
-        stage.transition + matmul(b, gains),
+        closed,
         symmetrise(matmul(b, ldl_solve(pivot, transpose(b)))),
-        _cost_of_policy(free, reached, gains),
+        _cost_of_policy(free, reached, gains, closed),
     )
 
 
