@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import jax
-from jax._src import core
 
 from . import backend
+from ._private_jax import trace_state_clean
 
 Result = TypeVar("Result")
 
@@ -51,8 +51,7 @@ def jit_of_one_state(function: Callable[..., Result], jit: Callable = jax.jit) -
 
     @functools.wraps(function)
     def run(*arguments, **named):
-        # JAX has no public way to ask whether it is tracing.
-        alone = core.trace_state_clean() and backend.backend() == "cpu"
+        alone = trace_state_clean() and backend.backend() == "cpu"
         return (quick() if alone else plain)(*arguments, **named)
 
     return run

@@ -24,7 +24,10 @@ _DEPTH = 32
 
 
 def default_schedule(model: Model) -> AbstractSchedule:
-    """The schedule of kinematics and inverse dynamics where none is given; see the table in this module."""
+    """The schedule of kinematics and inverse dynamics where none is given; docs/methods.md says when to take another.
+
+    `Sequential()` on CPUs and for mechanisms of up to 32 bodies in depth, else `Doubling()`.
+    """
     return Doubling() if prefers_parallel(model) else Sequential()
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import jax
-from jax._src import core, xla_bridge
 
 from . import backend
+from ._private_jax import backends_are_initialized, trace_state_clean
 from .one_function import whole_program
 
 Result = TypeVar("Result")
@@ -67,10 +67,9 @@ def low_latency(
     def program(*arguments, **named):
         return whole_program(function)(*arguments, **named)
 
-    # Not before the first call, because asking for the backend starts it. JAX has no public way to ask whether it is
-    # tracing.
+    # Not before the first call, because asking for the backend starts it.
     def in_use():
-        return program if backend.backend() == "cpu" and core.trace_state_clean() else plain
+        return program if backend.backend() == "cpu" and trace_state_clean() else plain
 
     @functools.wraps(function)
     def run(*arguments, **named):
@@ -116,8 +115,7 @@ def enable_low_latency(loop_bytes: int = 1_000_000) -> None:
     flags = os.environ.get("XLA_FLAGS", "").split()
     if any(_OPTION in flag for flag in flags):
         return
-    # JAX has no public way to ask this.
-    if xla_bridge.backends_are_initialized():
+    if backends_are_initialized():
         raise ValueError(
             "enable_low_latency comes too late: JAX has computed something already. Call it before anything else, or "
             f"set XLA_FLAGS={_FLAG}{_OPTION}={loop_bytes} in the environment."

@@ -1,16 +1,18 @@
 """Parts of programs as one function: their values, batches, derivatives, and that XLA can compile them."""
 
 import functools
+import gc
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import Primitive
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa.one_function import as_one_function, without_marks
+from jaxcfa.one_function import _able, _last_axis, as_one_function, without_marks
 
 MARK = "xla_cpu_small_call"
 
@@ -32,6 +34,13 @@ def wave(x, y, scale):
 
 marked_wave = as_one_function(wave)
 handed_wave = as_one_function(wave, handed_on=True)
+
+
+def test_all_names_are_those_of_primitives():
+    """What another version of JAX calls by another name would become slow, and nobody would be told."""
+    known = {x.name for x in gc.get_objects() if isinstance(x, Primitive)}
+    tables = _able._ABLE, _last_axis._NUMBERWISE, _last_axis._BY_AXES, _last_axis._CALLS, _last_axis._RULES
+    assert not set().union(*tables) - known
 
 
 @pytest.mark.parametrize("size", [1, 5, 16, 128, 300])

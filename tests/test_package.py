@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import types
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,12 @@ def test_core_needs_no_optional_dependency():
         random_tree(5, jax.random.key(0))
         """
     )
+
+
+def test_one_module_uses_what_is_private_to_jax():
+    """So that what a new version of JAX may break is in one place."""
+    root = Path(jaxcfa.__file__).parent
+    assert [x.name for x in root.rglob("*.py") if "from jax._src" in x.read_text("utf-8")] == ["_private_jax.py"]
 
 
 def public_objects(module: types.ModuleType) -> dict[str, object]:

@@ -17,7 +17,7 @@ from ..io import load_model
 from ..latency import enable_low_latency
 from ..model import Model
 from ..model._model import require_single
-from ._command_line import command_line
+from ._command_line import command_line, own_command
 from ._demo import own_arm, run_demo
 from ._facts import doubtful_limits, facts_of
 from ._info import show_info
@@ -62,7 +62,8 @@ Angles = Annotated[
 Start = Annotated[
     str | None,
     typer.Option(
-        help="Keyframe of the file to begin at; the first by default, or else the middle of all ranges.",
+        help="Keyframe of the file to begin at; by default the first, or else as the robot stands in an MJCF file if "
+        "its ranges allow that, or else the middle of all ranges.",
         show_default=False,
     ),
 ]
@@ -245,8 +246,11 @@ def optimise(
 ) -> None:
     """Move a frame to a point, at rest in the end, with small efforts and within all limits, by optimal control.
 
-    Joints that do not move the frame are held, and the base of a robot that floats; loops that the file closes stay
-    closed. The motion is written and played only if the problem was solved.
+    Joints that do not move the frame are held, and the base of a robot that floats.
+
+    Loops that the file closes stay closed.
+
+    The motion is written and played only if the problem was solved.
     """
     with _explained():
         jax.config.update("jax_enable_x64", True)
@@ -269,7 +273,7 @@ def _loaded(console: Console, file: Path, floating_base: bool) -> Model:
     model, messages = _load(console, file, floating_base)
     for message in messages:
         first, *others = message.splitlines()
-        rest = f"\nSee all of it with: {command_line('jaxcfa', 'info', str(file))}" if others else ""
+        rest = f"\nSee all of it with: {command_line(*own_command(), 'info', str(file))}" if others else ""
         console.print(f"[yellow]Warning:[/] {escape(first.removesuffix(':') + rest)}", highlight=False, soft_wrap=True)
     return model
 

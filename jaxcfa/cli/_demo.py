@@ -1,7 +1,5 @@
 """`jaxcfa demo`: dynamics of a robot on a batch, and a simulated motion."""
 
-import shutil
-import sys
 import time
 from collections.abc import Callable
 from importlib import resources
@@ -24,7 +22,7 @@ from ..viz import Visual, draw
 from ..viz._curves import coordinate_names, plot_coordinates
 from ..viz._files import Directories
 from ..viz._picture import new_figure
-from ._command_line import command_line
+from ._command_line import command_line, own_command
 from ._energy import total_energy
 from ._motion_files import check_writable
 from ._progress import working
@@ -69,9 +67,8 @@ def run_demo(
     with working(console, "Plotting"):
         _plot(file.stem, model, visuals, motion, output)
     console.print(f"Plot: {escape(str(output))}", soft_wrap=True)
-    command = "jaxcfa" if shutil.which("jaxcfa") else sys.argv[0]
     for start, arguments in zip(("Next:", "  or:"), _next(file), strict=True):
-        console.print(f"{start} {escape(command_line(command, *arguments))}", soft_wrap=True, highlight=False)
+        console.print(f"{start} {escape(command_line(*own_command(), *arguments))}", soft_wrap=True, highlight=False)
 
 
 def _next(file: Path) -> tuple[list[str], list[str]]:

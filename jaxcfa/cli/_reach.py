@@ -36,12 +36,15 @@ class Target(NamedTuple):
     rpy: Numbers | None
 
     def checked(self, model: Model) -> "Target":
-        """The same; `ValueError` for a frame that is none or does not move, and for what is not finite."""
+        """The same; `ValueError` for a frame that is none or does not move, and for what is not finite, and for
+        angles that look like degrees."""
         if model.locate(self.frame)[0] == WORLD:
             raise ValueError(f"{self.frame!r} is fixed to the world; no joint moves it.")
         for option, numbers in (("--target", self.position), ("--rpy", self.rpy or ())):
             if not all(map(math.isfinite, numbers)):
                 raise ValueError(f"{option} must be finite numbers, got {numbers}.")
+        if any(abs(angle) > 2 * math.pi for angle in self.rpy or ()):
+            raise ValueError(f"--rpy must be angles in radians, between -2 pi and 2 pi, got {self.rpy}.")
         return self
 
     @property

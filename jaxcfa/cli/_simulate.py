@@ -21,6 +21,7 @@ from ._start import rest_of
 
 _PARTS = 25  # of a motion, for the progress bar
 _LONGEST = 10_000_000  # steps
+_STILL = 1e-6  # [rad/s, m/s]
 
 
 class Settings(NamedTuple):
@@ -60,8 +61,16 @@ def run_simulation(console: Console, file: Path, model: Model, settings: Setting
     energies = [float(total_energy(model, trajectory.q[i], trajectory.v[i])) for i in (0, -1)]
     end = float(trajectory.t[-1])
     console.print(f"Simulated {end:.4g} s from rest: energy {energies[0]:.5g} J, then {energies[1]:.5g} J")
+    if not np.any(np.abs(trajectory.v) > _STILL):
+        console.print(f"[yellow]Warning:[/] nothing moved: {_why_still(model, settings)}", highlight=False)
     write_motion(console, file, model, trajectory, out)
     return trajectory
+
+
+def _why_still(model: Model, settings: Settings) -> str:
+    if not np.any(model.gravity):
+        return "the file has no gravity."
+    return f"the robot is in equilibrium there; try {'--seed 0' if settings.seed is None else 'another --seed'}."
 
 
 def _closed(console: Console, model: Model, held: tuple[AbstractConstraint, ...], q: jax.Array) -> jax.Array:

@@ -47,8 +47,11 @@ class ABA(AbstractForwardDynamics):
     schedule: str | AbstractSchedule = eqx.field(static=True, default="sequential")
 
     def __post_init__(self):
+        # One object for one algorithm, so that it is compiled once.
         if isinstance(self.schedule, Sequential):
             self.schedule = "sequential"
+        if isinstance(self.schedule, Doubling):
+            self.schedule = "scan"
 
     def __check_init__(self):
         if self.schedule not in _SCHEDULES:

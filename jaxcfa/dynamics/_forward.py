@@ -43,10 +43,10 @@ def aba(
 
 
 def default_method(model: Model) -> AbstractForwardDynamics:
-    """The algorithm that `forward_dynamics` uses if none is given: the table is in `jaxcfa/defaults.py`.
+    """The algorithm that `forward_dynamics` uses if none is given; docs/methods.md says when to take another.
 
-    `ABA()` on CPUs and for shallow mechanisms, else `ABA(schedule="scan")` if the model allows it, and `ABA()` if it
-    does not or cannot be looked at because it is traced.
+    `ABA()` on CPUs and for mechanisms of up to 32 bodies in depth, else `ABA(schedule="scan")` if the model allows it,
+    and `ABA()` if it does not or cannot be looked at because it is traced.
     """
     check_model(model)
     if prefers_parallel(model) and is_concrete(model) and not joints_without_inertia(model):

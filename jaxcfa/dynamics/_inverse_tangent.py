@@ -6,7 +6,7 @@ from a body that is displaced with its surroundings, only few things change. Wit
 
     Dw = Dw_p + w_p x d + (S v)',    d = (S xi) angular,
 
-and so on for accelerations (all of them classical, as in `_motion`). So what bodies add to the D of their parents is a
+and so on for accelerations (all of them classical, as in `motion`). So what bodies add to the D of their parents is a
 local expression, and the recursions that are left are sums over ancestors and subtrees, which every schedule has.
 Reverse mode is the transpose: the same sums the other way.
 """

@@ -1,4 +1,4 @@
-"""Products of matrices that are too large to be written out as sums (`_small.py`)."""
+"""Products of matrices that are too large to be written out as sums (`_small.py`): always calls of the library."""
 
 import jax.numpy as jnp
 from jax import lax

@@ -8,7 +8,8 @@ backend. `tests/test_fusion.py` guards this.
 Axes of length one are kept, not dropped and made again: every reshape is one more instruction to trace and to compile,
 and XLA moves each past one operation at a time, going through the whole program every time.
 
-All functions broadcast over leading axes.
+All functions broadcast over leading axes. They take any size, and programs grow with it: blocks whose size a problem
+decides are for `structured/_products.py`, and matrices of a whole mechanism for `product`.
 """
 
 import functools

@@ -6,8 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax._src.core import jaxprs_in_params
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun, jaxprs_in_params
 from jaxtyping import Array
 
 # Not among it: sorting, scattering, and what XLA leaves to libraries, as products of matrices and sums of many numbers.

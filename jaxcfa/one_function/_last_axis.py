@@ -13,15 +13,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax._src.core import Jaxpr, JaxprEqn, ShapedArray
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array
 
 from ._able import bind
 
 # What is done for each number by itself.
 _NUMBERWISE_NAMES = """
-    abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p cos cosh
+    abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy cos cosh
     div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le log log1p logistic lt max min mul ne
     neg nextafter not or pow reduce_precision rem round rsqrt select_n shift_left
     shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor
@@ -77,16 +77,16 @@ def _step(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> 
     if name == "scan":
         return _scan(step, given, varies, size)
     if name in _NUMBERWISE:
-        found = bind(step, [_full(x, *own, size) for x, own in _forms(step, given, varies, step.outvars[:1])])
+        found = bind(step, [_full(x, *own, size) for x, own in _forms(given, varies, step.outvars[:1])])
     elif name in _BY_AXES:
-        found = bind(step, [_full(x, *own, size) for x, own in _forms(step, given, varies, step.invars)])
+        found = bind(step, [_full(x, *own, size) for x, own in _forms(given, varies, step.invars)])
     else:
         found = _RULES.get(name, _by_vmap)(step, given, varies, size)
     return found, [True] * len(found)
 
 
 def _forms(
-    step: JaxprEqn, given: list[Array], varies: list[bool], like: Sequence[Any]
+    given: list[Array], varies: list[bool], like: Sequence[Any]
 ) -> Iterator[tuple[Array, tuple[bool, tuple[int, ...]]]]:
     """Operands, each with whether it varies and its shape without the axis: its own, or that of the only result."""
     shapes = [_shaped(x).shape for x in like] if len(like) == len(given) else [_shaped(like[0]).shape] * len(given)
@@ -109,7 +109,7 @@ def _full(x: Array, moves: bool, shape: tuple[int, ...], size: int) -> Array:
 
 
 def _closed(program: Any) -> ClosedJaxpr:
-    return ClosedJaxpr(program, ()) if isinstance(program, Jaxpr) else program
+    return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
 
 
 def _by_vmap(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
@@ -153,7 +153,7 @@ def _dynamic_slice(step: JaxprEqn, given: list[Array], varies: list[bool], size:
 def _dynamic_update_slice(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     if any(varies[2:]):
         return _by_vmap(step, given, varies, size)
-    forms = itertools.islice(_forms(step, given, varies, step.invars), 2)
+    forms = itertools.islice(_forms(given, varies, step.invars), 2)
     x, new = (_full(x, *own, size) for x, own in forms)
     return [lax.dynamic_update_slice(x, new, (*given[2:], jnp.zeros_like(given[2])))]
 
@@ -176,7 +176,7 @@ def _scatter(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) 
     if varies[1]:
         return _by_vmap(step, given, varies, size)
     numbers = step.params["dimension_numbers"]
-    x, new = (_full(a, *own, size) for a, own in list(_forms(step, given, varies, step.invars))[::2])
+    x, new = (_full(a, *own, size) for a, own in list(_forms(given, varies, step.invars))[::2])
     numbers = numbers._replace(update_window_dims=(*numbers.update_window_dims, new.ndim - 1))
     return bind(step, [x, indices, new], dimension_numbers=numbers)
 

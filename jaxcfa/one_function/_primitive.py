@@ -9,12 +9,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src import sharding_impls
-from jax._src.core import JaxprEqn
-from jax._src.interpreters.partial_eval import convert_constvars_jaxpr, dce_jaxpr, dce_rules
-from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
+from jax.interpreters.partial_eval import dce_jaxpr, dce_rules
 
+from .._private_jax import convert_constvars_jaxpr
 from ..backend import backend
 from ._marks import has_marks, inside_one_function
 from ._on_cpu import batch_shape, in_pieces
@@ -274,7 +273,7 @@ def _on_cpu(*arguments: Any, **params: Any) -> list[Any]:
 def _lower_on_cpu(context: mlir.LoweringRuleContext, *arguments: Any, **params: Any) -> Any:
     axes = context.module_context.axis_context
     # A loop over pieces of an array that is spread over devices would gather it.
-    spread = isinstance(axes, sharding_impls.ShardingContext) and axes.num_devices > 1
+    spread = isinstance(axes, mlir.ShardingContext) and axes.num_devices > 1
     function = functools.partial(over_states if spread else _on_cpu, **params)
     return mlir.lower_fun(function, multiple_results=True)(context, *arguments)
 

@@ -7,10 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src import core
+from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from jaxtyping import Array
 
+from .._private_jax import trace_state_clean
 from ._dynamics import AbstractDynamics, FunctionDynamics, _Static
 from ._problem import Phase, Problem
 from ._stage import Stage
@@ -51,8 +52,7 @@ def hoisted(problem: Problem, dtype: Any) -> Problem:
 
     **Arguments:** `dtype` of states and controls.
     """
-    # JAX has no public way to ask whether anything is being traced.
-    if core.trace_state_clean():
+    if trace_state_clean():
         return problem
     x = jnp.zeros(problem.dynamics.state_size, dtype)
     u, t = jnp.zeros(problem.dynamics.control_size, dtype), jnp.asarray(0)
@@ -120,6 +120,6 @@ def _is_array(x: Any) -> bool:
 def _converted(function: Callable, *arguments: Any) -> _WithArrays | None:
     """The function with all arrays that it closes over; `None` if none of them is traced."""
     program, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    if not any(isinstance(x, core.Tracer) for x in program.consts):
+    if not any(isinstance(x, Tracer) for x in program.consts):
         return None
     return _WithArrays(program.jaxpr, jax.tree.structure(result), [jnp.asarray(x) for x in program.consts])

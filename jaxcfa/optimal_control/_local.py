@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.interpreters.partial_eval import dce_jaxpr
+from jax.interpreters.partial_eval import dce_jaxpr
 from jaxtyping import Array, Float
 
 from ..numerics import product, transpose

@@ -93,7 +93,7 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, state: State, prog
     """One iteration, and the decision whether it is the last."""
     point = state.point
     safe = model_of(problem, x0, point.states, point.controls)
-    known, preferred = preferred_model(settings, problem, x0, state, safe)
+    known, preferred = preferred_model(settings, problem, state, safe)
     end = state.barrier._replace(parameter=jnp.asarray(settings.smallest_barrier, x0.dtype))
     final = optimality(safe, point, end, problem.start)
     trial = trial_of(settings, problem, x0, state, safe, preferred, final)

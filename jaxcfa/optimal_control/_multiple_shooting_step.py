@@ -82,7 +82,7 @@ def trial_of(
 
 
 def preferred_model(
-    settings: Settings, problem: Problem, x0: Array, state: State, safe: LocalModel
+    settings: Settings, problem: Problem, state: State, safe: LocalModel
 ) -> tuple[tuple[Point, LocalModel, Curvature] | None, LocalModel]:
     """What is known for the next iteration, and the model with the Hessian that comes nearest to the true one."""
     point = state.point

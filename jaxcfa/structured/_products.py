@@ -1,4 +1,9 @@
-"""Products of blocks of any size: unrolled, as sums over an axis on CPUs, or by the library for large ones."""
+"""Products of blocks of any size: unrolled, as sums over an axis on CPUs, or by the library for large ones.
+
+`matmul` and `matvec` have the names of those in `numerics`, which always unroll, for vectors of 3 and 6 components.
+These choose by the size, and are for blocks whose size a problem decides, such as its states and controls. For matrices
+of a whole mechanism there is `numerics.product`.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,14 +22,14 @@ _LARGEST_SUM_ON_CPU = 7
 
 
 def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Float[Array, "*#batch n m"]:
-    """Matrix product `a b`, in full precision."""
+    """Matrix product `a b`, in full precision, written for its size."""
     if a.shape[-1] > _LARGEST_SUM_ON_CPU and b.shape[-1] > 1:
         return nested_matmul(a, b)
     return product(a, b) if a.shape[-1] > _LARGEST_UNROLLED else _small.matmul(a, b)
 
 
 def nested_matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Float[Array, "*#batch n m"]:
-    """As `matmul`, for products of which others are made."""
+    """As `matmul`, for products of which others are made: on CPUs sums over an axis, small ones too."""
     inner = a.shape[-1]
     # Of batches the function evaluates products itself, with the states innermost.
     if inner > _LARGEST_UNROLLED or is_one_function():
@@ -35,7 +40,7 @@ def nested_matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]
 
 
 def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Float[Array, "*#batch n"]:
-    """Matrix-vector product `a x`, in full precision."""
+    """Matrix-vector product `a x`, in full precision, written for its size."""
     return matmul(a, x[..., None])[..., 0]
 
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import jaxcfa
 from jaxcfa.cli._app import _loaded, app
 from jaxcfa.cli._cache import keep_programs
-from jaxcfa.cli._command_line import command_line
+from jaxcfa.cli._command_line import command_line, own_command
 from jaxcfa.cli._motion_problem import end_at, motion_problem
 from jaxcfa.cli._optimise import with_held
 from jaxcfa.cli._progress import working
@@ -191,7 +191,7 @@ def test_demo(cart, tmp_path):
     assert "compile or load (s)" in output
     assert "the [red]cart: 2 moving bodies" in output
     assert f"Plot: {plot}" in output
-    assert f"Next: {command_line(sys.argv[0], 'view', str(cart))}" in output or f"Next: jaxcfa view '{cart}'" in output
+    assert f"Next: {command_line(*own_command(), 'view', str(cart))}" in output
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
@@ -201,7 +201,16 @@ def test_suggested_commands_can_be_typed(doubtful, platform, quote, monkeypatch)
     console = Console(file=io.StringIO(), width=500)
     monkeypatch.setattr(sys, "platform", platform)
     _loaded(console, path, True)
-    assert f"jaxcfa info {quote}{path}{quote}" in console.file.getvalue()
+    assert f" info {quote}{path}{quote}" in console.file.getvalue()
+
+
+def test_suggested_commands_can_run(monkeypatch):
+    """As the command was started, where the shell does not find it."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "argv", ["/somewhere/jaxcfa/__main__.py", "demo"])
+    assert "Usage" in subprocess.run([*own_command(), "--help"], check=True, capture_output=True, text=True).stdout
+    monkeypatch.setattr(sys, "argv", ["bin/jaxcfa", "demo"])
+    assert own_command() == ["bin/jaxcfa"]
 
 
 def test_what_is_done_is_shown_as_it_is():
@@ -232,6 +241,19 @@ def test_simulate(cart, tmp_path):
     model = jaxcfa.load_model(cart)
     expected = jaxcfa.rollout(model, q[0], v[0], np.zeros((50, 2)), 0.002, limits=True)
     np.testing.assert_allclose(q, expected.q, rtol=1e-6, atol=1e-6)
+
+
+def test_simulate_says_that_nothing_moves(tmp_path):
+    """As the arm that balances upright, and where nothing pulls."""
+
+    def said(*arguments):
+        return " ".join(run("simulate", *arguments, "--seconds", 0.02, "--dt", 0.01).split())
+
+    assert "nothing moved: the robot is in equilibrium there; try --seed 0." in said(ARM)
+    assert "nothing moved" not in said(ARM, "--seed", 0)
+    path = tmp_path / "weightless.xml"
+    path.write_text(MJCF.replace("<mujoco>", '<mujoco><option gravity="0 0 0"/>'))
+    assert "nothing moved: the file has no gravity." in said(path, "--seed", 0)
 
 
 def test_simulate_counts_the_energy_of_springs(tmp_path):
@@ -445,6 +467,7 @@ def test_completion_of_the_shell_is_offered():
         (["ik", ARM, "--frame", "tol", "--target", "0", "0", "1"], "did you mean 'tool'?"),
         (["ik", ARM, "--frame", "base", "--target", "0", "0", "1"], "fixed to the world"),
         (["ik", ARM, "--frame", "tool", "--target", "0", "0", "nan"], "--target must be finite"),
+        (["ik", ARM, "--frame", "tool", "--target", "0", "0", "1", "--rpy", "0", "90", "0"], "in radians"),
         (["ik", ARM, "--frame", "tool", "--target", "0", "0", "1", "--start", "home"], "No keyframe named 'home'"),
         (["optimise", "no_such_file.urdf", "--frame", "tool", "--target", "0", "0", "1"], "no_such_file.urdf"),
         (["optimise", ARM, "--frame", "tool", "--target", "0", "0", "1", "--out", "motion.foo"], ".gif"),

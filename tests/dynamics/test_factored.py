@@ -65,6 +65,14 @@ def test_accelerations_of_bodies(variant):
 
 
 @pytest.mark.slow
+def test_the_first_two_are_the_same_for_joints():
+    """Number by number: so both lose the same digits."""
+    model = mechanism("ball joints")
+    state = random_state(model)
+    first, second = (jaxcfa.forward_dynamics(model, *state, method=FactoredFD(i)) for i in (1, 2))
+    np.testing.assert_array_equal(first, second)
+
+
 def test_derivatives_batches_and_single_precision():
     """All through `forward_dynamics`, whose rule for derivatives serves every method."""
     model = mechanism("straight chain")

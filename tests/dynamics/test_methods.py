@@ -399,6 +399,13 @@ def test_options_are_checked():
 
 
 @pytest.mark.slow
+def test_one_algorithm_is_one_object():
+    """So that it is compiled once."""
+    assert ABA(Sequential()) == ABA()
+    assert ABA(Doubling()) == ABA("scan")
+    assert ABA(Chunked(4)) not in (ABA(), ABA("scan"))
+
+
 def test_solvers_can_be_given_whole():
     model = mechanism("humanoid-like")
     q, v, tau, _ = random_state(model)
