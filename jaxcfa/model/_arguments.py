@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from ..numerics._options import (
+    check_flag as check_flag,
     check_instance as check_instance,
     checked_key as checked_key,
     known_numbers as known_numbers,

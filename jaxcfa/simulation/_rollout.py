@@ -192,13 +192,17 @@ def _number_of_steps(inputs: Array | None, steps: SupportsIndex | None) -> int:
         if steps is None:
             raise ValueError("A policy needs the number of steps: rollout(..., steps=1000).")
         return positive_integer("steps", steps)
-    if steps is not None and steps != inputs.shape[0]:
+    if steps is not None and positive_integer("steps", steps) != inputs.shape[0]:
         raise ValueError(f"controls has {inputs.shape[0]} rows, one for each step, but steps is {steps}. Omit steps.")
     return positive_integer("steps", inputs.shape[0])
 
 
 def _wrenches(model: Model, f_ext: Any, steps: int) -> Float[Array, "*steps nb 6"]:
-    if f_ext is None or jnp.ndim(f_ext) != 3:
+    try:
+        axes = 0 if f_ext is None else jnp.asarray(f_ext).ndim
+    except (TypeError, ValueError):  # explained below
+        axes = 0
+    if axes != 3:
         return as_arrays(model, f_ext=f_ext)[0]
     wrenches = _per_step(model, "f_ext", f_ext, (model.nb, 6), "nb, 6")
     if wrenches.shape[0] != steps:

@@ -359,6 +359,13 @@ def test_errors_name_the_argument_and_the_remedy():
         "A policy needs the number of steps": lambda: rollout(model, q, v, policy, 0.1),
         r"controls\(t, q, v\) must have shape \(nv,\)": lambda: rollout(model, q, v, policy, 0.1, steps=2),
         "controls has 5 rows, one for each step, but steps is 4": lambda: rollout(model, q, v, tau, 0.1, steps=4),
+        "steps must be a positive integer, got array": lambda: rollout(model, q, v, tau, 0.1, steps=np.array([5, 5])),
+        "steps must be a positive integer, got 5.0": lambda: rollout(model, q, v, tau, 0.1, steps=5.0),
+        "steps must be a positive integer, got '5'": lambda: rollout(model, q, v, tau, 0.1, steps="5"),
+        r"f_ext must be an array of shape \(nb, 6\) = .* got \[\[1, 2\], \[3\]\]": lambda: rollout(
+            model, q, v, tau, 0.1, f_ext=[[1, 2], [3]]
+        ),
+        "passive_forces must be True or False, got 'no'": lambda: step(model, q, v, v, 0.1, passive_forces="no"),
         "steps must be a positive integer, got 0": lambda: rollout(model, q, v, tau[:0], 0.1),
         "checkpoint must be a positive integer": lambda: rollout(model, q, v, tau, 0.1, checkpoint=0),
         "checkpoint must be a positive integer, got 2.0": lambda: rollout(model, q, v, tau, 0.1, checkpoint=2.0),
