@@ -353,7 +353,12 @@ def test_errors_name_the_argument_and_the_remedy():
         "dt must be a time step": lambda: step(model, q, v, v, "1 ms"),
         r"tau must have shape \(nv,\) = \(2,\), got \(3,\)": lambda: step(model, q, v, jnp.zeros(3), 0.1),
         r"q0 must have shape .*jax.vmap": lambda: rollout(model, tau, v, tau, 0.1),
-        r"controls must have shape \(steps, nv\) = \(steps, 2\), got \(2,\)": lambda: rollout(model, q, v, v, 0.1),
+        r"controls must have shape \(steps, nv\) = .*, got \(2,\)\. Constant .* lambda t, q, v: tau": lambda: rollout(
+            model, q, v, v, 0.1, steps=10
+        ),
+        r"function of t, q and v, but .* has the arguments \(q, v\)": lambda: rollout(
+            model, q, v, lambda q, v: v, 0.1, steps=2
+        ),
         r"controls must .*jax.vmap": lambda: rollout(model, q, v, jnp.zeros((4, 5, 2)), 0.1),
         "controls must be .* or a function, got 'hold'": lambda: rollout(model, q, v, "hold", 0.1),
         "A policy needs the number of steps": lambda: rollout(model, q, v, policy, 0.1),
