@@ -110,7 +110,7 @@ class Reacher(AbstractRobotEnvironment):
         """`home`, with each joint displaced at random, within the ranges."""
         model = self.plant.model
         q = integrate(model, self.home, size * jax.random.uniform(key, (model.nv,), self.home.dtype, -1.0, 1.0))
-        return jnp.clip(q, *ends_of_ranges(model)).astype(q.dtype).astype(q.dtype)
+        return jnp.clip(q, *ends_of_ranges(model)).astype(q.dtype)
 
 
 def _angles(model: Model) -> np.ndarray:
