@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
+from jaxcfa.joints import Cylindrical, Free, Planar, Prismatic, Revolute, Spherical
 from mechanisms import mechanism
 
 
@@ -126,6 +126,21 @@ def test_random_configurations_keep_to_the_limits(key):
     assert np.all(spread > 0.9 * width)
     assert_close(np.linalg.norm(q[:, 5:9], axis=1), np.ones(300), 1e-14)
     assert np.all(np.abs(q[:, 9]) <= np.pi)
+
+
+@pytest.mark.parametrize("far", [1e9, 1e16, 1e308])
+def test_limits_that_are_far_away_count_as_none_in_random_configurations(far, key):
+    """Many files write them for "none"; ranges that are far from zero themselves are kept to."""
+    builder = jaxcfa.ModelBuilder()
+    last = builder.add_body("a", joint=Revolute((0, 0, 1)), lower=-far, upper=far)
+    last = builder.add_body("b", last, Prismatic((0, 0, 1)), lower=2.0, upper=far)
+    last = builder.add_body("c", last, Planar((0, 0, 1)), lower=-far, upper=[far, 1, 1])
+    builder.add_body("d", last, Cylindrical((0, 0, 1)), lower=[100.0, -5e3], upper=[101.0, -4.9e3])
+    model = builder.build()
+    q = jax.vmap(lambda k: jaxcfa.random_configuration(model, k))(jax.random.split(key, 100))
+    low, high = [-np.pi, 2, -1, -1, -np.pi, 100, -5e3], [np.pi, 3, 1, 1, 1, 101, -4.9e3]
+    assert np.all((q >= np.array(low)) & (q <= np.array(high)))
+    assert np.all(np.ptp(q, axis=0) > 0.8 * np.subtract(high, low))
 
 
 def test_bodies_draw_on_their_own(key):

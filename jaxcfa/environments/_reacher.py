@@ -9,13 +9,14 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..configuration import integrate, neutral
+from ..configuration import integrate
 from ..joints import Revolute
 from ..joints._elements import elements
 from ..kinematics import frame_pose
 from ..model import Model
 from ..model._arguments import as_array, as_arrays, check_model
 from ..model._joint_groups import free_dofs
+from ..model._ranges import ends_of_ranges, middle
 from ..optimal_control import RobotDynamics
 from ..simulation._inputs import Actuated
 from ..typing import ConfigurationLike, Key, NameOrNumber
@@ -24,6 +25,7 @@ from ._robot import AbstractRobotEnvironment
 
 _NEAR = 0.1  # m: where the reward is one half
 _EFFORT = 0.01  # what the largest torques cost
+_DISPLACED = 0.1  # rad, m: at the start
 
 
 class Reacher(AbstractRobotEnvironment):
@@ -62,9 +64,10 @@ class Reacher(AbstractRobotEnvironment):
     ):
         """
         **Arguments:** `model`: a robot with a fixed base; `frame`: a frame or body of it. `home` (nq,): by default the
-        middle of the joints' ranges, zero where they have none. `spread` [rad, m] of the targets. `actuated`: the
-        joints that are driven, by default all, or `"actuators"`, as for `RobotDynamics`; `limit`: as for
-        `Plant`. Time `dt` of one action [s] and the number of `substeps` in it.
+        middle of the joints' ranges; where these do not end on both sides, zero, or the nearest that leaves room for
+        the start. `spread` [rad, m] of the targets. `actuated`: the joints that are driven, by default all, or
+        `"actuators"`, as for `RobotDynamics`; `limit`: as for `Plant`. Time `dt` of one action [s]
+        and the number of `substeps` in it.
 
         **Raises:** `ValueError` for an unknown frame or joint, free joints, a wrong shape, and unknown limits.
         """
@@ -77,14 +80,14 @@ class Reacher(AbstractRobotEnvironment):
                 f"load the robot without floating_base=True, or hold it, lock_joints(model, {floating[0]!r})."
             )
         self.plant = Plant(RobotDynamics(model, step_of(dt, substeps), actuated=actuated, limits=True), limit, substeps)
-        (self.home,) = as_arrays(model, q=_middle(model) if home is None else home)
+        (self.home,) = as_arrays(model, q=middle(model, inside=_DISPLACED) if home is None else home)
         self.spread = as_array("spread")(spread).astype(model.dtype)
         self.frame = frame
 
     def start(self, key: Key) -> tuple[Array, Array, Float[Array, "3"]]:
         model, (near, far) = self.plant.model, jax.random.split(key)
         target = frame_pose(model, self._displaced(far, self.spread), self.frame).translation
-        return self._displaced(near, 0.1), jnp.zeros(model.nv, model.dtype), target
+        return self._displaced(near, _DISPLACED), jnp.zeros(model.nv, model.dtype), target
 
     def observe(self, q: Float[Array, "nq"], v: Float[Array, "nv"], task: Float[Array, "3"]) -> Array:
         turns = _angles(self.plant.model)
@@ -107,13 +110,7 @@ class Reacher(AbstractRobotEnvironment):
         """`home`, with each joint displaced at random, within the ranges."""
         model = self.plant.model
         q = integrate(model, self.home, size * jax.random.uniform(key, (model.nv,), self.home.dtype, -1.0, 1.0))
-        return jnp.clip(q, model.limits.lower, model.limits.upper).astype(q.dtype)
-
-
-def _middle(model: Model) -> Float[Array, "nq"]:
-    lower, upper = model.limits.lower, model.limits.upper
-    bounded = jnp.isfinite(lower) & jnp.isfinite(upper)
-    return jnp.where(bounded, (lower + upper) / 2, neutral(model))
+        return jnp.clip(q, *ends_of_ranges(model)).astype(q.dtype)
 
 
 def _angles(model: Model) -> np.ndarray:

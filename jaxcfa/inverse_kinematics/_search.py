@@ -14,6 +14,7 @@ from ..configuration import integrate
 from ..joints._elements import elements
 from ..model import Model
 from ..model._joint_groups import free_dofs
+from ..model._ranges import ranges_to_cover
 from ..numerics import product
 from ..structured._lane_loop import lane_loop
 from ..structured._small_spd import spd_solve
@@ -302,7 +303,8 @@ def _spread(problem: Problem, origin: Float[Array, "nq"]) -> tuple[Float[Array, 
     model = problem.model
     own, free = _coordinates(model), free_dofs(model)
     ends = []
-    for end, reach in ((problem.lower, -np.pi), (problem.upper, np.pi)):
+    lower, upper = ranges_to_cover(model, (problem.lower, problem.upper))
+    for end, reach in ((lower, -np.pi), (upper, np.pi)):
         to_end = jnp.where(own < 0, jnp.inf, (end - origin)[own])
         ends.append(jnp.where(jnp.isfinite(to_end), to_end, reach) * ~free)
     return ends[0], ends[1]

@@ -12,9 +12,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..closed_chains._checks import prepared
 from ..compilation import jit_of_one_state
-from ..configuration import neutral
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_positive, is_concrete, positive_integer, require_single
+from ..model._ranges import ends_of_ranges, middle as middle
 from ..optimal_control import Cost, Problem as OptimalControl, RobotInverseDynamics, SmoothCost, SolveStatus
 from ..optimal_control._closures import hoisted
 from ..optimal_control._problem import Parts
@@ -65,7 +65,8 @@ def solve(
 
     Levenberg-Marquardt steps, whose damping falls with the square of the error (Sugihara 2011), with coordinates held
     at the ends of their ranges; where no step helps, the next start is tried, from an even coverage of the ranges. Free
-    joints begin where `q0` has them each time.
+    joints begin where `q0` has them each time. Limits more than four turns or a kilometre away hold, but count as none
+    where starts are chosen: starts cover half a turn, or a metre, both ways.
 
     **Arguments:**
 
@@ -98,7 +99,7 @@ def solve(
         raise ValueError("There are no targets: give one or more, such as FramePose(frame, target).")
     dynamics = RobotInverseDynamics(model, 1.0)
     parts = hoisted(OptimalControl(dynamics, 1, end_costs=[*targets, *preferences]), q.dtype).end_costs
-    ends = (model.limits.lower, model.limits.upper) if limits else (-jnp.inf, jnp.inf)
+    ends = ends_of_ranges(model) if limits else (-jnp.inf, jnp.inf)
     problem = Problem(
         dynamics,
         Parts(parts[: len(targets)], ()),
@@ -126,14 +127,6 @@ def _solve(problem: Problem, q: Array, tolerance: Array, starts: Array, max_iter
     status = jnp.where(jnp.isfinite(error), status, SolveStatus.NOT_FINITE)
     tried = jnp.minimum(found.start + 1, starts)
     return Solution(chosen, hard, error, status, found.iterations, tried, found.settled)
-
-
-def middle(model: Model) -> Array:
-    """The middle of all ranges that end on both sides; else the nearest to neutral."""
-    lower, upper = model.limits.lower, model.limits.upper
-    both = jnp.isfinite(lower) & jnp.isfinite(upper)
-    middle = 0.5 * (jnp.where(both, lower, 0) + jnp.where(both, upper, 0))
-    return jnp.where(both, middle, jnp.clip(neutral(model), lower, upper))
 
 
 def _as_tuple(constraints: Any) -> Any:

@@ -1,8 +1,12 @@
-"""Objects made of arrays, in one `.npz` file: the arrays, and how they belong together as JSON. Nothing is executed."""
+"""Objects made of arrays, in one `.npz` file: the arrays, and how they belong together as JSON. Nothing is executed.
+
+Arrays are called after their places, "q" or "history.cost", so that others can read them too; in format 1 by numbers.
+"""
 
 import dataclasses
 import io
 import json
+import re
 import zipfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +20,8 @@ from ..model import Topology
 from ..model._topology import TOPOLOGY_FIELDS
 from ._source import PathOrText
 
-_FORMAT, _VERSION, _HEADER = "jaxcfa", 1, "header"
+_FORMAT, _VERSION, _HEADER = "jaxcfa", 2, "header"
+_RESERVED = (_HEADER, "file", "allow_pickle")  # arguments of NumPy's functions
 _PLAIN = (type(None), bool, int, float, str)
 _SEQUENCES: dict[type, str] = {tuple: "tuple", list: "list"}
 _KINDS = {"model": "a model; read it with load_model", "trajectory": "a trajectory; read it with load_trajectory"}
@@ -55,12 +60,11 @@ def write_archive(path: PathOrText, kind: str, value: Any, known: Types, own: bo
     target = Path(path) if isinstance(path, str) or hasattr(path, "__fspath__") else None
     if target is None or target.suffix != ".npz":
         raise ValueError(f"A {kind} is saved under a path that ends with .npz, got {path!r:.200}.")
-    arrays: list[np.ndarray] = []
+    arrays: dict[str, np.ndarray] = {}
     content = _encoded(value, known, own, arrays, kind)
     header = {"format": _FORMAT, "version": _VERSION, "kind": kind, "content": content}
     stream = io.BytesIO()
-    named: dict[str, Any] = {str(i): array for i, array in enumerate(arrays)}
-    named[_HEADER] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    named: dict[str, Any] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays}
     np.savez_compressed(stream, **named)
     target.write_bytes(stream.getvalue())
 
@@ -138,7 +142,7 @@ def _check_known(kind: type, known: Types, where: str) -> None:
         )
 
 
-def _encoded(value: Any, known: Types, own: bool, arrays: list[np.ndarray], where: str) -> Any:
+def _encoded(value: Any, known: Types, own: bool, arrays: dict[str, np.ndarray], where: str) -> Any:
     """What JSON can hold; arrays are put aside. `own`: whether classes that are not known may be among it."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -166,23 +170,34 @@ def _encoded(value: Any, known: Types, own: bool, arrays: list[np.ndarray], wher
     raise ValueError(f"{where} cannot be saved: {value!r:.200} is no array, number, string, container or dataclass.")
 
 
-def _encoded_array(value: jax.Array | np.ndarray, arrays: list[np.ndarray], where: str) -> dict[str, Any]:
+def _encoded_array(value: jax.Array | np.ndarray, arrays: dict[str, np.ndarray], where: str) -> dict[str, Any]:
     try:
         array = np.asarray(value)
     except TypeError as error:  # random keys
         raise ValueError(f"{where} cannot be saved: {error}") from error
     if array.dtype.kind in "OUSMm":
         raise ValueError(f"{where} cannot be saved: arrays are of numbers, not of {array.dtype}.")
-    arrays.append(array)
-    return {"array": len(arrays) - 1, "dtype": array.dtype.name}
+    name = _array_name(where, arrays)
+    arrays[name] = array
+    return {"array": name, "dtype": array.dtype.name}
+
+
+def _array_name(where: str, taken: Collection[str]) -> str:
+    """The place of an array without what it is a place of; a number where that is no name for a file in an archive."""
+    name = where.partition(".")[2] or where
+    if not re.fullmatch(r"\w+(\.\w+)*", name) or name.endswith(".npy"):
+        name = f"array{len(taken)}"
+    while name in taken or name in _RESERVED:
+        name += "_"
+    return name
 
 
 def _decoded(node: Any, known: Types, arrays: Mapping[str, np.ndarray]) -> Any:
     if type(node) in _PLAIN:
         return node
     match node:
-        case {"array": int(number), "dtype": str(dtype)}:
-            array, wanted = arrays[str(number)], jnp.dtype(dtype)
+        case {"array": int() | str() as key, "dtype": str(dtype)}:
+            array, wanted = arrays[str(key)], jnp.dtype(dtype)
             # NumPy's format knows types of low precision by their size only.
             return array if array.dtype == wanted else array.view(wanted)
         case {"tuple": list(items)}:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..joints import AbstractJoint, Anchored, Composite, Fixed, Free, Prismatic, Revolute, Spherical
 from ..model import ModelBuilder
-from ._mjcf_dofs import DofParameters
+from ._mjcf_dofs import DofParameters, is_disabled
 from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Joint, Layout, joints_of, unique_name
 from ._report import Report
 
@@ -22,8 +22,10 @@ def add_bodies(builder: ModelBuilder, mj: MjModel, layout: Layout, dofs: DofPara
         joint, placement = _joint_and_placement(mj, body, own)
         if body == layout.freed:
             joint, placement, name = Free(), np.eye(4), unique_name("root_joint", joint_names)
+        elif len(own) == 1:
+            name = layout.joints[own[0].number]
         elif own:
-            name = "+".join(layout.joints[part.number] for part in own)
+            name = unique_name("+".join(layout.joints[part.number] for part in own), joint_names)
         else:
             name = unique_name(f"{layout.bodies[body]}_fixed", joint_names)
         axes = rotation(mj.body_iquat[body])
@@ -102,11 +104,11 @@ def _coordinates(mj: MjModel, own: list[Joint], dofs: DofParameters, report: Rep
     """Arguments of `add_body` that are for each coordinate of the joints."""
     if not own:
         return {}
-    lower, upper = [], []
+    lower, upper, unlimited = [], [], is_disabled(mj, "LIMIT", "CONSTRAINT")
     for joint in own:
         size = joint.q.stop - joint.q.start
         limits = np.array([-np.inf, np.inf])
-        if mj.jnt_limited[joint.number]:
+        if mj.jnt_limited[joint.number] and not unlimited:
             if joint.kind == BALL:
                 report.add("limits of ball joints", layout.joints[joint.number])
             else:

@@ -52,7 +52,9 @@ def read_layout(mj: MjModel, floating_base: bool) -> Layout:
     """Names for everything; elements without a name are called after their kind and number, or their body."""
     bodies = all_names(mj.body, mj.nbody, "body", set())
     sites = [mj.site(i).name for i in range(mj.nsite)]
-    sites = _filled([f"site:{name}" if name in bodies else name for name in sites], "site", set(bodies))
+    taken = {*bodies, *sites}
+    sites = [unique_name(f"site:{name}", taken) if name in bodies else name for name in sites]
+    sites = _filled(sites, "site", set(bodies))
     joints = [mj.joint(i).name for i in range(mj.njnt)]
     taken = set(joints)
     for body in range(mj.nbody):

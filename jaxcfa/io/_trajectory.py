@@ -17,7 +17,8 @@ def save_trajectory(path: PathOrText, trajectory: Any) -> None:
 
     **Arguments:** `path`: of the file, which is overwritten; it must end with `.npz`. `trajectory`: what `rollout` or
     `optimal_control.solve` returns, one or a batch; or dictionaries, tuples and lists of such, arrays, numbers and
-    strings, for example `{"robot": "arm", "q": q, "forces": wrenches}`.
+    strings, for example `{"robot": "arm", "q": q, "forces": wrenches}`. Arrays are called after
+    their places, as in `numpy.load(path)["q"]`.
 
     **Raises:** `ValueError` for another ending, for what is traced, and for what cannot be stored.
     """

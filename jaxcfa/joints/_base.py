@@ -6,11 +6,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..numerics._options import as_finite
 from ..spatial import Pose, Transform
 from ..typing import Key
+
+# Limits farther away count as none where ranges are sampled: of what moves along (m, or rad of a screw), of what turns.
+FARTHEST, FARTHEST_ANGLE = 1e3, 8 * np.pi
 
 
 class AbstractJoint(eqx.Module):
@@ -106,10 +110,19 @@ def unit_axis(axis) -> np.ndarray:
     return array / length
 
 
-def uniform(key: Key, lower: Array, upper: Array, default: float | Array) -> Array:
-    """Uniform between the limits; infinite ones, or nearly so, are replaced by `default` beyond the other or zero."""
-    largest = jnp.finfo(jnp.result_type(lower)).max / 10  # the width must be finite
-    low_known, high_known = jnp.abs(lower) < largest, jnp.abs(upper) < largest
+def near_ends(lower: Array, upper: Array, farthest: ArrayLike) -> tuple[Array, Array]:
+    """The limits, infinite where they are farther from the coordinate nearest to zero: many files say "none" so."""
+    nearest = jnp.clip(0, lower, upper)
+    return (
+        jnp.where(nearest - lower <= farthest, lower, -jnp.inf),
+        jnp.where(upper - nearest <= farthest, upper, jnp.inf),
+    )
+
+
+def uniform(key: Key, lower: Array, upper: Array, default: float | Array, farthest: ArrayLike = FARTHEST) -> Array:
+    """Uniform between the limits; those that are no `near_ends` are replaced by `default` beyond the other or zero."""
+    lower, upper = near_ends(lower, upper, farthest)
+    low_known, high_known = jnp.isfinite(lower), jnp.isfinite(upper)
     low = jnp.where(low_known, lower, jnp.where(high_known, jnp.minimum(-default, upper - default), -default))
     high = jnp.where(high_known, upper, jnp.where(low_known, jnp.maximum(default, lower + default), default))
     return low + (high - low) * jax.random.uniform(key, jnp.shape(low), low.dtype)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from ..spatial import Transform, axis_angle_to_matrix, unit
 from ..typing import Key
-from ._base import AbstractJoint, uniform, unit_axis
+from ._base import FARTHEST, FARTHEST_ANGLE, AbstractJoint, uniform, unit_axis
 
 
 class Cylindrical(AbstractJoint):
@@ -42,4 +42,5 @@ class Cylindrical(AbstractJoint):
         return jnp.zeros(2, self.axis.dtype)
 
     def random(self, key: Key, lower: Float[Array, "2"], upper: Float[Array, "2"]) -> Float[Array, "2"]:
-        return uniform(key, lower, upper, jnp.array([jnp.pi, 1.0], lower.dtype))
+        default, farthest = jnp.array([[jnp.pi, 1.0], [FARTHEST_ANGLE, FARTHEST]], lower.dtype)
+        return uniform(key, lower, upper, default, farthest)

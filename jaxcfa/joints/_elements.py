@@ -2,9 +2,16 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ._anchored import Anchored
-from ._base import AbstractJoint
+from ._base import FARTHEST, FARTHEST_ANGLE, AbstractJoint
 from ._composite import Composite
+from ._cylindrical import Cylindrical
+from ._planar import Planar
+
+# Which coordinate only turns the body, where others move it.
+_TURNS: dict[type, int] = {Cylindrical: 0, Planar: 2}
 
 
 def elements(joint: AbstractJoint) -> Iterator[tuple[AbstractJoint, slice, slice]]:
@@ -13,6 +20,14 @@ def elements(joint: AbstractJoint) -> Iterator[tuple[AbstractJoint, slice, slice
     for element in _in_series(joint):
         yield element, slice(nq, nq + element.nq), slice(nv, nv + element.nv)
         nq, nv = nq + element.nq, nv + element.nv
+
+
+def farthest_ends(element: AbstractJoint) -> np.ndarray:
+    """(nq,): how far from zero limits of each coordinate still count where ranges are sampled, see `near_ends`."""
+    farthest = np.full(element.nq, FARTHEST_ANGLE if element.only_turns else FARTHEST)
+    if type(element) in _TURNS:
+        farthest[_TURNS[type(element)]] = FARTHEST_ANGLE
+    return farthest
 
 
 def _in_series(joint: AbstractJoint) -> Iterator[AbstractJoint]:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from ..numerics import cross, dot, matvec, transpose
 from ..spatial import Transform, axis_angle_to_matrix, unit
 from ..typing import Key
-from ._base import AbstractJoint, uniform, unit_axis
+from ._base import FARTHEST, FARTHEST_ANGLE, AbstractJoint, uniform, unit_axis
 
 
 class Planar(AbstractJoint):
@@ -70,4 +70,5 @@ class Planar(AbstractJoint):
         return jnp.zeros(3, self.normal.dtype)
 
     def random(self, key: Key, lower: Float[Array, "3"], upper: Float[Array, "3"]) -> Float[Array, "3"]:
-        return uniform(key, lower, upper, jnp.array([1.0, 1.0, jnp.pi], lower.dtype))
+        default, farthest = jnp.array([[1.0, 1.0, jnp.pi], [FARTHEST, FARTHEST, FARTHEST_ANGLE]], lower.dtype)
+        return uniform(key, lower, upper, default, farthest)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from ..spatial import Pose, Transform, Vector, axis_angle_to_matrix, unit
 from ..typing import Key
-from ._base import AbstractJoint, uniform, unit_axis
+from ._base import FARTHEST_ANGLE, AbstractJoint, uniform, unit_axis
 
 
 class Revolute(AbstractJoint):
@@ -44,4 +44,4 @@ class Revolute(AbstractJoint):
         return jnp.zeros(1, self.axis.dtype)
 
     def random(self, key: Key, lower: Float[Array, "1"], upper: Float[Array, "1"]) -> Float[Array, "1"]:
-        return uniform(key, lower, upper, jnp.pi)
+        return uniform(key, lower, upper, jnp.pi, FARTHEST_ANGLE)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from ..numerics import cross, matmul, matvec
 from ..spatial import Transform, axis_angle_to_matrix, unit
 from ..typing import Key
-from ._base import AbstractJoint, uniform, unit_axis
+from ._base import FARTHEST_ANGLE, AbstractJoint, uniform, unit_axis
 
 
 class Universal(AbstractJoint):
@@ -60,4 +60,4 @@ class Universal(AbstractJoint):
         return jnp.zeros(2, self.axis1.dtype)
 
     def random(self, key: Key, lower: Float[Array, "2"], upper: Float[Array, "2"]) -> Float[Array, "2"]:
-        return uniform(key, lower, upper, jnp.pi)
+        return uniform(key, lower, upper, jnp.pi, FARTHEST_ANGLE)

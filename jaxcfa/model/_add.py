@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from ..numerics import matmul, transpose
 from ..typing import NameOrNumber
-from ._given import Numbers, Placement, as_placement, given_com, given_inertia, given_mass
+from ._given import Numbers, Placement, as_placement, check_name, given_com, given_inertia, given_mass
 from ._model import Model, require_single
 from ._rigid_parts import with_parts
 from ._topology import WORLD
@@ -33,8 +33,13 @@ def add_frames(model: Model, frames: FramesToAdd) -> Model:
     taken = {*model.frame_names, *model.body_names}
     bodies, poses = [], []
     for name, where in frames.items():
+        check_name("The name of a frame", name)
         if name in taken:
             raise ValueError(f"The model has a frame or body named {name!r}; names must be unique.")
+        if isinstance(where, tuple) and len(where) != 2:
+            raise ValueError(
+                f"Frame {name!r} needs a frame or body, or a pair of this and a placement, got {where!r:.200}."
+            )
         place, placement = where if isinstance(where, tuple) else (where, None)
         body, pose = model.locate(place)
         bodies.append(body)

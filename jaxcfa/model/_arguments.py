@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from ..numerics._options import (
+    check_flag as check_flag,
     check_instance as check_instance,
     checked_key as checked_key,
     known_numbers as known_numbers,
@@ -28,6 +29,7 @@ from ._model import Model, check_model as check_model, require_single as require
 _CONFIGURATIONS = ("q", "q0", "q1")
 _WRENCHES = ("f_ext", "wrenches")
 _INERTIAS = ("pi", "theta")
+NO_ACTUATORS = "The model has no actuators; those of MJCF files are read."
 
 
 def as_arrays(model: Model, *, sizes: Mapping[str, tuple[int, str]] | None = None, **arguments) -> list[Array]:
@@ -66,7 +68,7 @@ def _as_array(model: Model, name: str, value, size: tuple[int, str] | None) -> A
         batch = array.ndim > len(shape) and array.shape[-len(shape) :] == shape
         remedy = " Functions are for one state; batch them with jax.vmap." if batch else ""
         if letters == "(nu,)" and not shape[0]:
-            remedy = " The model has no actuators; those of MJCF files are read."
+            remedy = f" {NO_ACTUATORS}"
         raise ValueError(f"{name} must have shape {letters} = {shape}, got {array.shape}.{remedy}")
     return array
 

@@ -10,7 +10,7 @@ from ..joints import AbstractJoint, Fixed
 from ..numerics._options import check_instance
 from ..typing import NameOrNumber
 from ._assemble import STANDARD_GRAVITY, assemble, group_joints
-from ._given import as_coordinates, as_dofs, as_finite, as_inertia, as_mass, as_pose
+from ._given import as_coordinates, as_dofs, as_finite, as_inertia, as_mass, as_pose, check_name
 from ._model import Model, as_number
 from ._topology import WORLD
 
@@ -110,6 +110,7 @@ class ModelBuilder:
         joint = Fixed() if joint is None else joint
         what = f"body {name!r}"
         self._check_new(name)
+        check_name(f"The joint_name of {what}", joint_name)
         if joint_name in self._joint_names:
             raise ValueError(f"Duplicate joint name {joint_name!r}; names must be unique.")
         check_instance(f"The joint of {what}", joint, AbstractJoint, "an instance of a joint type")
@@ -139,6 +140,7 @@ class ModelBuilder:
         self._frame_names.add(name)
 
     def _check_new(self, name: str) -> None:
+        check_name("The name of a body or frame", name)
         if name in self._index or name in self._frame_names:
             raise ValueError(f"Duplicate body or frame name {name!r}; names must be unique.")
 
@@ -147,11 +149,11 @@ class ModelBuilder:
             return WORLD
         if isinstance(link, str):
             if link not in self._index:
-                raise ValueError(f"{what.capitalize()} refers to unknown body {link!r}; add that one first.")
+                raise ValueError(f"{_at_start(what)} refers to unknown body {link!r}; add that one first.")
             return self._index[link]
         number = as_number(link, "body")
         if not WORLD <= number < len(self._links):
-            raise ValueError(f"{what.capitalize()} refers to body {number}, but only {len(self._links)} were added.")
+            raise ValueError(f"{_at_start(what)} refers to body {number}, but only {len(self._links)} were added.")
         return number
 
     def build(self, *, gravity=STANDARD_GRAVITY, dtype=None) -> Model:
@@ -264,7 +266,7 @@ def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndar
     for key, default in _Q_DEFAULTS.items():
         value = values.get(key, default)
         value = _neutral(joint) if value is None else value
-        result[key] = as_coordinates(value, joint.nq, f"{key} of {what}")
+        result[key] = as_coordinates(key, value, joint.nq, what)
     _check_spring(joint, result["spring_reference"], result["stiffness"], what)
     if np.any(result["lower"] > result["upper"]):
         raise ValueError(
@@ -279,6 +281,11 @@ def _check_spring(joint: AbstractJoint, reference: np.ndarray, stiffness: np.nda
         raise ValueError(
             f"The spring_reference of {what} has a zero quaternion: {reference.tolist()}. Without any it is neutral."
         )
+
+
+def _at_start(what: str) -> str:
+    """As a sentence begins with it; the names in it are the user's."""
+    return what[0].upper() + what[1:]
 
 
 def _neutral(joint: AbstractJoint) -> np.ndarray:

@@ -14,6 +14,7 @@ from ._assemble import group_key
 from ._attachments import Actuators, Keyframes
 from ._carried import ends_of
 from ._constraints import AbstractConstraint
+from ._given import check_name
 from ._joint_groups import part_names
 from ._model import Model, require_single
 from ._topology import WORLD, Topology
@@ -81,6 +82,8 @@ def _checked(models: Sequence[Model], prefixes: Sequence[str] | None) -> tuple[l
         prefixes = [""] * len(models)
     if isinstance(prefixes, str) or len(prefixes) != len(models):
         raise ValueError(f"combine needs one prefix for each of the {len(models)} models, got {prefixes!r}.")
+    for prefix in prefixes:
+        check_name("The prefix of a model", prefix, or_empty=True)
     for number, model in enumerate(models):
         require_single(model, "combine", f"masses of model {number}")
     return list(models), list(prefixes)

@@ -17,6 +17,7 @@ from ._model import Model
 
 Numbers = ArrayLike | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]]
 Placement = Transform | Numbers
+MAY_BE_INFINITE = ("lower", "upper", "velocity_limit", "effort_limit")
 NOT_NEGATIVE = ("armature", "damping", "friction_loss", "velocity_limit", "effort_limit")
 
 
@@ -62,19 +63,22 @@ def as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
     return rotation, translation
 
 
-def as_coordinates(value, size: int, what: str) -> np.ndarray:
-    """(size,): one number for each coordinate, or one for all."""
+def as_coordinates(key: str, value, size: int, what: str) -> np.ndarray:
+    """(size,): a parameter of coordinates, one number for each of them, or one for all."""
+    what = f"{key} of {what}"
     array = known_numbers(f"The {what}", value)
     if array.shape not in ((), (size,)):
         raise ValueError(f"The {what} must be one number or have shape ({size},), got {array.shape}.")
     if np.any(np.isnan(array)):
         raise ValueError(f"The {what} must not be NaN.")
+    if key not in MAY_BE_INFINITE and np.any(np.isinf(array)):
+        raise ValueError(f"The {what} must be finite, got {array.tolist()}. Only limits may be infinite.")
     return np.array(np.broadcast_to(array, (size,)))
 
 
 def as_dofs(key: str, value, size: int, what: str) -> np.ndarray:
     """(size,): a parameter of degrees of freedom, one number for each of them, or one for all."""
-    array = as_coordinates(value, size, f"{key} of {what}")
+    array = as_coordinates(key, value, size, what)
     if key in NOT_NEGATIVE and np.any(array < 0):
         raise ValueError(f"The {key} of {what} must not be negative, got {array.tolist()}.")
     return array
@@ -99,9 +103,9 @@ def given_inertia(inertia: Numbers, dtype, what: str) -> Float[Array, "3 3"]:
     return array * jnp.eye(3, dtype=dtype) if array.ndim == 0 else jnp.diag(array)
 
 
-def given_coordinates(value: Numbers, size: int, dtype, what: str) -> Float[Array, "size"]:
-    """One number for each coordinate, or one for all; they may be traced."""
-    array = _given(value, lambda x: as_coordinates(x, size, what), ((), (size,)), dtype, what)
+def given_coordinates(key: str, value: Numbers, size: int, dtype, what: str) -> Float[Array, "size"]:
+    """A parameter of coordinates, which may be traced: one number for each of them, or one for all."""
+    array = _given(value, lambda x: as_coordinates(key, x, size, what), ((), (size,)), dtype, f"{key} of {what}")
     return jnp.broadcast_to(array, (size,))
 
 
@@ -134,6 +138,13 @@ def check_quaternions(model: Model, name: str, q: Array) -> None:
                     f"{model.joint_names[group.bodies[zero[0]]]!r} and must not be zero. Start from neutral(model), "
                     "whose quaternions are [1, 0, 0, 0]."
                 )
+
+
+def check_name(what: str, name: object, or_empty: bool = False) -> None:
+    """Raises `ValueError` for what is no name."""
+    if not isinstance(name, str) or not (name or or_empty):
+        wanted = "a string" if or_empty else "a string that is not empty"
+        raise ValueError(f"{what} must be {wanted}, got {name!r:.200}.")
 
 
 def as_list(names: NameOrNumber | Sequence[NameOrNumber]) -> list[NameOrNumber]:

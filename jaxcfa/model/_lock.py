@@ -14,7 +14,7 @@ from ..spatial import Transform
 from ..typing import NameOrNumber
 from ._carried import carried, with_held_joints
 from ._constraints import JointCoupling
-from ._given import Numbers, as_configuration, as_list
+from ._given import Numbers, as_configuration, as_list, is_concrete
 from ._joint_groups import map_joints, neutral_configuration
 from ._model import Model, require_single
 from ._rigid_parts import with_parts
@@ -40,8 +40,8 @@ def lock_joints(model: Model, joints: NameOrNumber | Sequence[NameOrNumber], q: 
 
     **Returns:** a model with fewer bodies, numbered in the same order.
 
-    **Raises:** `ValueError` for unknown joints, a wrong shape, zero quaternions, a batch of models, and constraints
-    that name bodies in a way of their own.
+    **Raises:** `ValueError` for unknown joints, a wrong shape, positions that are not finite, zero quaternions, a batch
+    of models, and constraints that name bodies in a way of their own.
     """
     require_single(model, "lock_joints")
     locked = tuple(sorted({model.joint_index(joint) for joint in as_list(joints)}))
@@ -49,7 +49,20 @@ def lock_joints(model: Model, joints: NameOrNumber | Sequence[NameOrNumber], q: 
         return model
     kept = np.ones(model.nb, dtype=bool)
     kept[list(locked)] = False
-    return _locked(model, None if q is None else as_configuration(model, q), locked, acting(model, kept))
+    given = None if q is None else as_configuration(model, q)
+    _check_finite(model, given, locked)
+    return _locked(model, given, locked, acting(model, kept))
+
+
+def _check_finite(model: Model, q: Float[Array, "nq"] | None, locked: tuple[int, ...]) -> None:
+    """Raises `ValueError` for joints that would be held nowhere; not where q is traced."""
+    if q is None or not is_concrete(q):
+        return
+    for joint in locked:
+        place = np.asarray(q)[model.q_slice(joint)]
+        if not np.all(np.isfinite(place)):
+            name = model.joint_names[joint]
+            raise ValueError(f"q must be finite where joints are locked, but it has {place.tolist()} for {name!r}.")
 
 
 @functools.partial(jax.jit, static_argnames=("locked", "actuators"))

@@ -133,11 +133,11 @@ class Model(eqx.Module):
 
     def body_index(self, body: NameOrNumber) -> int:
         """Number of a body given by name or number; `ValueError` if there is none."""
-        return _lookup(body, self.topology.body_indices, "body")
+        return _lookup(body, self.topology.body_indices, "body", self.topology)
 
     def joint_index(self, joint: NameOrNumber) -> int:
         """Number of a joint given by name or number; `ValueError` if there is none."""
-        return _lookup(joint, self.topology.joint_indices, "joint")
+        return _lookup(joint, self.topology.joint_indices, "joint", self.topology)
 
     def q_slice(self, joint: NameOrNumber) -> slice:
         """Where the configuration of a joint is in `q`."""
@@ -199,7 +199,7 @@ class Model(eqx.Module):
     def keyframe(self, name: str) -> Float[Array, "nq"]:
         """The configuration stored under `name`."""
         names = self.keyframes.names
-        return self.keyframes.q[_lookup(name, {key: i for i, key in enumerate(names)}, "keyframe")]
+        return self.keyframes.q[_lookup(name, {key: i for i, key in enumerate(names)}, "keyframe", self.topology)]
 
     def frame_number(self, frame: NameOrNumber) -> int:
         """Number of a frame or body for the functions of frames, which also take numbers that are traced.
@@ -214,9 +214,8 @@ class Model(eqx.Module):
             if frame in names.frame_indices:
                 return self.nb + names.frame_indices[frame]
             if frame not in names.body_indices:
-                raise ValueError(
-                    f"No frame or body named {frame!r}; {suggestion(frame, (*self.frame_names, *self.body_names))}"
-                )
+                known = (*self.frame_names, *self.body_names)
+                raise ValueError(f"No frame or body named {frame!r}{_explanation(frame, known, names)}")
             return names.body_indices[frame]
         number = as_number(frame, "frame or body")
         self.check_frame_numbers(np.array(number))
@@ -246,15 +245,28 @@ class Model(eqx.Module):
         return f"Model(nb={self.nb}, nq={self.nq}, nv={self.nv}, frames={len(self.frame_names)}, dtype={self.dtype})"
 
 
-def _lookup(key: object, indices: dict[str, int], kind: str) -> int:
+def _lookup(key: object, indices: dict[str, int], kind: str, topology: Topology) -> int:
     if isinstance(key, str):
         if key not in indices:
-            raise ValueError(f"No {kind} named {key!r}; {suggestion(key, tuple(indices))}")
+            raise ValueError(f"No {kind} named {key!r}{_explanation(key, tuple(indices), topology)}")
         return indices[key]
     number = as_number(key, kind)
     if not 0 <= number < len(indices):
         raise ValueError(f"No {kind} number {number}: the model has {len(indices)}, numbered from 0.")
     return number
+
+
+def _explanation(name: str, known: tuple[str, ...], topology: Topology) -> str:
+    """What of another kind has a name that is none of those known; else what could have been meant."""
+    if name in topology.body_indices:
+        return f": it is a body, which the joint {topology.joint_names[topology.body_indices[name]]!r} moves."
+    if name in topology.joint_indices:
+        return f": it is a joint, which moves the body {topology.body_names[topology.joint_indices[name]]!r}."
+    if name in topology.frame_indices:
+        body = int(topology.frame_bodies[topology.frame_indices[name]])
+        carrier = "the world" if body == WORLD else f"the body {topology.body_names[body]!r}"
+        return f": it is a frame, fixed to {carrier}."
+    return f"; {suggestion(name, known)}"
 
 
 def as_number(key: object, kind: str) -> int:
@@ -299,6 +311,11 @@ def require_single(model: Model, function: str = "This function", what: str = "m
                     f"{function} takes single models, but {kind} have shape {shape} instead of {single}. "
                     "Use jax.vmap for batches of models."
                 )
+    if getattr(fields["gravity"], "shape", None) != (3,):
+        raise ValueError(
+            f"The gravity of a model must be an array of shape (3,), got {fields['gravity']!r:.200}. "
+            "Write jnp.array([0, 0, -9.81]), or give it to load_model."
+        )
 
 
 def suggestion(name: str, names: tuple[str, ...]) -> str:

@@ -68,18 +68,17 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
     group, place = model.topology.place_in_groups(number)
     own = _own_parameters(model.joints[group])
     for key, value in parameters.items():
-        what = f"{key} of {name}"
         if key in _OF_V:
-            model = _with_rows(model, _OF_V[key], model.v_slice(number), value, what, key in NOT_NEGATIVE)
+            model = _with_rows(model, _OF_V[key], model.v_slice(number), key, value, name)
         elif key in _OF_Q:
-            model = _with_rows(model, _OF_Q[key], model.q_slice(number), value, what)
+            model = _with_rows(model, _OF_Q[key], model.q_slice(number), key, value, name)
         elif key == "placement":
             pose = as_placement(value, model.dtype, name)
             placement = jax.tree.map(lambda x, y: x.at[number].set(y), model.placement, pose)
             model = dataclasses.replace(model, placement=placement)
         elif key in own:
             joints = list(model.joints)
-            joints[group] = _with_own_value(joints[group], place, key, value, what)
+            joints[group] = _with_own_value(joints[group], place, key, value, f"{key} of {name}")
             model = dataclasses.replace(model, joints=tuple(joints))
         else:
             known = (*_OF_V, *_OF_Q, "placement", *own)
@@ -90,11 +89,11 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
     return model
 
 
-def _with_rows(model: Model, where: Where, rows: slice, value: Numbers, what: str, not_negative: bool = False) -> Model:
+def _with_rows(model: Model, where: Where, rows: slice, key: str, value: Numbers, what: str) -> Model:
     """The model with other values of the coordinates of one joint."""
-    array = given_coordinates(value, rows.stop - rows.start, model.dtype, what)
-    if not_negative and is_concrete(array) and np.any(np.asarray(array) < 0):
-        raise ValueError(f"The {what} must not be negative, got {np.asarray(array).tolist()}.")
+    array = given_coordinates(key, value, rows.stop - rows.start, model.dtype, what)
+    if key in NOT_NEGATIVE and is_concrete(array) and np.any(np.asarray(array) < 0):
+        raise ValueError(f"The {key} of {what} must not be negative, got {np.asarray(array).tolist()}.")
     return eqx.tree_at(where, model, where(model).at[rows].set(array))
 
 

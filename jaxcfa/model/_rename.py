@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from ._constraints import AbstractConstraint
+from ._given import check_name
 from ._joint_groups import part_names
 from ._model import Model, check_model, suggestion
 
@@ -23,15 +24,24 @@ def rename(model: Model, names: Names) -> Model:
     new name of everything. The joints in a composite joint have names of their own, joined by plus signs; each is
     renamed.
 
-    **Raises:** `ValueError` for old names that nothing has, and for names that are not unique afterwards.
+    **Raises:** `ValueError` for old names that nothing has, and for new ones that are not unique, empty, or no strings.
     """
     check_model(model)
     if isinstance(names, Mapping):
         _check_known(model, names)
         table = dict(names)
-        return rename(model, lambda name: table.get(name, name))
+        return _rename(model, lambda name: table.get(name, name))
     if not callable(names):
         raise ValueError(f"names must be a dictionary, from old names to new ones, or a function, got {names!r}.")
+    return _rename(model, names)
+
+
+def _rename(model: Model, function: Callable[[str], str]) -> Model:
+    def names(old: str) -> str:
+        new = function(old)
+        check_name(f"The new name of {old!r}", new)
+        return new
+
     topology, actuators = model.topology, model.actuators
     bodies, frames = (tuple(map(names, x)) for x in (topology.body_names, topology.frame_names))
     joints = tuple("+".join(map(names, parts)) for parts in part_names(model))

@@ -75,6 +75,11 @@ def floating_type(dtype: Any) -> np.dtype:
         raise ValueError(
             f"The dtype of a model must be a floating-point type, got {found!s:.200}. Write jnp.float32 or jnp.float64."
         )
+    if jax.dtypes.canonicalize_dtype(found) != found:
+        raise ValueError(
+            f"dtype {found} needs JAX's double precision, which is off: call jax.config.update('jax_enable_x64', True) "
+            "before, or omit dtype."
+        )
     return found
 
 

@@ -22,7 +22,7 @@ from ..closed_chains._stabilization import check_stabilization
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
 from ..dynamics._method import check_method
 from ..model import AbstractConstraint, Model
-from ..model._arguments import check_instance, is_concrete, positive_number
+from ..model._arguments import check_flag, check_instance, is_concrete, positive_number
 from ..typing import Configuration, Velocity
 from ._inputs import Driven
 from ._stops import StopForces, Stops, stop_forces
@@ -190,6 +190,7 @@ def equation_of_motion(
             f"method is an algorithm for mechanisms without constraints, got {method!r} with {len(loops)} constraints. "
             "Omit it, and choose how the constraints are solved: solver=LeastNorm(), Proximal() or Direct()."
         )
+    check_flag("passive_forces", has_passive_forces)
     check_solver(solver)
     method = default_method(model) if method is None else method
     check_method(method)

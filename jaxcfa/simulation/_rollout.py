@@ -1,5 +1,6 @@
 """Trajectories of many steps."""
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from ..closed_chains._delassus import LEAST_NORM
 from ..compilation import jit_of_one_state
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
-from ..model._arguments import as_arrays, check_model, is_concrete, positive_integer
+from ..model._arguments import NO_ACTUATORS, as_arrays, check_model, is_concrete, positive_integer
 from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
 from ._checks import check_integrator, checked_dt
@@ -101,6 +102,8 @@ def rollout(
             f"controls must be an array or a function of t, q and v, got the class {controls.__name__}. "
             f"Write {controls.__name__}(...)."
         )
+    if callable(controls):
+        _check_policy(controls)
     inputs = None if callable(controls) else _per_step(model, "controls", controls, (count,), letters)
     steps = _number_of_steps(inputs, steps)
     length = math.isqrt(steps - 1) + 1 if checkpoint is None else positive_integer("checkpoint", checkpoint)
@@ -187,18 +190,36 @@ def _warn(status: ConstraintStatus) -> None:
     warnings.warn(f"The constraints could not be held at some time of the trajectory: {found}.", stacklevel=3)
 
 
+def _check_policy(policy: Callable) -> None:
+    """Raises `ValueError` for a function of anything but three arguments."""
+    try:
+        signature = inspect.signature(policy)
+    except (TypeError, ValueError):  # functions that are not Python's may have none
+        return
+    try:
+        signature.bind("t", "q", "v")
+    except TypeError as error:
+        raise ValueError(
+            f"controls must be an array or a function of t, q and v, but {policy!r:.200} has the arguments {signature}."
+        ) from error
+
+
 def _number_of_steps(inputs: Array | None, steps: SupportsIndex | None) -> int:
     if inputs is None:
         if steps is None:
             raise ValueError("A policy needs the number of steps: rollout(..., steps=1000).")
         return positive_integer("steps", steps)
-    if steps is not None and steps != inputs.shape[0]:
+    if steps is not None and positive_integer("steps", steps) != inputs.shape[0]:
         raise ValueError(f"controls has {inputs.shape[0]} rows, one for each step, but steps is {steps}. Omit steps.")
     return positive_integer("steps", inputs.shape[0])
 
 
 def _wrenches(model: Model, f_ext: Any, steps: int) -> Float[Array, "*steps nb 6"]:
-    if f_ext is None or jnp.ndim(f_ext) != 3:
+    try:
+        axes = 0 if f_ext is None else jnp.asarray(f_ext).ndim
+    except (TypeError, ValueError):  # explained below
+        axes = 0
+    if axes != 3:
         return as_arrays(model, f_ext=f_ext)[0]
     wrenches = _per_step(model, "f_ext", f_ext, (model.nb, 6), "nb, 6")
     if wrenches.shape[0] != steps:
@@ -218,6 +239,10 @@ def _per_step(model: Model, name: str, value: Any, shape: tuple[int, ...], lette
         expected = ", ".join(["steps", *map(str, shape)])
         batch = array.ndim > len(shape) + 1 and array.shape[-len(shape) :] == shape
         remedy = " Functions are for one state; batch them with jax.vmap." if batch else ""
+        if letters == "nu" and not shape[0]:
+            remedy = f" {NO_ACTUATORS}"
+        elif name == "controls" and array.shape == shape:
+            remedy = " Constant ones are a function, lambda t, q, v: tau, together with steps."
         raise ValueError(f"{name} must have shape (steps, {letters}) = ({expected}), got {array.shape}.{remedy}")
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         raise ValueError(f"{name} must be real, got dtype {array.dtype}.")

@@ -23,6 +23,7 @@ from jaxcfa.environments import (
     Transition,
     unroll,
 )
+from jaxcfa.joints import Revolute
 
 LENGTH = 3  # of an episode, in steps
 
@@ -329,6 +330,16 @@ def test_angles_of_joints_inside_of_others_are_seen_as_such(key):
     env, q = Reacher(model, 0, limit=1.0), jnp.array([0.1, 0.2, 0.3, 0.4])
     seen, angles = env.observe(q, jnp.zeros(4), jnp.zeros(3)), q[jnp.array([0, 1, 3])]
     assert_close(seen[:7], jnp.concatenate([jnp.cos(angles), jnp.sin(angles), q[2:3]]))
+
+
+def test_arms_with_ranges_of_one_end_start_inside(key):
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("a", joint=Revolute((0, 0, 1)), mass=1.0, inertia=0.1, com=(0.3, 0, 0), lower=0.9)
+    env = Reacher(builder.build(), 0, limit=1.0)
+    np.testing.assert_allclose(env.home, [1.0])
+    starts = jnp.stack([env.start(k)[0] for k in jax.random.split(key, 4)])
+    assert np.all(starts > 0.9)
+    assert len(np.unique(starts)) == 4
 
 
 def test_limits_of_plants():

@@ -11,6 +11,7 @@ from jaxcfa import closed_chains, inverse_kinematics as ik
 from jaxcfa.inverse_kinematics._search import _coordinates
 from jaxcfa.joints import Anchored, Composite, Free, Prismatic, Revolute, Spherical
 from jaxcfa.model._joint_groups import free_dofs
+from jaxcfa.model._ranges import middle
 from robots import urdf_path
 
 HAND = "panda_hand"
@@ -284,3 +285,32 @@ def test_bodies_need_no_inertia_and_joints_in_series_keep_their_limits():
     free.add_body("body", joint=Anchored(Free(), (0.1, 0, 0)))
     free.add_body("six", "body", Composite([Prismatic(axis) for axis in np.eye(3)] + [Revolute(x) for x in np.eye(3)]))
     np.testing.assert_array_equal(free_dofs(free.build()), [True] * 6 + [False] * 6)
+
+
+@pytest.mark.parametrize("far", [1e9, 1e16, 1e308])
+def test_limits_that_are_far_away_count_as_none_for_starts(far):
+    builder, last = jaxcfa.ModelBuilder(), None
+    for name in "ab":
+        last = builder.add_body(name, last, Revolute((0, 0, 1)), (1.0 if last is not None else 0.0, 0, 0), mass=1.0)
+    last = builder.add_body("c", last, Prismatic((0, 0, 1)), mass=1.0, lower=-0.5, upper=far)
+    builder.add_frame("tip", last, (1, 0, 0))
+    model = builder.build()
+    for number in (0, 1):
+        model = jaxcfa.with_joint(model, number, lower=-far, upper=far)
+    found = ik.solve(model, ik.FramePosition("tip", jnp.array([-0.3, 0, 2.0])))
+    assert found.reached
+    assert np.max(np.abs(found.q)) < 20
+    assert np.array_equal(middle(model), [0, 0, 0])
+
+
+def test_quaternions_have_no_ranges():
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("base", joint=Free(), mass=1.0, inertia=0.1, lower=-0.2, upper=0.4)
+    builder.add_body("ball", "base", Spherical(), mass=1.0, inertia=0.1, lower=-1, upper=0.5)
+    builder.add_frame("tip", "ball", (1, 0, 0))
+    model = builder.build()
+    np.testing.assert_allclose(middle(model), [0.1, 0.1, 0.1, 1, 0, 0, 0, 1, 0, 0, 0])
+    found = ik.solve(model, ik.FramePosition("tip", jnp.array([-0.5, 0.7, 0])), jaxcfa.neutral(model))
+    assert found.reached
+    np.testing.assert_allclose(jaxcfa.integrate(model, found.q, jnp.zeros(model.nv)), found.q, atol=1e-12)
+    assert np.all(np.abs(found.q[:3]) <= 0.4)

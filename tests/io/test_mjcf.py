@@ -123,13 +123,37 @@ def test_a_welded_body_whose_joint_name_is_taken():
     assert model.joint_names == ("b_fixed",)
 
 
+@pytest.mark.parametrize(
+    ("bodies", "joints", "frames"),
+    [
+        (
+            body("a", '<joint name="x"/><joint name="y" axis="1 0 0"/>') + body("b", '<joint name="x+y"/>'),
+            ("x+y_", "x+y"),
+            (),
+        ),
+        (body("a", "<joint/>", '<site name="a"/><site name="site:a"/>'), ("a_joint",), ("site:a_", "site:a")),
+        (
+            body("a", "<joint/>", '<site name="a"/>') + body("site:a", "<joint/>", '<site name="site:a"/>'),
+            ("a_joint", "site:a_joint"),
+            ("site:a_", "site:site:a"),
+        ),
+    ],
+)
+def test_names_that_are_made_are_unique(bodies, joints, frames):
+    model = load_mjcf(mjcf(bodies))
+    assert (model.joint_names, model.frame_names) == (joints, frames)
+
+
 def test_options_that_switch_things_off():
     joint = '<joint stiffness="1" damping="2" frictionloss="3" range="-1 1"/>'
     flags = '<flag gravity="disable" spring="disable" damper="disable" frictionloss="disable" limit="disable"/>'
     model = load_mjcf(mjcf(body("a", joint), f"<option>{flags}</option>"))
     for values in (model.gravity, model.stiffness, model.damping, model.friction_loss):
         assert not np.any(values)
-    assert_close(model.limits.upper, np.deg2rad([1.0]))
+    assert np.array_equal([*model.limits.lower, *model.limits.upper], [-np.inf, np.inf])
+    model = load_mjcf(mjcf(body("a", joint), '<option><flag constraint="disable"/></option>'))
+    assert np.array_equal([*model.limits.lower, *model.limits.upper], [-np.inf, np.inf])
+    assert_close(load_mjcf(mjcf(body("a", joint))).limits.upper, np.deg2rad([1.0]))
 
 
 def test_gravity_and_dtype_can_be_given():

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import re
 
 import equinox as eqx
 import jax
@@ -143,6 +144,40 @@ def test_motions(tmp_path):
         load_model(path)
 
 
+def test_arrays_are_called_after_their_places(tmp_path):
+    path, one = tmp_path / "motion.npz", jnp.ones(2)
+    save_trajectory(path, Trajectory(one, one, one, one, jnp.zeros((), int)))
+    with np.load(path) as archive:
+        assert sorted(archive.files) == ["header", "q", "status", "t", "tau", "v"]
+    save_model(path, jaxcfa.chain(2))
+    with np.load(path) as archive:
+        assert {"mass", "placement.translation", "limits.lower", "joints.0.axis"} <= set(archive.files)
+    odd = ("header", "file", "allow_pickle", "a.b", "a", "../x", "x.npy", "0", "", "x", "µ", "array5")
+    motion = {name: jnp.full(2, i, "float32") for i, name in enumerate(odd)}
+    motion["a"] = {"b": jnp.full(3, 7.0, "float32"), "npy": one}
+    motion["more"] = [one, (one, 2 * one)]
+    save_trajectory(path, motion)
+    assert_same(load_trajectory(path), motion)
+    save_trajectory(path, one)
+    assert_same(load_trajectory(path), one)
+
+
+def test_files_of_format_1(tmp_path):
+    """Their arrays are numbered."""
+    path, old = tmp_path / "model.npz", tmp_path / "old.npz"
+    save_model(path, own_types())
+
+    def numbered(header, arrays):
+        numbers = {name: str(i) for i, name in enumerate(name for name in arrays if name != "header")}
+        text = re.sub(r'"array": "([^"]*)"', lambda found: f'"array": {numbers[found[1]]}', json.dumps(header))
+        header.update(json.loads(text), version=1)
+        for name, number in numbers.items():
+            arrays[number] = arrays.pop(name)
+
+    old.write_bytes(altered(path, numbered))
+    assert_same(*(load_model(each, types=[Hinge, Apart]) for each in (old, path)))
+
+
 def altered(path, change):
     """A saved file with another header or other arrays."""
     with np.load(path) as archive:
@@ -190,13 +225,13 @@ def test_files_that_are_wrong(tmp_path):
             b"",
             stream.getvalue(),  # pickled, which is never read
             altered(path, lambda header, arrays: header.update(format="another")),
-            altered(path, lambda header, arrays: arrays.pop("0")),
+            altered(path, lambda header, arrays: arrays.pop("mass")),
             altered(path, lambda header, arrays: fields(header).pop("mass")),
             altered(path, lambda header, arrays: fields(header).update(mass={"call": "os.system"})),
             altered(path, elsewhere),
         ],
-        "written by a newer version of jaxcfa, in format 2": [
-            altered(path, lambda header, arrays: header.update(version=2))
+        "written by a newer version of jaxcfa, in format 3": [
+            altered(path, lambda header, arrays: header.update(version=3))
         ],
         "its parts do not fit together": [altered(path, change) for change in (shorter, otherwise)],
         "holds something else": [altered(path, lambda header, arrays: header.update(kind="policy"))],

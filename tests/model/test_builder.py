@@ -2,6 +2,7 @@
 
 import inspect
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -207,6 +208,14 @@ MIRROR = np.diag([1.0, 1.0, -1.0, 1.0])
         ({"armature": -1.0}, "armature of body 'b' must not be negative"),
         ({"damping": (0.0, 1.0)}, r"damping of body 'b' must be one number or have shape \(1,\), got \(2,\)"),
         ({"effort_limit": np.nan}, "effort_limit of body 'b' must not be NaN"),
+        *(
+            ({key: np.inf}, f"{key} of body 'b' must be finite, got inf. Only limits may be infinite")
+            for key in ("armature", "damping", "friction_loss", "stiffness", "spring_reference")
+        ),
+        ({"name": ""}, "name of a body or frame must be a string that is not empty, got ''"),
+        ({"joint_name": ""}, "joint_name of body 'b' must be a string that is not empty, got ''"),
+        ({"parent": "TorsoX"}, "Body 'b' refers to unknown body 'TorsoX'; add that one first"),
+        ({"name": "LeftArm", "parent": 7}, "Body 'LeftArm' refers to body 7, but only 1 were added"),
         ({"velocity_limit": -1}, "velocity_limit of body 'b' must not be negative"),
         ({"friction_loss": -1}, "friction_loss of body 'b' must not be negative"),
         ({"spring_reference": np.zeros((1, 1))}, "spring_reference of body 'b' must be one number"),
@@ -229,6 +238,15 @@ def test_joints_are_instances(joint):
     add_body = inspect.unwrap(ModelBuilder.add_body)
     with pytest.raises(ValueError, match="joint of body 'a' must be an instance of a joint type, got "):
         add_body(ModelBuilder(), "a", None, joint)
+
+
+@pytest.mark.parametrize("name", [5, ["a"], None])
+def test_names_are_strings(name):
+    # Without the checks of types that the tests switch on, as users have it.
+    for add, arguments in ((ModelBuilder.add_body, (Revolute(Z),)), (ModelBuilder.add_frame, ())):
+        if name is not None or not arguments:
+            with pytest.raises(ValueError, match="name of a body or frame must be a string that is not empty, got "):
+                inspect.unwrap(add)(ModelBuilder(), name, None, *arguments)
 
 
 def test_senseless_frames_are_refused():
@@ -263,6 +281,18 @@ def test_a_body_named_like_a_frame_is_refused():
 def test_senseless_models_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         ModelBuilder().build(**arguments)
+
+
+def test_double_precision_that_is_off_is_asked_for():
+    with jax.enable_x64(False):
+        model = jaxcfa.chain(1)
+        for attempt in (
+            lambda: model.astype(jnp.float64),
+            lambda: jaxcfa.chain(1, dtype="float64"),
+            lambda: ModelBuilder().build(dtype=np.float64),
+        ):
+            with pytest.raises(ValueError, match=r"dtype float64 needs .* jax.config.update\('jax_enable_x64', True\)"):
+                attempt()
 
 
 def test_the_default_precision_is_that_of_jax():

@@ -66,7 +66,13 @@ def test_locate():
         (lambda m: m.locate("hnad"), "No frame or body named 'hnad'; did you mean 'hand'"),
         (lambda m: m.body_index("limb3-2"), "No body named 'limb3-2'; did you mean 'limb3_2' or "),
         (lambda m: m.q_slice("zzz"), "No joint named 'zzz'; there are: 'trunk_joint', .*, ...."),
-        (lambda m: m.v_slice("trunk"), "No joint named 'trunk'; did you mean 'trunk_joint'"),
+        (lambda m: m.v_slice("trunk"), "No joint named 'trunk': it is a body, which the joint 'trunk_joint' moves"),
+        (
+            lambda m: m.locate("trunk_joint"),
+            "No frame or body named 'trunk_joint': it is a joint, which moves ",
+        ),
+        (lambda m: m.body("hand"), "No body named 'hand': it is a frame, fixed to the body 'limb3_2'"),
+        (lambda m: jaxcfa.with_joint(m, "hand", damping=1.0), "No joint named 'hand': it is a frame, fixed to"),
         (lambda m: m.locate(14), "No frame or body number 14: numbers go from -1 .the world. to 13. The first 13 "),
         (lambda m: m.locate(-2), "No frame or body number -2"),
         (lambda m: m.joint_index(-1), "No joint number -1"),
@@ -76,6 +82,13 @@ def test_locate():
 def test_unknown_names(look_up, message):
     with pytest.raises(ValueError, match=message):
         look_up(mechanism("humanoid-like"))
+
+
+@pytest.mark.parametrize("gravity", [[0, 0, 0], 0.0, np.zeros(2), None])
+def test_gravity_that_is_no_array_is_explained(gravity):
+    model = eqx.tree_at(lambda m: m.gravity, mechanism("humanoid-like"), gravity)
+    with pytest.raises(ValueError, match=r"gravity of a model must be an array of shape \(3,\), got .* load_model"):
+        jaxcfa.gravity_forces(model, np.zeros(model.nq))
 
 
 @pytest.mark.parametrize("given", [["trunk"], None, 1.0, True, np.True_, ("trunk",), np.array([1])])

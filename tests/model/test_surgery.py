@@ -1,6 +1,7 @@
 """Models taken apart, put together and changed: against Pinocchio, and against the models they are made of."""
 
 import dataclasses
+import inspect
 
 import equinox as eqx
 import jax
@@ -522,10 +523,41 @@ def test_errors():
             model, "bend", armature=(1.0, 2.0)
         ),
         "inertia of body 'hand' must be symmetric": lambda: with_body(model, "hand", inertia=np.triu(np.ones((3, 3)))),
+        "damping of joint 'bend' must be finite, got inf. Only limits": lambda: with_joint(
+            model, "bend", damping=np.inf
+        ),
+        "q must be finite where joints are locked, but it has .nan. for 'bend'": lambda: lock_joints(
+            model, "bend", jaxcfa.neutral(model).at[model.q_slice("bend")].set(np.nan)
+        ),
+        "new name of 'hand' must be a string that is not empty, got ''": lambda: rename(model, {"hand": ""}),
+        "Frame 'f' needs a frame or body, or a pair of this and a placement, got ": lambda: inspect.unwrap(
+            jaxcfa.add_frames
+        )(model, {"f": ("hand", (0, 0, 0), 1)}),
+        "name of a frame must be a string that is not empty, got ''": lambda: jaxcfa.add_frames(model, {"": "hand"}),
     }
     for message, attempt in messages.items():
         with pytest.raises(ValueError, match=message):
             attempt()
+
+
+def test_names_are_strings():
+    model, arm = mixed(), built((add_arm,))
+    # Without the checks of types that the tests switch on, as users have them.
+    rename, add_frames, combine, attach = map(
+        inspect.unwrap, (jaxcfa.rename, jaxcfa.add_frames, jaxcfa.combine, jaxcfa.attach)
+    )
+    for message, attempt in {
+        "new name of 'hand' must be a string that is not empty, got None": lambda: rename(model, {"hand": None}),
+        "new name of 'bend' must be a string that is not empty, got 5": lambda: rename(model, {"bend": 5}),
+        "new name of '.*' must be a string that is not empty, got None": lambda: rename(model, lambda name: None),
+        "name of a frame must be a string that is not empty, got 5": lambda: add_frames(model, {5: "hand"}),
+        "prefix of a model must be a string, got 1": lambda: combine([arm, arm], [1, 2]),
+        "prefix of a model must be a string, got 3": lambda: attach(arm, "flange", arm, prefix=3),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            attempt()
+    # Where a joint is held that is locked is all that counts.
+    assert jaxcfa.lock_joints(arm, 0, jnp.full(arm.nq, jnp.nan).at[0].set(0.1)).nb == arm.nb - 1
 
 
 def test_plus_signs_in_names():

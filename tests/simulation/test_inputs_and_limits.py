@@ -144,6 +144,8 @@ def test_what_says_not_what_is_driven():
         step(model, x, x, x, dt, actuated=["joint2", 0])
     with pytest.raises(ValueError, match=r"controls must have shape \(steps, m\) = \(steps, 2\), got \(4, 3\)"):
         rollout(model, x, x, jnp.zeros((4, 3)), dt, actuated=["joint2", 0])
+    with pytest.raises(ValueError, match=r"got \(4, 3\)\. The model has no actuators"):
+        rollout(model, x, x, jnp.zeros((4, 3)), dt, actuated=True)
     mistakes = {
         r"actuated must be a list of joints, such as \[0\].* got 'joint2'": "joint2",
         "actuated must be a list of joints.* got 2": 2,

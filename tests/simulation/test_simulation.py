@@ -353,12 +353,24 @@ def test_errors_name_the_argument_and_the_remedy():
         "dt must be a time step": lambda: step(model, q, v, v, "1 ms"),
         r"tau must have shape \(nv,\) = \(2,\), got \(3,\)": lambda: step(model, q, v, jnp.zeros(3), 0.1),
         r"q0 must have shape .*jax.vmap": lambda: rollout(model, tau, v, tau, 0.1),
-        r"controls must have shape \(steps, nv\) = \(steps, 2\), got \(2,\)": lambda: rollout(model, q, v, v, 0.1),
+        r"controls must have shape \(steps, nv\) = .*, got \(2,\)\. Constant .* lambda t, q, v: tau": lambda: rollout(
+            model, q, v, v, 0.1, steps=10
+        ),
+        r"function of t, q and v, but .* has the arguments \(q, v\)": lambda: rollout(
+            model, q, v, lambda q, v: v, 0.1, steps=2
+        ),
         r"controls must .*jax.vmap": lambda: rollout(model, q, v, jnp.zeros((4, 5, 2)), 0.1),
         "controls must be .* or a function, got 'hold'": lambda: rollout(model, q, v, "hold", 0.1),
         "A policy needs the number of steps": lambda: rollout(model, q, v, policy, 0.1),
         r"controls\(t, q, v\) must have shape \(nv,\)": lambda: rollout(model, q, v, policy, 0.1, steps=2),
         "controls has 5 rows, one for each step, but steps is 4": lambda: rollout(model, q, v, tau, 0.1, steps=4),
+        "steps must be a positive integer, got array": lambda: rollout(model, q, v, tau, 0.1, steps=np.array([5, 5])),
+        "steps must be a positive integer, got 5.0": lambda: rollout(model, q, v, tau, 0.1, steps=5.0),
+        "steps must be a positive integer, got '5'": lambda: rollout(model, q, v, tau, 0.1, steps="5"),
+        r"f_ext must be an array of shape \(nb, 6\) = .* got \[\[1, 2\], \[3\]\]": lambda: rollout(
+            model, q, v, tau, 0.1, f_ext=[[1, 2], [3]]
+        ),
+        "passive_forces must be True or False, got 'no'": lambda: step(model, q, v, v, 0.1, passive_forces="no"),
         "steps must be a positive integer, got 0": lambda: rollout(model, q, v, tau[:0], 0.1),
         "checkpoint must be a positive integer": lambda: rollout(model, q, v, tau, 0.1, checkpoint=0),
         "checkpoint must be a positive integer, got 2.0": lambda: rollout(model, q, v, tau, 0.1, checkpoint=2.0),
