@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import pytest
 
 import evaluation
+from interpreter import hasten
 from jaxcfa.cli._cache import processor
 
 # Laws are tested in double precision; tests of single precision convert their data with the `dtype` fixture.
@@ -27,19 +28,10 @@ jax.config.update("jax_enable_x64", True)
 
 evaluation.install()
 
-# Tracing makes millions of objects that live on. Looking through them for garbage takes a tenth of all time at Python's
-# own thresholds.
-gc.set_threshold(300_000, 50, 100)
-
-# JAX notes for messages where in Python each equation comes from, which takes a twentieth of all time.
-with contextlib.suppress(ImportError, AttributeError):
-    from jax._src.lib import _jax
-
-    _jax.set_tracebacks_enabled(False)
-
+hasten()
 
 _LARGEST_CACHE = 4e9  # bytes, of compiled programs on disk
-_MOST_MEMORY = _limit = 2e9  # bytes
+_MOST_MEMORY = _limit = 3e9  # bytes
 _MORE_MEMORY = 0.3e9  # than was left when programs were dropped last
 
 
@@ -71,7 +63,7 @@ def _programs_are_freed():
     global _limit
     yield
     maps = Path("/proc/self/maps")
-    if not maps.exists() or maps.read_bytes().count(b"\n") > 6000 or _memory() > _limit:
+    if not maps.exists() or maps.read_bytes().count(b"\n") > 20_000 or _memory() > _limit:
         jax.clear_caches()
         gc.collect()
         if maps.exists():

@@ -18,7 +18,9 @@ checker = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 with jaxtyping.install_import_hook("jaxcfa", checker):
     import jaxcfa
 
+import interpreter
 import traced_surface
+interpreter.hasten()
 traced_surface.trace()
 """
 

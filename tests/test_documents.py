@@ -18,7 +18,9 @@ DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in [ROOT / "README
 RUN = """
 import runpy, sys
 import evaluation
+import interpreter
 evaluation.install()
+interpreter.hasten()
 for name in sys.argv[1:]:
     runpy.run_path(name)
 """
