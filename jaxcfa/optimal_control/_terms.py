@@ -14,7 +14,7 @@ from ..configuration import difference
 from ..dynamics import center_of_mass
 from ..kinematics import frame_velocity
 from ..model._arguments import as_array
-from ..numerics import matvec
+from ..numerics import matmul, matvec, transpose
 from ..spatial import Transform, rotation_log, transform_log
 from ..typing import NameOrNumber
 from ._frame_poses import placed_frame
@@ -36,9 +36,14 @@ class FramePose(AbstractTerm):
     frame: NameOrNumber = eqx.field(static=True)
     target: Transform
 
-    def __call__(self, stage: Stage) -> Float[Array, "6"]:
+    def __check_init__(self):
         if not isinstance(self.target, Transform):
-            raise ValueError(f"The target of FramePose must be a Transform, got {type(self.target).__name__}.")
+            raise ValueError(
+                f"The target of FramePose must be a Transform, got {type(self.target).__name__}. Of a matrix (4, 4) it "
+                "is Transform.from_matrix(matrix)."
+            )
+
+    def __call__(self, stage: Stage) -> Float[Array, "6"]:
         return transform_log(self.target.inverse() @ _pose(stage, self.frame))
 
 
@@ -61,7 +66,7 @@ class FrameOrientation(AbstractTerm):
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         if self.target.shape != (3, 3):
             raise ValueError(f"The target of FrameOrientation must be a matrix (3, 3), got shape {self.target.shape}.")
-        return rotation_log(jnp.swapaxes(self.target, -1, -2) @ _pose(stage, self.frame).rotation)
+        return rotation_log(matmul(transpose(self.target), _pose(stage, self.frame).rotation))
 
 
 class FrameDirection(AbstractTerm):
@@ -76,20 +81,36 @@ class FrameDirection(AbstractTerm):
     axis: Float[Array, "3"] = eqx.field(converter=as_array("axis"), default=(0.0, 0.0, 1.0))
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
+        for name, vector in (("direction", self.direction), ("axis", self.axis)):
+            if vector.shape != (3,):
+                raise ValueError(f"The {name} of FrameDirection must be a vector (3,), got shape {vector.shape}.")
         return matvec(_pose(stage, self.frame).rotation, _unit(self.axis)) - _unit(self.direction)
 
 
 class FrameDistance(AbstractTerm):
-    """Distance (1,) of two frames or bodies, or of one and a point of the world [m]; its derivative at zero is zero."""
+    """Distance (1,) of two frames or bodies, or of one and a point of the world [m]; its derivative at zero is zero.
+
+    The point is the origin unless it is given.
+    """
 
     frame: NameOrNumber = eqx.field(static=True)
     other: NameOrNumber | None = eqx.field(static=True, default=None)
-    point: Float[Array, "..."] = eqx.field(converter=as_array("point"), default=0.0)
+    point: Float[Array, "..."] | None = eqx.field(
+        converter=lambda x: None if x is None else as_array("point")(x), default=None
+    )
+
+    def __check_init__(self):
+        if self.other is not None and self.point is not None:
+            raise ValueError(
+                f"FrameDistance is that to another frame or to a point, got both: {self.other!r} and {self.point!r}."
+            )
 
     def __call__(self, stage: Stage) -> Float[Array, "1"]:
         here = _pose(stage, self.frame).translation
-        other = None if self.other is None else _pose(stage, self.other).translation
-        apart = _difference(self, here, self.point, "point") if other is None else here - other
+        if self.other is not None:
+            apart = here - _pose(stage, self.other).translation
+        else:
+            apart = here if self.point is None else _difference(self, here, self.point, "point")
         square = jnp.sum(apart * apart)
         together = square == 0
         return jnp.where(together, 0, jnp.sqrt(jnp.where(together, 1, square)))[None]

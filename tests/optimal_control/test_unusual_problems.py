@@ -158,13 +158,18 @@ def test_targets_of_other_shapes_are_refused():
         oc.Velocity(jnp.zeros(2)),
         oc.FrameDistance(tip, point=jnp.zeros((2, 3))),
         oc.FramePosition(tip, jnp.zeros(2)),
-        oc.FramePose(tip, jnp.eye(4)),
+        oc.FrameDirection(tip, 1.0),
+        oc.FrameDirection(tip, [0, 0, 1], axis=[1.0]),
         oc.FrameOrientation(tip, jnp.array([0.0, 0.0, 0.0, 1.0])),
         oc.StateDifference(jnp.zeros(3)),
     ]
     for term in terms:
         with pytest.raises(ValueError, match=f"of {type(term).__name__} must be"):
             term(stage)
+    with pytest.raises(ValueError, match=r"of FramePose must be a Transform, got ArrayImpl.* Transform\.from_matrix"):
+        oc.FramePose(tip, jnp.eye(4))
+    with pytest.raises(ValueError, match="to another frame or to a point, got both"):
+        oc.FrameDistance(tip, "world", point=[0, 0, 1])
 
 
 def test_stages_and_bounds_that_mean_nothing_are_refused():
