@@ -15,6 +15,8 @@ from ._robot_dynamics import AbstractRobotDynamics
 from ._rollout import closed_loop
 from ._states import as_state
 
+_FALLEN = 1e8  # so many times below what the cost was at the start
+
 
 class SolveStatus(enum.IntEnum):
     """How optimal control or inverse kinematics ended; `SolveStatus(int(solution.status))` shows it by name."""
@@ -29,6 +31,8 @@ class SolveStatus(enum.IntEnum):
     """The iterations were used up."""
     NOT_FINITE = 4
     """A cost, a constraint, a target or the dynamics gave infinities or NaN at the guess."""
+    UNBOUNDED = 5
+    """The cost fell as if it had no least value: it is far below zero, and not solved."""
 
 
 class History(eqx.Module):
@@ -143,6 +147,13 @@ class Solution(eqx.Module):
             multipliers=Multipliers(later(costates), rows(equalities), rows(inequalities)),
             slack=rows(self.slack),
         )
+
+
+def with_unbounded(status: Int[Array, ""], cost: Float[Array, ""], history: History) -> Int[Array, ""]:
+    """The status, which is another where the cost has fallen as none does that has a minimum nearby."""
+    unsolved = (status == SolveStatus.STALLED) | (status == SolveStatus.ITERATIONS)
+    fallen = cost < -_FALLEN * (1 + jnp.abs(history.cost[0]))
+    return jnp.where(unsolved & fallen, SolveStatus.UNBOUNDED, status).astype(jnp.int32)
 
 
 def coordinates(problem: Problem) -> int | None:

@@ -25,6 +25,7 @@ from ._solver import AbstractSolver, Guess
 from ._states import as_state
 
 MULTIPLE_SHOOTING = MultipleShooting()
+_KEPT = SolveStatus.STALLED, SolveStatus.UNBOUNDED  # constraints are not what is wrong
 _VIOLATED = 1e-2  # from here on, constraints may be what is wrong
 
 
@@ -116,7 +117,7 @@ def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, simulat
     if status == SolveStatus.NOT_FINITE:
         states = found.states if simulated else guess.states
         raise ValueError(first_that_is_not_finite(problem, x0, states, guess.controls))
-    start = violated_by_the_start(problem, x0, found.controls[0]) if status != SolveStatus.STALLED else ""
+    start = violated_by_the_start(problem, x0, found.controls[0]) if status not in _KEPT else ""
     advice = {
         SolveStatus.STALLED: "no step makes the cost smaller. Often this is as good as precision allows; if not, scale "
         "costs and states to similar sizes, or use float64",
@@ -124,6 +125,8 @@ def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, simulat
         "start from a guess closer to satisfying them, or allow more steps",
         SolveStatus.ITERATIONS: "the iterations were used up. Continue with this solution as the guess, raise "
         "max_iterations, or try another guess",
+        SolveStatus.UNBOUNDED: "the cost falls without bound. Give every control and what they drive a cost that grows "
+        "with it, such as Cost(Control()), or Bounds",
     }[status]
     if status == SolveStatus.ITERATIONS and found.violation > _VIOLATED:
         advice += ". Constraints are far from being satisfied: look whether they contradict one another, too"

@@ -14,6 +14,7 @@ import jaxcfa
 from jaxcfa import inverse_kinematics, optimal_control as oc
 from jaxcfa.joints import Revolute
 from jaxcfa.spatial import quaternion_exp, quaternion_multiply, quaternion_to_matrix, rotation_log
+from jaxcfa.structured import Doubling, Riccati, StageMultipliers
 from program_size import equations
 
 STEPS = 5
@@ -45,6 +46,31 @@ def test_bounds_that_are_far_away_stop_nothing():
     found = oc.solve(line_problem(constraints=[oc.Bounds(oc.Control(), -1e6, 1e6)], end=at_end), START)
     assert found.status == oc.SolveStatus.SOLVED
     np.testing.assert_allclose(found.states[-1], [1, 0], atol=1e-7)
+
+
+@pytest.mark.parametrize("solver", [oc.MultipleShooting(max_iterations=3), oc.FDDP(max_iterations=3)])
+def test_costs_that_fall_without_bound_are_recognised(solver):
+    problem = oc.Problem(line_problem().dynamics, 2, [oc.SmoothCost(lambda s: -(s.u[0] ** 2))])
+    guess = jnp.broadcast_to(START, (3, 2)), jnp.ones((2, 1))
+    with pytest.warns(UserWarning, match=r"\(UNBOUNDED\): the cost falls without bound. Give every control"):
+        assert oc.solve(problem, START, guess, solver).status == oc.SolveStatus.UNBOUNDED
+    with pytest.warns(UserWarning, match="Not solved"):  # the next step would be to minus infinity
+        assert jnp.isfinite(oc.solve(problem, START, (guess[0], 1e150 * guess[1]), solver).cost)
+
+
+def test_gains_whatever_solves_the_linear_quadratic_problems():
+    def stretch(stage):
+        return stage.x
+
+    problem = oc.Problem(line_problem().dynamics, 3, [oc.Cost(oc.Control()), oc.Cost(stretch)], [oc.Cost(stretch, 9.0)])
+
+    def gains(schedule, steps):
+        return oc.solve(problem, START, solver=oc.MultipleShooting(schedule=schedule, steps=steps)).gains
+
+    expected = gains(Riccati(), None)
+    assert jnp.all(jnp.abs(expected[0]) > 0.1)
+    np.testing.assert_allclose(gains(StageMultipliers(), "nonlinear"), expected, atol=1e-8)
+    assert oc.MultipleShooting(schedule=Doubling()).schedule == Riccati(Doubling())
 
 
 class Plant:

@@ -9,6 +9,7 @@ import pytest
 import jaxcfa
 from jaxcfa import optimal_control as oc
 from jaxcfa.joints import Revolute, Spherical
+from jaxcfa.structured import Doubling
 
 LINE = oc.FunctionDynamics(lambda x, u, t: x + 0.1 * jnp.stack([x[1], u[0]]), 2, 1)
 EFFORT = oc.Cost(oc.Control())
@@ -119,3 +120,9 @@ def test_derivatives_are_zero_where_a_term_does_not_count():
         for derivative in (jax.grad, jax.jacfwd, jax.hessian):
             np.testing.assert_array_equal(derivative(value)(jnp.ones(2), 0, kind), 0)
         np.testing.assert_allclose(jax.grad(value)(jnp.array([4.0, 5.0]), 1, kind), [0.6, 0.8])
+
+
+def test_solvers_of_linear_quadratic_problems_are_checked():
+    for schedule in (3, None, Doubling):
+        with pytest.raises(ValueError, match=r"schedule must be a solver of linear-quadratic problems such as Riccati"):
+            oc.MultipleShooting(schedule=schedule)
