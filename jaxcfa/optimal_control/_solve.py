@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..compilation import jit_of_one_state
-from ..model._arguments import is_concrete
+from ..model._arguments import as_array, is_concrete
 from ._closures import hoisted
 from ._first_state import violated_by_the_start
 from ._implicit import attached, moved
@@ -22,7 +22,7 @@ from ._problem import Problem, check_bounds
 from ._shooting import Shooting
 from ._solution import Solution, SolveStatus
 from ._solver import AbstractSolver, Guess
-from ._states import as_state
+from ._states import as_state, as_states, strongly_typed
 
 MULTIPLE_SHOOTING = MultipleShooting()
 _KEPT = SolveStatus.STALLED, SolveStatus.UNBOUNDED  # constraints are not what is wrong
@@ -45,10 +45,10 @@ def solve(
     (`status` 0), and need a strict minimum.
 
     **Arguments:** `x0`: the first state (nx,), of a robot also the pair (q, v); without effect on problems whose start
-    is not given, but for the guess. `guess`: a pair of states (T + 1, nx) and controls (T, m), or another `Solution`,
-    perhaps `shifted()`, of which only states and controls count if it is of a problem with other constraints; by
-    default x0 at all stages, with zero controls. `solver`: `MultipleShooting()`, `FDDP()`, `Shooting()`, or your own.
-    `progress`: whether every iteration is shown in the terminal.
+    is not given, but for the guess. `guess`: a pair of states (T + 1, nx), of a robot also a pair (q, v) of such, and
+    controls (T, m), or another `Solution`, perhaps `shifted()`, of which only states and controls count if it is of a
+    problem with other constraints; by default x0 at all stages, with zero controls. `solver`: `MultipleShooting()`,
+    `FDDP()`, `Shooting()`, or your own. `progress`: whether every iteration is shown in the terminal.
 
     **Returns:** a `Solution`. Look at its `status`, a `SolveStatus`; where that can be seen, a warning says what went
     wrong.
@@ -63,7 +63,7 @@ def solve(
     check_bounds(problem)
     x0 = as_state(problem, x0)
     start = as_guess(problem, x0, guess)
-    problem = hoisted(problem, x0.dtype)
+    problem = strongly_typed(hoisted(problem, x0.dtype), x0.dtype)
     found = run(problem, x0, start, solver, progress)
     if progress and is_concrete(found.status):
         jax.block_until_ready(found.status)
@@ -96,7 +96,8 @@ def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
         states = jnp.broadcast_to(x0, (problem.steps + 1, *x0.shape))
         return Guess(states, jnp.zeros((problem.steps, problem.dynamics.control_size), x0.dtype))
     elif isinstance(guess, tuple | list) and len(guess) == 2:
-        found = Guess(jnp.asarray(guess[0]), jnp.asarray(guess[1]))
+        controls = as_array("controls, those of the guess,")(guess[1])
+        found = Guess(as_states(problem, guess[0], "states, those of the guess,"), controls)
     else:
         raise ValueError(f"guess must be a Solution or a pair of states and controls, got {guess!r}.")
     expected = {

@@ -9,6 +9,8 @@ import pytest
 import jaxcfa
 from jaxcfa import optimal_control as oc
 from jaxcfa.joints import Revolute, Spherical
+from jaxcfa.optimal_control._solve import as_guess
+from jaxcfa.optimal_control._states import as_state, strongly_typed
 from jaxcfa.structured import Doubling
 
 LINE = oc.FunctionDynamics(lambda x, u, t: x + 0.1 * jnp.stack([x[1], u[0]]), 2, 1)
@@ -120,6 +122,92 @@ def test_derivatives_are_zero_where_a_term_does_not_count():
         for derivative in (jax.grad, jax.jacfwd, jax.hessian):
             np.testing.assert_array_equal(derivative(value)(jnp.ones(2), 0, kind), 0)
         np.testing.assert_allclose(jax.grad(value)(jnp.array([4.0, 5.0]), 1, kind), [0.6, 0.8])
+
+
+PENDULUM = oc.Problem(oc.RobotDynamics(mechanism(Revolute((0, 1, 0))), 0.1), 3, [EFFORT])
+PLAN = oc.Solution(
+    states=jnp.zeros((4, 2)),
+    controls=jnp.zeros((3, 1)),
+    gains=jnp.zeros((3, 1, 2)),
+    **dict.fromkeys(["multipliers", "slack", "cost", "gap", "violation", "stationarity", "barrier"]),
+    **dict.fromkeys(["iterations", "status", "history", "coordinates"]),
+)
+
+
+def test_states_are_pairs_or_arrays_of_real_numbers():
+    joined = as_state(PENDULUM, (jnp.array([1.0]), jnp.array([2.0])))
+    for pair in ([[1.0], [2]], [jnp.array([1.0]), np.array([2])]):
+        np.testing.assert_array_equal(as_state(PENDULUM, pair), joined)
+    rows = np.arange(4.0)[:, None], np.ones((4, 1))
+    guess = as_guess(PENDULUM, joined, (rows, np.zeros((3, 1))))
+    np.testing.assert_array_equal(guess.states, np.concatenate(rows, axis=1))
+    for x in (1j * joined, "no", {"q": 1.0}, None, ("no", "way"), [[1.0], [2.0, 3.0], [4.0]]):
+        with pytest.raises(ValueError, match=r"x0 must be a state of shape \(nx,\) = \(2,\), of real numbers, got"):
+            oc.solve(PENDULUM, x)
+    states, controls = jnp.zeros((4, 2)), jnp.zeros((3, 1))
+    for wrong in (1j * states, "no", None, (rows[0], rows[1][:3])):
+        with pytest.raises(ValueError, match="states, those of the guess, must be an array of real numbers"):
+            oc.solve(PENDULUM, joined, (wrong, controls))
+    for wrong in (1j * controls, "no", None):
+        with pytest.raises(ValueError, match="controls, those of the guess, must be"):
+            oc.solve(PENDULUM, joined, (states, wrong))
+
+
+def test_programs_do_not_depend_on_what_kind_of_numbers_weights_are():
+    def types(weight):
+        problem = strongly_typed(oc.Problem(LINE, 3, [oc.Cost(oc.Control(), weight)]), jnp.dtype("float64"))
+        return [(x.dtype, x.weak_type) for x in jax.tree.leaves(problem)]
+
+    assert types(0.5) == types(2) == types(np.float64(0.5)) == types(jnp.asarray(0.5, "float64"))
+
+
+def test_robots_with_wrong_options_are_refused():
+    model = mechanism(Revolute((0, 1, 0)))
+    with pytest.raises(ValueError, match=r"dt must be real, got 0\.1j"):
+        oc.RobotDynamics(model, 0.1j)
+    with pytest.raises(ValueError, match="contacts must name every frame once"):
+        oc.RobotInverseDynamics(model, 0.1, ["body 0", 0])
+    with pytest.raises(ValueError, match="passive_forces must be True or False, got 'no'"):
+        oc.RobotInverseDynamics(model, 0.1, passive_forces="no")
+
+
+@pytest.mark.parametrize("t", [3, -1, 1.0, "no", True, np.array([0, 1])])
+def test_controls_are_those_of_stages(t):
+    with pytest.raises(ValueError, match="t must be the number of a stage, an integer from 0 to 2, got"):
+        PLAN.control(PENDULUM, t, jnp.zeros(2))
+
+
+def test_controls_of_stages_that_are_traced():
+    for t in (1, np.int32(1), jnp.asarray(1)):
+        assert PLAN.control(PENDULUM, t, jnp.zeros(2)).shape == (1,)
+    assert jax.eval_shape(lambda t: PLAN.control(PENDULUM, t, jnp.zeros(2)), 1).shape == (1,)
+
+
+def test_plans_of_other_sizes_and_numbers_are_refused():
+    with pytest.raises(ValueError, match=r"\(T, m\) = \(5, 1\), got those of shape \(3, 1\)"):
+        PLAN.rollout(oc.Problem(PENDULUM.dynamics, 5))
+    for steps in (1.5, None, -1):
+        with pytest.raises(ValueError, match="steps, one known number, must be an integer that is not negative"):
+            PLAN.shifted(steps)
+    with pytest.raises(ValueError, match="steps, one known number, must be"):
+        jax.eval_shape(lambda steps: PLAN.shifted(steps).states, 1)
+
+
+class Patient(oc.AbstractSolver):
+    """A solver without iterations."""
+
+    def run(self, problem, x0, guess, progress, /):
+        raise NotImplementedError
+
+
+def test_solvers_are_checked():
+    for barrier in ("no", -1.0):
+        with pytest.raises(ValueError, match="The barrier must be"):
+            oc.mpc_step(PENDULUM, jnp.zeros(2), PLAN, barrier=barrier)
+    with pytest.raises(ValueError, match="solver must be one with max_iterations"):
+        oc.mpc_step(PENDULUM, jnp.zeros(2), PLAN, Patient())
+    with pytest.raises(ValueError, match=r"optimizer must be one of optax, such as optax.lbfgs\(\), got 3"):
+        oc.Shooting(optimizer=3)
 
 
 def test_solvers_of_linear_quadratic_problems_are_checked():
