@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.tree_util import Partial
 
 import jaxcfa
 from jaxcfa import inverse_kinematics, optimal_control as oc
@@ -85,6 +87,7 @@ class Plant:
 
 CLOSURES = {
     "function of an object": lambda mass: (lambda plant: lambda x, u, t: plant.step(x, u, t))(Plant(mass)),
+    "Partial of a function": lambda mass: Partial(lambda x, u, t: pushed(mass, x, u)),
     "compiled function": lambda mass: jax.jit(lambda x, u, t: pushed(mass, x, u)),
 }
 
@@ -99,6 +102,25 @@ def test_derivatives_by_what_functions_close_over(kind):
     expected = (cost(1.0 + 1e-4) - cost(1.0 - 1e-4)) / 2e-4
     assert abs(expected) > 1e-3
     np.testing.assert_allclose(jax.jacfwd(cost)(1.0), expected, rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(cost)(1.0), expected, rtol=1e-6)
+
+
+class Weighted(oc.AbstractTerm):
+    """A term with a function, which may close over anything, and an array of its own."""
+
+    function: Callable
+    weight: jax.Array
+
+    def __call__(self, stage):
+        return self.weight * self.function(stage.x)
+
+
+def test_derivatives_by_what_functions_in_terms_close_over():
+    def cost(scale):
+        term = Weighted(lambda x: scale * x, scale + 1)
+        return oc.solve(oc.Problem(line_problem().dynamics, 2, [oc.Cost(oc.Control()), oc.Cost(term)]), START).cost
+
+    expected = (cost(1.0 + 1e-4) - cost(1.0 - 1e-4)) / 2e-4
     np.testing.assert_allclose(jax.grad(cost)(1.0), expected, rtol=1e-6)
 
 
@@ -128,6 +150,25 @@ class Turning(oc.AbstractDynamics):
 
     def minus(self, x, origin):
         return rotation_log(quaternion_to_matrix(origin).T @ quaternion_to_matrix(x))
+
+
+class Given(Turning):
+    """What moves them is a function."""
+
+    function: Callable = eqx.field(static=True)
+
+    def step(self, x, u, t):
+        return self.plus(x, self.function(u))
+
+
+@pytest.mark.parametrize("derivative", [jax.grad, jax.jacfwd])
+def test_own_dynamics_that_close_over_what_is_differentiated_by_are_refused(derivative):
+    def cost(scale):
+        problem = oc.Problem(Given(jnp.zeros(()), lambda u: scale * u), 2, [oc.Cost(oc.Control())])
+        return oc.solve(problem, jnp.array([1.0, 0, 0, 0])).cost
+
+    with pytest.raises(ValueError, match=r"step of Given closes over an array .* make this array a field"):
+        derivative(cost)(1.0)
 
 
 def test_bounds_that_are_replaced_must_have_the_rows_that_were_kept():
