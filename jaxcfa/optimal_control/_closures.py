@@ -12,10 +12,14 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from jaxtyping import Array
 
 from .._private_jax import trace_state_clean
-from ._dynamics import AbstractDynamics, FunctionDynamics, _Static
+from ._dynamics import AbstractDynamics, FunctionDynamics
 from ._problem import Phase, Problem
+from ._robot_dynamics import AbstractRobotDynamics
 from ._stage import Stage
-from ._terms import AbstractTerm, _Function
+from ._terms import AbstractTerm, SmoothTerm
+
+# The types of numbers that JAX differentiates by in reverse and in forward mode, of which one has no public name.
+_DIFFERENTIATED = ("LinearizeTracer", "JVPTracer")
 
 
 class _WithArrays(eqx.Module):
@@ -75,19 +79,34 @@ def hoisted(problem: Problem, dtype: Any) -> Problem:
 
 def _hoisted_phase(phase: Phase, x: Array, u: Array, t: Array) -> Phase:
     dynamics = phase.dynamics
-    if not (isinstance(dynamics, FunctionDynamics) and isinstance(dynamics.function, _Static)):
+    if isinstance(dynamics, AbstractRobotDynamics):
         return phase
-    converted = _converted(dynamics.function.function, x, u, t)
+    if not isinstance(dynamics, FunctionDynamics):
+        _check_closures(dynamics, x, u, t)
+        return phase
+    function = dynamics.function
+    converted = _converted(function, function, x, u, t)
     if converted is None:
         return phase
-    return eqx.tree_at(lambda p: p.dynamics.function, phase, converted, is_leaf=lambda x: isinstance(x, _Static))
+    return eqx.tree_at(lambda p: p.dynamics.function, phase, converted, is_leaf=lambda x: x is function)
+
+
+def _check_closures(dynamics: AbstractDynamics, x: Array, u: Array, t: Array) -> None:
+    """Raises `ValueError` for dynamics of a user whose functions close over what is differentiated by, if that shows:
+    only their step could be converted, and they may have more functions than that."""
+    program = jax.make_jaxpr(dynamics.step)(x, u, t)
+    if any(type(y).__name__ in _DIFFERENTIATED for y in _taken_from_outside(program.consts, dynamics)):
+        raise ValueError(
+            f"The step of {type(dynamics).__name__} closes over an array that derivatives are taken by, hidden from "
+            "JAX: make this array a field, or use FunctionDynamics."
+        )
 
 
 def _hoisted_part(part: Any, all_dynamics: list[AbstractDynamics], x: Array, *rest: Array) -> Any:
     """A cost or constraint; `rest` are a control, unless it is of the end, and the number of a stage."""
-    if not isinstance(part.term, _Function):
+    if isinstance(part.term, SmoothTerm):
         return part
-    function, kinds, converted = part.term.function, [], []
+    function, kinds, converted = part.term, [], []
     for dynamics in all_dynamics:
         arrays, kind = _arrays_and_kind(dynamics)
         if kind in kinds:
@@ -97,13 +116,13 @@ def _hoisted_part(part: Any, all_dynamics: list[AbstractDynamics], x: Array, *re
         def of_stage(arrays: Any, x: Array, *rest: Array, static: Any = static) -> Any:
             return function(Stage(eqx.combine(arrays, static), x, rest[0] if len(rest) > 1 else None, rest[-1]))
 
-        found = _converted(of_stage, arrays, x, *rest)
+        found = _converted(of_stage, function, arrays, x, *rest)
         if found is None:
             return part
         kinds.append(kind)
         converted.append(found)
     term = _TermWithArrays(tuple(kinds), tuple(converted))
-    return eqx.tree_at(lambda p: p.term, part, term, is_leaf=lambda x: isinstance(x, _Function))
+    return eqx.tree_at(lambda p: p.term, part, term, is_leaf=lambda x: x is function)
 
 
 def _arrays_and_kind(dynamics: AbstractDynamics) -> tuple[Any, Any]:
@@ -117,9 +136,15 @@ def _is_array(x: Any) -> bool:
     return isinstance(x, jax.Array | np.ndarray | np.generic)
 
 
-def _converted(function: Callable, *arguments: Any) -> _WithArrays | None:
-    """The function with all arrays that it closes over; `None` if none of them is traced."""
+def _taken_from_outside(constants: list, owner: Any) -> list:
+    """Which arrays of a program are traced, and no leaves of what it belongs to."""
+    own = {id(x) for x in jax.tree.leaves(owner)}
+    return [x for x in constants if isinstance(x, Tracer) and id(x) not in own]
+
+
+def _converted(function: Callable, owner: Any, *arguments: Any) -> _WithArrays | None:
+    """The function with all arrays that it takes; `None` if none is traced but those that are leaves of its owner."""
     program, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    if not any(isinstance(x, Tracer) for x in program.consts):
+    if not _taken_from_outside(program.consts, owner):
         return None
     return _WithArrays(program.jaxpr, jax.tree.structure(result), [jnp.asarray(x) for x in program.consts])

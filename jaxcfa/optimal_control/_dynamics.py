@@ -11,6 +11,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
 from ..model._arguments import positive_integer
+from ..numerics._options import any_numbers
 
 if TYPE_CHECKING:
     from ._stage import Stage
@@ -122,7 +123,13 @@ class FunctionDynamics(AbstractDynamics):
         return self.sizes[1]
 
     def step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> Float[Array, "nx"]:
-        after = jnp.asarray(self.function(x, u, t))
+        found = self.function(x, u, t)
+        try:
+            after = any_numbers("function(x, u, t)", found)
+        except ValueError as error:
+            raise ValueError(
+                f"function(x, u, t) must return the next state of shape {x.shape}, real numbers, got {found!r:.200}."
+            ) from error
         if after.shape != x.shape:
             raise ValueError(f"function(x, u, t) must return the next state of shape {x.shape}, got {after.shape}.")
         return after.astype(x.dtype)

@@ -121,7 +121,7 @@ def _iterate(
         decrease = values.cost - cost
         rounding = 10 * jnp.finfo(x0.dtype).eps * jnp.abs(values.cost)
         needed = jnp.where(expected >= 0, _ACCEPTED * expected - rounding, _UPHILL * expected)
-        return decrease >= needed, states, controls, cost
+        return (decrease >= needed) & jnp.isfinite(cost), states, controls, cost
 
     def attempt(carry):
         k, _, *_ = carry

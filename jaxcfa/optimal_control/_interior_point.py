@@ -13,12 +13,23 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from ..numerics import product, transpose
 from ..one_function import in_batches
-from ..structured import AbstractStageSolver, Extremal, LinearQuadratic, LinearTerms, RiccatiFactors
+from ..structured import (
+    AbstractStageSolver,
+    Extremal,
+    FactoredLinearQuadratic,
+    LinearQuadratic,
+    LinearTerms,
+    Riccati,
+    RiccatiFactors,
+    Sequential,
+)
 from ..structured._linear_quadratic import Start
+from ..structured._riccati import RICCATI
 from ._local import LocalModel, Multipliers, Rows, StageModel, Values, linear_quadratic_of
 
 _NEAR = 1e10  # how much less than on the central path multipliers may be, and their distance from the price
@@ -114,9 +125,18 @@ def newton_step(
     """The solution of the linearised conditions; `proximity` is rho, and Hessians have the `regularization` added."""
     problem, terms = linear_quadratic(local, point, barrier, proximity, regularization, start)
     factored = problem.factor(solver)
-    found = factored.solve(terms, refined=False)
-    gains = factored.factors.gains if isinstance(factored.factors, RiccatiFactors) else jnp.zeros_like(local.input.mT)
-    return recovered(local, point, found, barrier, proximity, gains)
+    # The next iteration mends what rounding leaves, where that is little.
+    exact = isinstance(solver, Riccati) and isinstance(solver.schedule, Sequential)
+    found = factored.solve(terms, refined=not exact)
+    return recovered(local, point, found, barrier, proximity, _gains(factored))
+
+
+def _gains(factored: FactoredLinearQuadratic) -> Float[Array, "T m n"]:
+    """Of the optimal feedback, which takes a Riccati recursion where the factors have none."""
+    factors = factored.factors
+    if not isinstance(factors, RiccatiFactors):
+        factors = RICCATI.factor(lax.stop_gradient(factored.problem).stages())
+    return factors.gains
 
 
 def linear_quadratic(

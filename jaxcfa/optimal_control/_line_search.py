@@ -132,7 +132,10 @@ def search(
     def tried(way: Callable, length: Float[Array, ""]):
         states, controls, gaps = way(problem, local, point, step, length)
         values = evaluate(problem, x0, states, controls, gaps)
-        return merit(values), states, controls, values.inequalities, Worth.of(values)
+        reached = merit(values)
+        # From minus infinity nothing goes on.
+        reached = jnp.where(jnp.isfinite(reached), reached, jnp.nan)
+        return reached, states, controls, values.inequalities, Worth.of(values)
 
     def best(length: Float[Array, ""]) -> tuple[Bool[Array, ""], Array, Array, Rows, Worth]:
         first, *others = (tried(way, length) for way in _WAYS[steps])

@@ -1,5 +1,6 @@
 """Feedback that keeps a system at an equilibrium."""
 
+import dataclasses
 from functools import partial
 
 import equinox as eqx
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..compilation import jit_of_one_state
-from ..model._arguments import is_concrete
+from ..model._arguments import as_array, is_concrete
 from ..numerics import transpose
 from ..structured import steady_riccati
 from ..structured._products import matmul
@@ -31,17 +32,19 @@ class Regulator(eqx.Module):
 def lqr(problem: Problem, x, u) -> Regulator:
     """The linear-quadratic regulator of infinite horizon at an equilibrium, by the stage costs of a problem.
 
-    Costs and dynamics are those of the problem's first stage, its end and its constraints do not count. The Riccati
-    equation is solved by doubling the horizon (`structured.steady_riccati`). For finite horizons, and for motions, use
-    the gains of `solve`.
+    Dynamics and costs are those of the problem's first stage, also of costs `during` some stages; its end and its
+    constraints do not count. The Riccati equation is solved by doubling the horizon (`structured.steady_riccati`). For
+    finite horizons, and for motions, use the gains of `solve`.
 
     **Arguments:** `x` (nx,), of a robot also (q, v), and `u` (m,), where the system stays if nothing disturbs it.
 
     **Raises:** `ValueError` for wrong shapes, if x and u are no equilibrium, and if the costs there do not determine a
     stabilising feedback (where these can be looked at; else `residual` tells).
     """
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem must be a Problem(dynamics, steps, costs), got {problem!r}.")
     x = as_state(problem, x, "x")
-    u = jnp.asarray(u, x.dtype)
+    u = as_array("u")(u).astype(x.dtype)
     if u.shape != (problem.dynamics.control_size,):
         raise ValueError(f"u must have shape (m,) = ({problem.dynamics.control_size},), got {u.shape}.")
     found, drift = _regulator(problem, x, u)
@@ -59,8 +62,8 @@ def lqr(problem: Problem, x, u) -> Regulator:
 @partial(jit_of_one_state, jit=eqx.filter_jit)
 def _regulator(problem: Problem, x: Float[Array, "nx"], u: Float[Array, "m"]) -> tuple[Regulator, Float[Array, ""]]:
     """And by how much the system moves in one step."""
-    first = problem.phases[0]
-    one = Problem(first.dynamics, 1, problem.costs)
+    costs = [dataclasses.replace(cost, during=None) for cost in problem.costs if cost.counts_at(0)]
+    one = Problem(problem.phases[0].dynamics, 1, costs)
     local = model_of(one, x, jnp.stack([x, x]), u[None])
     n = local.transition.shape[-1]
     a, b, hessian = (y[0] for y in (local.transition, local.input, local.stages.hessian))

@@ -6,22 +6,21 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from ..model._arguments import positive_integer
+from ..model._arguments import check_positive, positive_integer
 from ._closures import hoisted
-from ._fddp import FDDP
 from ._multiple_shooting import MultipleShooting
 from ._problem import Problem, check_bounds
-from ._shooting import Shooting
 from ._solution import Solution
 from ._solve import as_guess, run
-from ._states import as_state
+from ._solver import AbstractSolver
+from ._states import as_state, strongly_typed
 
 
 def mpc_step(
     problem: Problem,
     x: Any,
     solution: Solution,
-    solver: MultipleShooting | FDDP | Shooting | None = None,
+    solver: AbstractSolver | None = None,
     *,
     iterations: int = 1,
     shift: int = 1,
@@ -34,9 +33,9 @@ def mpc_step(
     `ITERATIONS` as a rule.
 
     **Arguments:** `x`: the state measured now, as x0 of `solve`; `solution`: the last plan, or that of `solve`;
-    `solver`: `MultipleShooting()` by default, whose `max_iterations` are replaced by `iterations`; `shift`: how many
-    stages have passed since the last plan; `barrier`: where the interior point starts at least, which says how near to
-    its bounds the plan may stay while it is being changed.
+    `solver`: `MultipleShooting()` by default, or any with `max_iterations`, which are replaced by `iterations`;
+    `shift`: how many stages have passed since the last plan; `barrier`: where the interior point starts at least, which
+    says how near to its bounds the plan may stay while it is being changed.
 
     **Returns:** a `Solution` that starts in x, with the `history` of the last one.
 
@@ -49,8 +48,11 @@ def mpc_step(
             f"mpc_step goes on from the Solution of a Problem, got {type(problem).__name__}, {type(solution).__name__}."
         )
     solver = MultipleShooting() if solver is None else solver
-    if not isinstance(solver, MultipleShooting | FDDP | Shooting):
-        raise ValueError(f"solver must be MultipleShooting(), FDDP() or Shooting(), got {solver!r}.")
+    if not (isinstance(solver, AbstractSolver) and hasattr(solver, "max_iterations")):
+        raise ValueError(
+            f"solver must be one with max_iterations, such as MultipleShooting(), FDDP() or Shooting(), got {solver!r}."
+        )
+    check_positive("barrier", barrier, or_zero=True)
     if problem.start != "given":
         raise ValueError(f"mpc_step needs a problem that starts in x, got one with start={problem.start!r}.")
     check_bounds(problem)
@@ -58,5 +60,7 @@ def mpc_step(
     guess = as_guess(problem, x, solution.shifted(shift) if shift else solution)
     start = guess.states.at[0].set(x), jnp.maximum(solution.barrier, barrier)
     guess = eqx.tree_at(lambda g: (g.states, g.barrier), guess, start)
-    found = run(hoisted(problem, x.dtype), x, guess, dataclasses.replace(solver, max_iterations=iterations), False)
+    problem = strongly_typed(hoisted(problem, x.dtype), x.dtype)
+    brief = dataclasses.replace(solver, max_iterations=iterations)  # type: ignore[call-arg]
+    found = run(problem, x, guess, brief, False)
     return dataclasses.replace(found, history=solution.history)

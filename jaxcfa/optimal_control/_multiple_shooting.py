@@ -1,12 +1,14 @@
 """Multiple shooting: states and controls are unknowns alike, and dynamics are constraints between them."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..numerics import choose
-from ..numerics._options import positive_number
-from ..structured import AbstractStageSolver, Riccati
+from ..numerics._options import check_instance, positive_number
+from ..structured import AbstractSchedule, AbstractStageSolver, Riccati
 from ._barrier_updates import first_barrier
 from ._interior_point import optimality
 from ._line_search import Seen, Steps, Worth
@@ -18,8 +20,17 @@ from ._problem import Problem
 from ._progress import report
 from ._recovery import disturbed, look_back
 from ._robot_dynamics import AbstractRobotDynamics
-from ._solution import Solution, SolveStatus, coordinates
+from ._solution import Solution, SolveStatus, coordinates, with_unbounded
 from ._solver import AbstractSolver, Guess, count, iterate, own_tolerance, tolerances
+
+
+def _stage_solver(schedule: Any) -> AbstractStageSolver:
+    """A solver of linear-quadratic problems; of a schedule, the Riccati recursion in its order."""
+    if isinstance(schedule, AbstractSchedule):
+        return Riccati(schedule)
+    wanted = "a solver of linear-quadratic problems such as Riccati() or StageMultipliers(), or a schedule for Riccati"
+    check_instance("schedule", schedule, AbstractStageSolver, wanted)
+    return schedule
 
 
 class MultipleShooting(AbstractSolver):
@@ -35,17 +46,19 @@ class MultipleShooting(AbstractSolver):
     square. `hessian`: `"gauss_newton"`; `"secant"`, with the curvature of dynamics and constraints learned on the way,
     for swing-ups; or `"exact"`, with more work to compile and in each iteration; by default the first for robots, whose
     steps are accelerated by what the last ones tell, and the second for all else. `schedule`: what solves the
-    linear-quadratic problems. `steps`: `"linear"`, all states at once; `"nonlinear"`, simulated one after the other
-    under the feedback, which finds its way where dynamics are unstable; or the better of `"both"`; by default
-    `"nonlinear"` if dynamics are the only constraints, else `"both"`. `barrier`: where the interior point starts.
-    `regularization`: the least that is added to Hessians. `together`: how many step lengths are tried at once.
+    linear-quadratic problems, of `jaxcfa.structured`: `Riccati()`; a schedule for it, such as `Doubling()`; or another,
+    such as `StageMultipliers()`, beside which gains take a Riccati recursion. `steps`: `"linear"`, all states at once;
+    `"nonlinear"`, simulated one after the other under the feedback, which finds its way where dynamics are unstable; or
+    the better of `"both"`; by default `"nonlinear"` if dynamics are the only constraints, else `"both"`. `barrier`:
+    where the interior point starts. `regularization`: the least that is added to Hessians. `together`: how many step
+    lengths are tried at once.
     """
 
     max_iterations: int = count("max_iterations", 200)
     tolerance: float | None = own_tolerance("tolerance")
     stationarity: float | None = own_tolerance("stationarity")
     hessian: Hessian | None = eqx.field(static=True, default=None)
-    schedule: AbstractStageSolver = Riccati()
+    schedule: AbstractStageSolver = eqx.field(converter=_stage_solver, default=Riccati())
     steps: Steps | None = eqx.field(static=True, default=None)
     barrier: float = eqx.field(static=True, default=0.1, converter=lambda x: positive_number("barrier", x))
     regularization: float = eqx.field(
@@ -147,7 +160,7 @@ def _solution(problem: Problem, end: State) -> Solution:
         stationarity=end.stationarity,
         barrier=end.barrier.parameter,
         iterations=end.iteration,
-        status=end.status,
+        status=with_unbounded(end.status, end.worth.cost, end.history),
         history=end.history,
         coordinates=coordinates(problem),
     )

@@ -4,15 +4,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from ..model._arguments import as_array, is_concrete, positive_integer
+from ..numerics._options import any_numbers
 from ._dynamics import AbstractDynamics
-from ._stage import Stage
-from ._terms import Term, as_term
+from ._robot_dynamics import AbstractRobotDynamics
+from ._stage import Stage, with_derivatives_if
+from ._terms import SmoothTerm, Term, as_term
 
 During = tuple[int, int | None] | Sequence[tuple[int, int | None]] | None
 
@@ -58,6 +61,11 @@ class _AbstractPart(eqx.Module):
             active = active | within
         return active
 
+    def counts_at(self, t: int) -> bool:
+        """Whether this counts at the stage of that number, which is known."""
+        during = self.during  # type: ignore[attr-defined]
+        return during is None or any(first <= t and (end is None or t < end) for first, end in during)
+
 
 def _as_floats(x: ArrayLike) -> Array:
     """As an array of floats, since integers have no derivatives: of such, of the type of what they are used with."""
@@ -81,6 +89,8 @@ class Cost(_AbstractPart):
         _check_part(self)
         if is_concrete(self.weight) and not np.all(np.asarray(self.weight) >= 0):
             raise ValueError(f"The weight of a cost must not be negative, got {self.weight}.")
+        if is_concrete(self.weight) and not np.all(np.isfinite(np.asarray(self.weight))):
+            raise ValueError(f"The weight of a cost must be finite, got {self.weight}. What must hold is an Equality.")
 
     def rows(self, stage: Stage) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
         """Residuals and their weights."""
@@ -112,7 +122,7 @@ class SmoothCost(_AbstractPart):
 
     def value(self, stage: Stage) -> Float[Array, ""]:
         """The cost at a stage."""
-        value = jnp.asarray(self.term(stage))
+        value = _returned(self, stage)
         if value.shape != ():
             raise ValueError(f"A smooth cost must be one number, got shape {value.shape} from {self.term!r}.")
         active = self.is_active(stage)
@@ -173,9 +183,21 @@ class Bounds(_AbstractPart):
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if bound is not None and is_concrete(bound) and np.any(np.isnan(np.asarray(bound))):
                 raise ValueError(f"Bounds must be numbers or infinite, got NaN in {name} of {self.term!r}.")
+            never = np.inf if name == "lower" else -np.inf
+            if bound is not None and is_concrete(bound) and np.any(np.asarray(bound) == never):
+                raise ValueError(
+                    f"Nothing satisfies {name} = {never} of {self.term!r}. Where there is no {name} bound, it is "
+                    f"{-never}."
+                )
         if self.lower is None or self.upper is None or not is_concrete(self.lower, self.upper):
             return
-        lower, upper = np.broadcast_arrays(self.lower, self.upper)
+        try:
+            lower, upper = np.broadcast_arrays(self.lower, self.upper)
+        except ValueError as error:
+            raise ValueError(
+                f"Bounds of {self.term!r} must be numbers or have the residual's shape, got lower of shape "
+                f"{self.lower.shape} and upper of shape {self.upper.shape}."
+            ) from error
         if not np.all(lower < upper):
             i = tuple(int(k) for k in np.argwhere(~(lower < upper))[0])
             raise ValueError(
@@ -204,6 +226,9 @@ class Bounds(_AbstractPart):
         return jnp.concatenate(sides)
 
 
+_SUCH = "RobotDynamics(model, dt) or FunctionDynamics(f, states, controls)"
+
+
 class Phase(eqx.Module):
     """Some stages of a problem under other dynamics: a foot that has landed, an object that has been taken.
 
@@ -212,6 +237,10 @@ class Phase(eqx.Module):
 
     dynamics: AbstractDynamics
     steps: int = eqx.field(static=True, converter=_as_int)
+
+    def __check_init__(self):
+        if not isinstance(self.dynamics, AbstractDynamics):
+            raise ValueError(f"The dynamics of a phase must be such as {_SUCH}, got {self.dynamics!r}.")
 
 
 class Problem(eqx.Module):
@@ -258,6 +287,8 @@ class Problem(eqx.Module):
         self.start = start
         for part in (*self.costs, *self.constraints):
             _check_stages(part, self.steps)
+        for part in (*self.end_costs, *self.end_constraints):
+            _check_end(part, self.steps)
 
     @property
     def steps(self) -> int:
@@ -283,6 +314,19 @@ def _check_stages(part: Cost | SmoothCost | Equality | Bounds, steps: int) -> No
                 f"The {type(part).__name__} of {part.term!r} counts during ({first}, {end}), but the problem has "
                 f"{steps} steps, whose stages are 0 to {steps - 1}. Write ({first}, None) for all that follow."
             )
+        if end is None and first >= steps:
+            raise ValueError(
+                f"The {type(part).__name__} of {part.term!r} counts during ({first}, None), but the problem has "
+                f"{steps} steps, whose stages are 0 to {steps - 1}: leave it out."
+            )
+
+
+def _check_end(part: Cost | SmoothCost | Equality | Bounds, steps: int) -> None:
+    if not part.counts_at(steps):
+        raise ValueError(
+            f"The {type(part).__name__} of {part.term!r} at the end, which is stage {steps}, counts during "
+            f"{part.during} only: omit during, or give it to the stages, without end_."
+        )
 
 
 class Parts(eqx.Module):
@@ -338,10 +382,26 @@ def _joined(rows: Sequence[Array], stage: Stage) -> Float[Array, "k"]:
 
 
 def _residual(part: Any, stage: Stage) -> Float[Array, "k"]:
-    residual = jnp.atleast_1d(jnp.asarray(part.term(stage)))
+    residual = jnp.atleast_1d(_returned(part, stage))
     if residual.ndim != 1:
         raise ValueError(f"A residual must have shape (k,), got {residual.shape} from {part.term!r}.")
     return residual.astype(stage.x.dtype)
+
+
+def _returned(part: Any, stage: Stage) -> Array:
+    """What a term returns, of which derivatives where it does not count are zero in reverse mode, too."""
+    active = part.is_active(stage)
+    if active is None or isinstance(part.term, SmoothTerm):
+        found = part.term(stage)
+    else:
+        found = with_derivatives_if(active, part.term)(stage.with_derivatives_if(active))
+    try:
+        return any_numbers("It", found)
+    except ValueError as error:
+        raise ValueError(
+            f"The term of a {type(part).__name__} must return real numbers in an array, got {found!r:.200} from "
+            f"{part.term!r}."
+        ) from error
 
 
 def check_bounds(problem: Problem) -> None:
@@ -372,10 +432,7 @@ def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:
         return (Phase(dynamics, positive_integer("steps, the number of time steps,", steps)),)
     phases = tuple(dynamics) if isinstance(dynamics, Sequence) else ()
     if not phases or not all(isinstance(phase, Phase) for phase in phases):
-        raise ValueError(
-            "dynamics must be such as RobotDynamics(model, dt) or FunctionDynamics(f, states, controls), or a list of "
-            f"Phase(dynamics, steps), got {dynamics!r}."
-        )
+        raise ValueError(f"dynamics must be such as {_SUCH}, or a list of Phase(dynamics, steps), got {dynamics!r}.")
     if steps is not None:
         raise ValueError("Phases have their own steps: omit steps.")
     for phase in phases:
@@ -387,7 +444,43 @@ def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:
             "All phases must have states and controls of the same sizes, got (nx, tangent, controls, defects) = "
             f"{', '.join(map(str, sorted(sizes)))}."
         )
+    for x in all_dynamics[:-1]:
+        if not _same_manifold(x, all_dynamics[-1]):
+            raise ValueError(
+                "The states of all phases must be on the same manifold, with joints of the same types in the same "
+                f"order: got {_description(x)}, and {_description(all_dynamics[-1])}."
+            )
     return phases
+
+
+def _same_manifold(a: AbstractDynamics, b: AbstractDynamics) -> bool:
+    """Whether tangent vectors displace states in the same way, as far as that can be seen."""
+    if isinstance(a, AbstractRobotDynamics) and isinstance(b, AbstractRobotDynamics):
+        return _joints(a) == _joints(b)
+    if type(a).plus is type(b).plus:
+        return True
+    with jax.ensure_compile_time_eval():
+        x, dx = (jnp.linspace(0.1, 0.6, size) for size in (a.state_size, a.tangent_size))
+        one, other = a.plus(x, dx), b.plus(x, dx)
+        # What depends on something that is traced cannot be compared.
+        return not is_concrete(one, other) or np.allclose(one, other, rtol=1e-3, equal_nan=True)
+
+
+def _joints(dynamics: AbstractRobotDynamics) -> list[Any]:
+    """What decides the manifold of every joint that moves, in the order of coordinates."""
+    return [jax.tree.structure(joint) for joint in _moving(dynamics)]
+
+
+def _moving(dynamics: AbstractRobotDynamics) -> list[Any]:
+    groups = zip(dynamics.model.joints, dynamics.model.topology.groups, strict=True)
+    found = {first: joint for joint, group in groups if joint.nq for first in group.q_index[:, 0].tolist()}
+    return [found[first] for first in sorted(found)]
+
+
+def _description(dynamics: AbstractDynamics) -> str:
+    if isinstance(dynamics, AbstractRobotDynamics):
+        return f"{', '.join(type(joint).__name__ for joint in _moving(dynamics)):.200}"
+    return f"states of {type(dynamics).__name__}"
 
 
 def _parts(name: str, parts: Any, kinds: tuple[type, ...]) -> tuple:

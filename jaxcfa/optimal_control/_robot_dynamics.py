@@ -18,6 +18,7 @@ from ..model import WORLD, AbstractConstraint, Model
 from ..model._arguments import as_arrays, check_model, positive_number
 from ..motion import BodyMotions
 from ..numerics import cross, matvec, transpose
+from ..numerics._options import check_flag
 from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
 from ..simulation._checks import check_integrator, checked_dt
 from ..simulation._equation_of_motion import equation_of_motion
@@ -117,7 +118,7 @@ class RobotDynamics(AbstractRobotDynamics):
             )
         if driven == "actuators" and not model.actuators.names:
             raise ValueError('actuated="actuators" needs a model with actuators, and this one has none. Name joints.')
-        self.dt = checked_dt(dt, model.dtype)
+        self.dt = _time_step(dt, model)
         self.equation = equation_of_motion(
             model,
             method,
@@ -221,17 +222,16 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         check_model(model)
         if isinstance(contacts, str) or not isinstance(contacts, Iterable):
             raise ValueError(f"contacts must be a list of frames, such as [{contacts!r}], got {contacts!r}.")
-        for contact in contacts:
-            model.frame_number(contact)
-        if len(set(contacts)) < len(contacts):
+        if len({model.frame_number(contact) for contact in contacts}) < len(contacts):
             raise ValueError(f"contacts must name every frame once, got {list(contacts)}.")
         driven = driven_by(model, actuated)
         if isinstance(driven, str):
             raise ValueError("RobotInverseDynamics finds torques of joints: name them in actuated, or omit it.")
         self.model = model
-        self.dt = checked_dt(dt, model.dtype)
+        self.dt = _time_step(dt, model)
         self.contacts = tuple(contacts)
         self.actuated = driven
+        check_flag("passive_forces", passive_forces)
         self.has_passive_forces = bool(passive_forces)
         self.friction_velocity = positive_number("friction_velocity", friction_velocity)
 
@@ -286,3 +286,9 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         if self.actuated is None:
             return jnp.zeros(0, stage.x.dtype)
         return stage.tau[np.setdiff1d(np.arange(self.model.nv), self.actuated)]
+
+
+def _time_step(dt: ArrayLike, model: Model) -> Float[Array, ""]:
+    if np.iscomplexobj(dt):
+        raise ValueError(f"dt must be real, got {dt!r}.")
+    return checked_dt(dt, model.dtype)

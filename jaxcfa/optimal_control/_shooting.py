@@ -9,6 +9,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from ..numerics._options import check_instance
 from ._fddp import feedback
 from ._local import evaluate, model_of
 from ._problem import Problem
@@ -32,6 +33,10 @@ class Shooting(AbstractSolver):
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=LBFGS)
     max_iterations: int = count("max_iterations", 1000)
     stationarity: float | None = own_tolerance("stationarity")
+
+    def __check_init__(self):
+        wanted = "one of optax, such as optax.lbfgs()"
+        check_instance("optimizer", self.optimizer, optax.GradientTransformation, wanted)
 
     def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
         check_unconstrained(type(self).__name__, problem)

@@ -8,12 +8,15 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..model._arguments import is_concrete, positive_integer
 from ..structured._products import matvec
 from ._local import Multipliers, Rows
 from ._problem import Problem
 from ._robot_dynamics import AbstractRobotDynamics
 from ._rollout import closed_loop
 from ._states import as_state
+
+_FALLEN = 1e8  # so many times below what the cost was at the start
 
 
 class SolveStatus(enum.IntEnum):
@@ -29,6 +32,8 @@ class SolveStatus(enum.IntEnum):
     """The iterations were used up."""
     NOT_FINITE = 4
     """A cost, a constraint, a target or the dynamics gave infinities or NaN at the guess."""
+    UNBOUNDED = 5
+    """The cost fell as if it had no least value: it is far below zero, and not solved."""
 
 
 class History(eqx.Module):
@@ -101,8 +106,9 @@ class Solution(eqx.Module):
         **Arguments:** `problem` that this solves; `t`: the number of the stage, from 0 to T - 1; `x` (nx,): the state,
         of a robot also the pair (q, v).
 
-        **Returns:** `u_t + K_t dx` (m,). **Raises:** `ValueError` for a wrong shape.
+        **Returns:** `u_t + K_t dx` (m,). **Raises:** `ValueError` for a wrong shape, and for stages that there are not.
         """
+        _check_stage(t, len(self.controls))
         x = as_state(problem, x, "x").astype(self.states.dtype)
         return self.controls[t] + matvec(self.gains[t], problem.dynamics.minus(x, self.states[t]))
 
@@ -113,8 +119,14 @@ class Solution(eqx.Module):
         solution's own if not given.
 
         **Returns:** a `Solution` of which only `states` and `controls` are new; all else is still that of the solution.
-        **Raises:** `ValueError` for a wrong shape.
+        **Raises:** `ValueError` for a wrong shape, and for a problem of other sizes.
         """
+        steps, m = problem.steps, problem.dynamics.control_size
+        if self.controls.shape != (steps, m):
+            raise ValueError(
+                f"The solution of this problem has controls of shape (T, m) = ({steps}, {m}), got those of shape "
+                f"{self.controls.shape}. Functions are for one problem; batch them with jax.vmap."
+            )
         start = self.states[0] if x0 is None else as_state(problem, x0).astype(self.states.dtype)
         states, controls = closed_loop(problem, start, self.states, self.controls, self.gains)
         return dataclasses.replace(self, states=states, controls=controls)
@@ -122,13 +134,12 @@ class Solution(eqx.Module):
     def shifted(self, steps: int = 1) -> "Solution":
         """A guess for the same problem that many steps later: what is gone leaves, the end is repeated.
 
-        **Raises:** `ValueError` for a number that is negative.
+        **Raises:** `ValueError` for a number that is negative, or traced.
         """
-        if steps < 0:
-            raise ValueError(f"steps must not be negative, got {steps}.")
+        number = positive_integer("steps, one known number,", steps, or_zero=True)
 
         def later(x: Array) -> Array:
-            gone = min(steps, len(x))
+            gone = min(number, len(x))
             return jnp.concatenate([x[gone:], jnp.broadcast_to(x[-1:], (gone, *x.shape[1:]))])
 
         def rows(x: Rows) -> Rows:
@@ -143,6 +154,25 @@ class Solution(eqx.Module):
             multipliers=Multipliers(later(costates), rows(equalities), rows(inequalities)),
             slack=rows(self.slack),
         )
+
+
+def _check_stage(t: Any, count: int) -> None:
+    """Raises `ValueError` for what is no number of a stage with a control, as far as that can be seen."""
+    try:
+        # Known or not, an integer; and what is known is one of these.
+        integer = jnp.shape(t) == () and jnp.issubdtype(jnp.result_type(t), jnp.integer)
+        exists = integer and (not is_concrete(t) or 0 <= int(t) < count)
+    except TypeError:
+        exists = False
+    if not exists:
+        raise ValueError(f"t must be the number of a stage, an integer from 0 to {count - 1}, got {t!r:.200}.")
+
+
+def with_unbounded(status: Int[Array, ""], cost: Float[Array, ""], history: History) -> Int[Array, ""]:
+    """The status, which is another where the cost has fallen as none does that has a minimum nearby."""
+    unsolved = (status == SolveStatus.STALLED) | (status == SolveStatus.ITERATIONS)
+    fallen = cost < -_FALLEN * (1 + jnp.abs(history.cost[0]))
+    return jnp.where(unsolved & fallen, SolveStatus.UNBOUNDED, status).astype(jnp.int32)
 
 
 def coordinates(problem: Problem) -> int | None:

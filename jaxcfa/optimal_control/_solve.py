@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..compilation import jit_of_one_state
-from ..model._arguments import is_concrete
+from ..model._arguments import as_array, is_concrete
 from ._closures import hoisted
 from ._first_state import violated_by_the_start
 from ._implicit import attached, moved
@@ -22,9 +22,10 @@ from ._problem import Problem, check_bounds
 from ._shooting import Shooting
 from ._solution import Solution, SolveStatus
 from ._solver import AbstractSolver, Guess
-from ._states import as_state
+from ._states import as_state, as_states, strongly_typed
 
 MULTIPLE_SHOOTING = MultipleShooting()
+_KEPT = SolveStatus.STALLED, SolveStatus.UNBOUNDED  # constraints are not what is wrong
 _VIOLATED = 1e-2  # from here on, constraints may be what is wrong
 
 
@@ -44,10 +45,10 @@ def solve(
     (`status` 0), and need a strict minimum.
 
     **Arguments:** `x0`: the first state (nx,), of a robot also the pair (q, v); without effect on problems whose start
-    is not given, but for the guess. `guess`: a pair of states (T + 1, nx) and controls (T, m), or another `Solution`,
-    perhaps `shifted()`, of which only states and controls count if it is of a problem with other constraints; by
-    default x0 at all stages, with zero controls. `solver`: `MultipleShooting()`, `FDDP()`, `Shooting()`, or your own.
-    `progress`: whether every iteration is shown in the terminal.
+    is not given, but for the guess. `guess`: a pair of states (T + 1, nx), of a robot also a pair (q, v) of such, and
+    controls (T, m), or another `Solution`, perhaps `shifted()`, of which only states and controls count if it is of a
+    problem with other constraints; by default x0 at all stages, with zero controls. `solver`: `MultipleShooting()`,
+    `FDDP()`, `Shooting()`, or your own. `progress`: whether every iteration is shown in the terminal.
 
     **Returns:** a `Solution`. Look at its `status`, a `SolveStatus`; where that can be seen, a warning says what went
     wrong.
@@ -62,7 +63,7 @@ def solve(
     check_bounds(problem)
     x0 = as_state(problem, x0)
     start = as_guess(problem, x0, guess)
-    problem = hoisted(problem, x0.dtype)
+    problem = strongly_typed(hoisted(problem, x0.dtype), x0.dtype)
     found = run(problem, x0, start, solver, progress)
     if progress and is_concrete(found.status):
         jax.block_until_ready(found.status)
@@ -95,7 +96,8 @@ def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
         states = jnp.broadcast_to(x0, (problem.steps + 1, *x0.shape))
         return Guess(states, jnp.zeros((problem.steps, problem.dynamics.control_size), x0.dtype))
     elif isinstance(guess, tuple | list) and len(guess) == 2:
-        found = Guess(jnp.asarray(guess[0]), jnp.asarray(guess[1]))
+        controls = as_array("controls, those of the guess,")(guess[1])
+        found = Guess(as_states(problem, guess[0], "states, those of the guess,"), controls)
     else:
         raise ValueError(f"guess must be a Solution or a pair of states and controls, got {guess!r}.")
     expected = {
@@ -116,7 +118,7 @@ def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, simulat
     if status == SolveStatus.NOT_FINITE:
         states = found.states if simulated else guess.states
         raise ValueError(first_that_is_not_finite(problem, x0, states, guess.controls))
-    start = violated_by_the_start(problem, x0, found.controls[0]) if status != SolveStatus.STALLED else ""
+    start = violated_by_the_start(problem, x0, found.controls[0]) if status not in _KEPT else ""
     advice = {
         SolveStatus.STALLED: "no step makes the cost smaller. Often this is as good as precision allows; if not, scale "
         "costs and states to similar sizes, or use float64",
@@ -124,6 +126,8 @@ def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, simulat
         "start from a guess closer to satisfying them, or allow more steps",
         SolveStatus.ITERATIONS: "the iterations were used up. Continue with this solution as the guess, raise "
         "max_iterations, or try another guess",
+        SolveStatus.UNBOUNDED: "the cost falls without bound. Give every control and what they drive a cost that grows "
+        "with it, such as Cost(Control()), or Bounds",
     }[status]
     if status == SolveStatus.ITERATIONS and found.violation > _VIOLATED:
         advice += ". Constraints are far from being satisfied: look whether they contradict one another, too"

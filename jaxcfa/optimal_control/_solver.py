@@ -13,7 +13,7 @@ from ..numerics._options import positive_integer, positive_number
 from ..structured._lane_loop import lane_loop
 from ._local import Multipliers, Rows
 from ._problem import Problem
-from ._solution import Solution, coordinates
+from ._solution import Solution, coordinates, with_unbounded
 
 State = TypeVar("State", bound=Any)
 
@@ -88,7 +88,7 @@ def unconstrained(
         stationarity=stationarity,
         barrier=jnp.zeros_like(cost),
         iterations=end.iteration,
-        status=end.status,
+        status=with_unbounded(end.status, cost, end.history),
         history=end.history,
         coordinates=coordinates(problem),
     )

@@ -1,15 +1,21 @@
 """What the terms of a problem see."""
 
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TypeVar
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
 
 from ..model import Model
 from ..motion import BodyMotions, body_motions
 from ..typing import Configuration, Velocity
 from ._dynamics import AbstractDynamics
 from ._robot_dynamics import AbstractRobotDynamics
+
+_Tree = TypeVar("_Tree")
 
 
 class Stage:
@@ -88,6 +94,10 @@ class Stage:
         x = self.dynamics.displaced(self.x, *dz[:blocks])
         return Stage(self.dynamics, x, u, self.t, self.__dict__.get("motions") if first_order else None)
 
+    def with_derivatives_if(self, active: Bool[Array, ""]) -> "Stage":
+        """This instant, by which what is not `active` has no derivatives."""
+        return _WithDerivativesIf(self, active)
+
     @property
     def constant_motions(self) -> BodyMotions:
         """`motions`, perhaps without derivatives: for functions that have these in closed form."""
@@ -103,3 +113,34 @@ class Stage:
     def _of_robot(self) -> tuple[Array, ...]:
         _ = self._robot
         return self._blocks
+
+
+class _WithDerivativesIf(Stage):
+    """A stage with derivatives where a condition holds. What several terms need is still computed once."""
+
+    def __init__(self, stage: Stage, active: Bool[Array, ""]):
+        self._of = stage
+        self._seen = partial(with_derivatives_if, active)
+        blocks, u = self._seen((stage._blocks, stage._u))
+        super().__init__(stage.dynamics, blocks, u, stage.t, stage._known)
+
+    @cached_property
+    def tau(self) -> Velocity:
+        return self._seen(self._of.tau)
+
+    @cached_property
+    def motions(self) -> BodyMotions:
+        return self._seen(self._of.motions)
+
+    @cached_property
+    def placed(self) -> BodyMotions:
+        return self._seen(self._of.placed)
+
+
+def with_derivatives_if(active: Bool[Array, ""], tree: _Tree) -> _Tree:
+    """The same values, by which derivatives are zero unless `active`: those of a root at zero times zero are NaN."""
+
+    def seen(x: Array) -> Array:
+        return jnp.where(active, x, lax.stop_gradient(x)) if eqx.is_inexact_array(x) else x
+
+    return jax.tree.map(seen, tree)

@@ -5,9 +5,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..model._arguments import check_quaternions
+from ..numerics._options import any_numbers
 from ._problem import Problem
 from ._robot_dynamics import AbstractRobotDynamics
 
@@ -20,11 +22,11 @@ def as_state(problem: Problem, x: Any, name: str = "x0") -> Float[Array, "nx"]:
     dynamics = problem.dynamics
     model = dynamics.model if isinstance(dynamics, AbstractRobotDynamics) else None
     try:
-        if model is not None and isinstance(x, tuple) and len(x) == 2:
-            x = jnp.concatenate([jnp.asarray(part) for part in x])
-        x = jnp.asarray(x)
+        x = any_numbers(name, _joined(problem, x, 1))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a state of shape (nx,) = ({dynamics.state_size},), got {x!r}.") from error
+        raise ValueError(
+            f"{name} must be a state of shape (nx,) = ({dynamics.state_size},), of real numbers, got {x!r:.200}."
+        ) from error
     if x.shape != (dynamics.state_size,):
         pair = "" if model is None else f", or a pair q ({model.nq},), v ({model.nv},)"
         remedy = " Functions are for one problem; batch them with jax.vmap." if x.ndim > 1 else ""
@@ -36,3 +38,31 @@ def as_state(problem: Problem, x: Any, name: str = "x0") -> Float[Array, "nx"]:
     if model is not None:
         check_quaternions(model, name, x[: model.nq])
     return x.astype(dtype)
+
+
+def as_states(problem: Problem, states: Any, name: str) -> Float[Array, "T+1 nx"]:
+    """The states of a guess, of a robot also the pair of q (T + 1, nq) and v (T + 1, nv).
+
+    **Raises:** `ValueError` that calls them by their `name`, for what is no array of real numbers.
+    """
+    try:
+        return any_numbers(name, _joined(problem, states, 2))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of real numbers, got {states!r:.200}.") from error
+
+
+def _joined(problem: Problem, x: Any, axes: int) -> Any:
+    """A pair (q, v) of a robot, whose arrays have so many axes, as one array; all else as it is."""
+    is_pair = isinstance(problem.dynamics, AbstractRobotDynamics) and isinstance(x, tuple | list) and len(x) == 2
+    if is_pair and all(np.ndim(part) == axes for part in x):
+        return jnp.concatenate([jnp.asarray(part) for part in x], axis=-1)
+    return x
+
+
+def strongly_typed(problem: Problem, dtype: np.dtype) -> Problem:
+    """The problem without weak types, such as those of Python's numbers, for which programs would be compiled again."""
+
+    def typed(x: Any) -> Any:
+        return x.astype(dtype) if eqx.is_inexact_array(x) and x.weak_type else x
+
+    return jax.tree.map(typed, problem)

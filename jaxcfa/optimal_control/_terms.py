@@ -14,7 +14,7 @@ from ..configuration import difference
 from ..dynamics import center_of_mass
 from ..kinematics import frame_velocity
 from ..model._arguments import as_array
-from ..numerics import matvec
+from ..numerics import matmul, matvec, transpose
 from ..spatial import Transform, rotation_log, transform_log
 from ..typing import NameOrNumber
 from ._frame_poses import placed_frame
@@ -30,19 +30,28 @@ class AbstractTerm(eqx.Module):
         """The residual (k,), of which costs take half the square."""
 
 
-class FramePose(AbstractTerm):
+class SmoothTerm(AbstractTerm):
+    """Terms whose derivatives are finite wherever they are."""
+
+
+class FramePose(SmoothTerm):
     """`log(target^-1 pose)` (6,) `[rotation; translation]` of a frame or body: the screw from the target to it."""
 
     frame: NameOrNumber = eqx.field(static=True)
     target: Transform
 
-    def __call__(self, stage: Stage) -> Float[Array, "6"]:
+    def __check_init__(self):
         if not isinstance(self.target, Transform):
-            raise ValueError(f"The target of FramePose must be a Transform, got {type(self.target).__name__}.")
+            raise ValueError(
+                f"The target of FramePose must be a Transform, got {type(self.target).__name__}. Of a matrix (4, 4) it "
+                "is Transform.from_matrix(matrix)."
+            )
+
+    def __call__(self, stage: Stage) -> Float[Array, "6"]:
         return transform_log(self.target.inverse() @ _pose(stage, self.frame))
 
 
-class FramePosition(AbstractTerm):
+class FramePosition(SmoothTerm):
     """Position (3,) of a frame or body minus `target`, in world axes [m]."""
 
     frame: NameOrNumber = eqx.field(static=True)
@@ -52,7 +61,7 @@ class FramePosition(AbstractTerm):
         return _difference(self, _pose(stage, self.frame).translation, self.target)
 
 
-class FrameOrientation(AbstractTerm):
+class FrameOrientation(SmoothTerm):
     """The rotation vector (3,) from `target` (3, 3) to the orientation of a frame or body [rad]."""
 
     frame: NameOrNumber = eqx.field(static=True)
@@ -61,10 +70,10 @@ class FrameOrientation(AbstractTerm):
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         if self.target.shape != (3, 3):
             raise ValueError(f"The target of FrameOrientation must be a matrix (3, 3), got shape {self.target.shape}.")
-        return rotation_log(jnp.swapaxes(self.target, -1, -2) @ _pose(stage, self.frame).rotation)
+        return rotation_log(matmul(transpose(self.target), _pose(stage, self.frame).rotation))
 
 
-class FrameDirection(AbstractTerm):
+class FrameDirection(SmoothTerm):
     """The direction (3,) of an `axis` of a frame or body minus the `direction` wanted, both of unit length.
 
     `axis` (3,) in the frame, z by default; `direction` (3,) in world axes. The residual is the chord, so its length is
@@ -76,26 +85,42 @@ class FrameDirection(AbstractTerm):
     axis: Float[Array, "3"] = eqx.field(converter=as_array("axis"), default=(0.0, 0.0, 1.0))
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
+        for name, vector in (("direction", self.direction), ("axis", self.axis)):
+            if vector.shape != (3,):
+                raise ValueError(f"The {name} of FrameDirection must be a vector (3,), got shape {vector.shape}.")
         return matvec(_pose(stage, self.frame).rotation, _unit(self.axis)) - _unit(self.direction)
 
 
-class FrameDistance(AbstractTerm):
-    """Distance (1,) of two frames or bodies, or of one and a point of the world [m]; its derivative at zero is zero."""
+class FrameDistance(SmoothTerm):
+    """Distance (1,) of two frames or bodies, or of one and a point of the world [m]; its derivative at zero is zero.
+
+    The point is the origin unless it is given.
+    """
 
     frame: NameOrNumber = eqx.field(static=True)
     other: NameOrNumber | None = eqx.field(static=True, default=None)
-    point: Float[Array, "..."] = eqx.field(converter=as_array("point"), default=0.0)
+    point: Float[Array, "..."] | None = eqx.field(
+        converter=lambda x: None if x is None else as_array("point")(x), default=None
+    )
+
+    def __check_init__(self):
+        if self.other is not None and self.point is not None:
+            raise ValueError(
+                f"FrameDistance is that to another frame or to a point, got both: {self.other!r} and {self.point!r}."
+            )
 
     def __call__(self, stage: Stage) -> Float[Array, "1"]:
         here = _pose(stage, self.frame).translation
-        other = None if self.other is None else _pose(stage, self.other).translation
-        apart = _difference(self, here, self.point, "point") if other is None else here - other
+        if self.other is not None:
+            apart = here - _pose(stage, self.other).translation
+        else:
+            apart = here if self.point is None else _difference(self, here, self.point, "point")
         square = jnp.sum(apart * apart)
         together = square == 0
         return jnp.where(together, 0, jnp.sqrt(jnp.where(together, 1, square)))[None]
 
 
-class FrameVelocity(AbstractTerm):
+class FrameVelocity(SmoothTerm):
     """`[angular velocity; velocity of the origin]` (6,) of a frame or body minus `target`, world axes [rad/s, m/s]."""
 
     frame: NameOrNumber = eqx.field(static=True)
@@ -106,7 +131,7 @@ class FrameVelocity(AbstractTerm):
         return _difference(self, velocity, self.target)
 
 
-class PointVelocity(AbstractTerm):
+class PointVelocity(SmoothTerm):
     """Velocity (3,) of the origin of a frame or body minus `target`, in world axes [m/s]."""
 
     frame: NameOrNumber = eqx.field(static=True)
@@ -117,7 +142,7 @@ class PointVelocity(AbstractTerm):
         return _difference(self, velocity[3:], self.target)
 
 
-class ContactForce(AbstractTerm):
+class ContactForce(SmoothTerm):
     """The force (3,) on the robot at a contact of `RobotInverseDynamics`, minus `target`, in world axes [N]."""
 
     frame: NameOrNumber = eqx.field(static=True)
@@ -132,7 +157,7 @@ class ContactForce(AbstractTerm):
         return _difference(self, stage.dynamics.force(stage.u, self.frame), self.target)
 
 
-class CenterOfMass(AbstractTerm):
+class CenterOfMass(SmoothTerm):
     """Centre of mass (3,) minus `target`, in world axes [m]."""
 
     target: Float[Array, "..."] = eqx.field(converter=as_array("target"), default=0.0)
@@ -141,7 +166,7 @@ class CenterOfMass(AbstractTerm):
         return _difference(self, center_of_mass(stage.model, stage.q, stage.placed), self.target)
 
 
-class Posture(AbstractTerm):
+class Posture(SmoothTerm):
     """`difference(model, target, q)` (nv,): the displacement from a configuration [rad, m]."""
 
     target: Float[Array, "nq"] = eqx.field(converter=as_array("target"))
@@ -150,7 +175,7 @@ class Posture(AbstractTerm):
         return difference(stage.model, self.target, stage.q)
 
 
-class Velocity(AbstractTerm):
+class Velocity(SmoothTerm):
     """Velocity (nv,) minus `target` [rad/s, m/s]."""
 
     target: Float[Array, "*nv"] = eqx.field(converter=as_array("target"), default=0.0)
@@ -159,7 +184,7 @@ class Velocity(AbstractTerm):
         return _difference(self, stage.v, self.target)
 
 
-class StateDifference(AbstractTerm):
+class StateDifference(SmoothTerm):
     """The displacement (n,) from a state to x; of robots, whose states are `[q; v]`, in tangent coordinates."""
 
     target: Float[Array, "nx"] = eqx.field(converter=as_array("target"))
@@ -172,14 +197,14 @@ class StateDifference(AbstractTerm):
         return stage.dynamics.minus(stage.x, self.target.astype(stage.x.dtype))
 
 
-class Position(AbstractTerm):
+class Position(SmoothTerm):
     """The configuration (nq,) itself, for limits [rad, m]."""
 
     def __call__(self, stage: Stage) -> Float[Array, "nq"]:
         return stage.q
 
 
-class Control(AbstractTerm):
+class Control(SmoothTerm):
     """The control (m,) minus `target`."""
 
     target: Float[Array, "*m"] = eqx.field(converter=as_array("target"), default=0.0)
@@ -188,7 +213,7 @@ class Control(AbstractTerm):
         return _difference(self, stage.u, self.target)
 
 
-class JointTorques(AbstractTerm):
+class JointTorques(SmoothTerm):
     """Torques and forces (nv,) of the joints, which the control makes [N m, N]."""
 
     def __call__(self, stage: Stage) -> Float[Array, "nv"]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -9,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.tree_util import Partial
 
 import jaxcfa
 from jaxcfa import inverse_kinematics, optimal_control as oc
 from jaxcfa.joints import Revolute
 from jaxcfa.spatial import quaternion_exp, quaternion_multiply, quaternion_to_matrix, rotation_log
+from jaxcfa.structured import Doubling, Riccati, StageMultipliers
 from program_size import equations
 
 STEPS = 5
@@ -47,6 +50,31 @@ def test_bounds_that_are_far_away_stop_nothing():
     np.testing.assert_allclose(found.states[-1], [1, 0], atol=1e-7)
 
 
+@pytest.mark.parametrize("solver", [oc.MultipleShooting(max_iterations=3), oc.FDDP(max_iterations=3)])
+def test_costs_that_fall_without_bound_are_recognised(solver):
+    problem = oc.Problem(line_problem().dynamics, 2, [oc.SmoothCost(lambda s: -(s.u[0] ** 2))])
+    guess = jnp.broadcast_to(START, (3, 2)), jnp.ones((2, 1))
+    with pytest.warns(UserWarning, match=r"\(UNBOUNDED\): the cost falls without bound. Give every control"):
+        assert oc.solve(problem, START, guess, solver).status == oc.SolveStatus.UNBOUNDED
+    with pytest.warns(UserWarning, match="Not solved"):  # the next step would be to minus infinity
+        assert jnp.isfinite(oc.solve(problem, START, (guess[0], 1e150 * guess[1]), solver).cost)
+
+
+def test_gains_whatever_solves_the_linear_quadratic_problems():
+    def stretch(stage):
+        return stage.x
+
+    problem = oc.Problem(line_problem().dynamics, 3, [oc.Cost(oc.Control()), oc.Cost(stretch)], [oc.Cost(stretch, 9.0)])
+
+    def gains(schedule, steps):
+        return oc.solve(problem, START, solver=oc.MultipleShooting(schedule=schedule, steps=steps)).gains
+
+    expected = gains(Riccati(), None)
+    assert jnp.all(jnp.abs(expected[0]) > 0.1)
+    np.testing.assert_allclose(gains(StageMultipliers(), "nonlinear"), expected, atol=1e-8)
+    assert oc.MultipleShooting(schedule=Doubling()).schedule == Riccati(Doubling())
+
+
 class Plant:
     """What JAX cannot look into."""
 
@@ -59,6 +87,7 @@ class Plant:
 
 CLOSURES = {
     "function of an object": lambda mass: (lambda plant: lambda x, u, t: plant.step(x, u, t))(Plant(mass)),
+    "Partial of a function": lambda mass: Partial(lambda x, u, t: pushed(mass, x, u)),
     "compiled function": lambda mass: jax.jit(lambda x, u, t: pushed(mass, x, u)),
 }
 
@@ -73,6 +102,25 @@ def test_derivatives_by_what_functions_close_over(kind):
     expected = (cost(1.0 + 1e-4) - cost(1.0 - 1e-4)) / 2e-4
     assert abs(expected) > 1e-3
     np.testing.assert_allclose(jax.jacfwd(cost)(1.0), expected, rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(cost)(1.0), expected, rtol=1e-6)
+
+
+class Weighted(oc.AbstractTerm):
+    """A term with a function, which may close over anything, and an array of its own."""
+
+    function: Callable
+    weight: jax.Array
+
+    def __call__(self, stage):
+        return self.weight * self.function(stage.x)
+
+
+def test_derivatives_by_what_functions_in_terms_close_over():
+    def cost(scale):
+        term = Weighted(lambda x: scale * x, scale + 1)
+        return oc.solve(oc.Problem(line_problem().dynamics, 2, [oc.Cost(oc.Control()), oc.Cost(term)]), START).cost
+
+    expected = (cost(1.0 + 1e-4) - cost(1.0 - 1e-4)) / 2e-4
     np.testing.assert_allclose(jax.grad(cost)(1.0), expected, rtol=1e-6)
 
 
@@ -102,6 +150,25 @@ class Turning(oc.AbstractDynamics):
 
     def minus(self, x, origin):
         return rotation_log(quaternion_to_matrix(origin).T @ quaternion_to_matrix(x))
+
+
+class Given(Turning):
+    """What moves them is a function."""
+
+    function: Callable = eqx.field(static=True)
+
+    def step(self, x, u, t):
+        return self.plus(x, self.function(u))
+
+
+@pytest.mark.parametrize("derivative", [jax.grad, jax.jacfwd])
+def test_own_dynamics_that_close_over_what_is_differentiated_by_are_refused(derivative):
+    def cost(scale):
+        problem = oc.Problem(Given(jnp.zeros(()), lambda u: scale * u), 2, [oc.Cost(oc.Control())])
+        return oc.solve(problem, jnp.array([1.0, 0, 0, 0])).cost
+
+    with pytest.raises(ValueError, match=r"step of Given closes over an array .* make this array a field"):
+        derivative(cost)(1.0)
 
 
 def test_bounds_that_are_replaced_must_have_the_rows_that_were_kept():
@@ -158,13 +225,18 @@ def test_targets_of_other_shapes_are_refused():
         oc.Velocity(jnp.zeros(2)),
         oc.FrameDistance(tip, point=jnp.zeros((2, 3))),
         oc.FramePosition(tip, jnp.zeros(2)),
-        oc.FramePose(tip, jnp.eye(4)),
+        oc.FrameDirection(tip, 1.0),
+        oc.FrameDirection(tip, [0, 0, 1], axis=[1.0]),
         oc.FrameOrientation(tip, jnp.array([0.0, 0.0, 0.0, 1.0])),
         oc.StateDifference(jnp.zeros(3)),
     ]
     for term in terms:
         with pytest.raises(ValueError, match=f"of {type(term).__name__} must be"):
             term(stage)
+    with pytest.raises(ValueError, match=r"of FramePose must be a Transform, got ArrayImpl.* Transform\.from_matrix"):
+        oc.FramePose(tip, jnp.eye(4))
+    with pytest.raises(ValueError, match="to another frame or to a point, got both"):
+        oc.FrameDistance(tip, "world", point=[0, 0, 1])
 
 
 def test_stages_and_bounds_that_mean_nothing_are_refused():
