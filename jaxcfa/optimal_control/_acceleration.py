@@ -38,13 +38,15 @@ class Displacement(NamedTuple):
 
 class Memory(NamedTuple):
     """**Fields:** the `point` of the iteration before, and the `step` that Gauss and Newton propose there; for each of
-    the last iterations, newest first, how far the point `moved` and how the step `changed`; `known`, how many."""
+    the last iterations, newest first, how far the point `moved` and how the step `changed`; `known`, how many; the
+    `length` of the step that led there."""
 
     point: Point
     step: Displacement
     moved: Displacement
     changed: Displacement
     known: Int[Array, ""]
+    length: Float[Array, ""]
 
     @staticmethod
     def nothing(problem: Problem, point: Point) -> "Memory":
@@ -52,7 +54,7 @@ class Memory(NamedTuple):
         states = jnp.zeros((len(point.states), problem.dynamics.tangent_size), point.states.dtype)
         none = Displacement(states, *jax.tree.map(jnp.zeros_like, (point.controls, point.multipliers)))
         several = jax.tree.map(lambda x: jnp.zeros((_DEPTH, *x.shape), x.dtype), none)
-        return Memory(point, none, several, several, jnp.zeros((), jnp.int32))
+        return Memory(point, none, several, several, jnp.zeros((), jnp.int32), jnp.zeros((), states.dtype))
 
 
 @partial(in_batches, derivatives=False)
@@ -66,7 +68,8 @@ def accelerated(
 ) -> tuple[Step, Memory]:
     """A step with what the last ones tell, and what is known after it.
 
-    `continues`: whether the last iteration went all of its step, and towards the same end, so that it tells something.
+    `continues`: whether the last iteration went all of its step, or as much of it as the one before did of its own, and
+    towards the same end, so that it tells something.
     Changes are measured by the Hessians, as the energy of a displacement.
     """
     now = Displacement.of(step)
@@ -99,7 +102,7 @@ def accelerated(
         part = _inner(left, pulled) / energy
         found, left = _less(found, part, own), _less(left, part, new)
         directions.append((new, pulled, own, energy))
-    memory = Memory(point, now, moved, changed, known.astype(jnp.int32))
+    memory = Memory(point, now, moved, changed, known.astype(jnp.int32), memory.length)
     rows = rows_along(local, found.states, found.controls)[1]
     return Step(found.states, found.controls, found.multipliers, rows, step.gains), memory
 

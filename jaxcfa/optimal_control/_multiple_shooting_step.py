@@ -62,8 +62,10 @@ def trial_of(
     gain, memory = jnp.abs(slope(local, step, barrier)), None
     if state.memory is not None:
         same = (barrier.parameter == state.barrier.parameter) & (barrier.price == state.barrier.price)
-        continues = (state.length == 1) & same
+        steady = (state.length == 1) | ((state.length > 0) & (state.length == state.memory.length))
+        continues = steady & same
         faster, memory = accelerated(problem.dynamics, local, point, step, state.memory, continues)
+        memory = memory._replace(length=state.length)
         step = choose(slope(local, faster, barrier) < 0, faster, step)
     steps, together = settings.steps, settings.together
     seen = state.seen.with_entry(local.values, barrier)

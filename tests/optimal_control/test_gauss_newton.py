@@ -13,24 +13,34 @@ from jaxcfa.optimal_control._local import model_of
 # Missing curvature relative to the known one, of three unknowns: without acceleration errors shrink by 0.9 in each
 # iteration (the example of one unknown is in Madsen, Nielsen & Tingleff, Methods for non-linear least squares problems,
 # 2004), and there are some hundred of them.
-MISSING = np.array([0.6, -0.8, -0.9])
+MISSING = (0.6, -0.8, -0.9)
+# Of the first unknown whole steps go farther than twice the way, so that all of them are halved.
+TOO_FAR = (-2.8, 0.6, 0.5)
 
 
-def slow(bounded, dtype):
+def slow(missing, bounded, dtype):
     def residual(stage):
         x = stage.x
-        return jnp.concatenate([x + 1, MISSING.astype(dtype) * x * x + x - 1])
+        return jnp.concatenate([x + 1, np.array(missing, dtype) * x * x + x - 1])
 
     bounds = [oc.Bounds(oc.Control(), -100.0, 100.0)] if bounded else []
     steps = oc.FunctionDynamics(lambda x, u, t: x + u, 3, 3)
     return oc.Problem(steps, 1, costs=[oc.Cost(oc.Control(), 1e-6)], end_costs=[oc.Cost(residual)], constraints=bounds)
 
 
-@pytest.mark.parametrize(("bounded", "dtype"), [(False, np.float64), (True, np.float64), (False, np.float32)])
-def test_few_iterations_where_residuals_are_large(bounded, dtype):
-    starts = jnp.asarray(np.random.default_rng(0).uniform(-0.3, 0.4, (5, 3)), dtype)
+@pytest.mark.parametrize(
+    ("missing", "far", "bounded", "dtype"),
+    [
+        (MISSING, 1.0, False, np.float64),
+        (MISSING, 1.0, True, np.float64),
+        (MISSING, 1.0, False, np.float32),
+        (TOO_FAR, 0.3, False, np.float64),
+    ],
+)
+def test_few_iterations_where_residuals_are_large(missing, far, bounded, dtype):
+    starts = far * jnp.asarray(np.random.default_rng(0).uniform(-0.3, 0.4, (5, 3)), dtype)
     solver = oc.MultipleShooting(hessian="gauss_newton")
-    found = jax.jit(jax.vmap(lambda x0: oc.solve(slow(bounded, dtype), x0, solver=solver)))(starts)
+    found = jax.jit(jax.vmap(lambda x0: oc.solve(slow(missing, bounded, dtype), x0, solver=solver)))(starts)
     np.testing.assert_array_equal(found.status, oc.SolveStatus.SOLVED)
     np.testing.assert_allclose(found.states[:, -1], 0, atol=1e-5 if dtype == np.float64 else 2e-2)
     assert jnp.all(found.iterations <= 30), found.iterations
