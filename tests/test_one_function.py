@@ -207,6 +207,7 @@ def test_dynamics_are_marked(dtype):
     assert_close(batch(q, v), plain(jax.vmap(several), q, v), rtol=tolerance)
 
 
+@pytest.mark.slow
 def test_gradients_of_dynamics_are_marked_and_store_nothing():
     model = jaxcfa.chain(4)
     q = v = jnp.linspace(-1.0, 1.0, 600).reshape(150, 4)

@@ -145,6 +145,7 @@ def test_dynamics_of_one_chain_are_those_on_one_device():
     assert {shard.data.shape for shard in found[1].addressable_shards} == {(LINKS // 8,)}
 
 
+@pytest.mark.slow
 def test_lengths_that_cannot_be_cut_evenly_batches_and_other_derivatives():
     mesh = mesh_of(3)
     model, q, v, x = chain_state(7)

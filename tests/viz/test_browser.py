@@ -103,7 +103,7 @@ def settled(page, wanted: Callable[[np.ndarray], bool]) -> np.ndarray:
     raise AssertionError(f"The picture is not as expected; see {FAILED}.")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.slow if x == "batch" else ()) for x in CASES])
 def test_robot_is_seen_and_moves(name, browser):
     case = CASES[name]()
     with warnings.catch_warnings():
