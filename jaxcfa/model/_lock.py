@@ -12,9 +12,10 @@ from jaxtyping import Array, Float
 from ..numerics import matmul, transpose
 from ..spatial import Transform
 from ..typing import NameOrNumber
+from ._arguments import is_concrete
 from ._carried import carried, with_held_joints
 from ._constraints import JointCoupling
-from ._given import Numbers, as_configuration, as_list, is_concrete
+from ._given import Numbers, as_configuration, as_list
 from ._joint_groups import map_joints, neutral_configuration
 from ._model import Model, require_single
 from ._rigid_parts import with_parts
