@@ -18,8 +18,7 @@ ROBOT ?=
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal
 
-# Nothing looks for dependencies, because the lock files have them all; the package itself is installed in place.
-define install
+define environment
 	@set -e; found=; \
 	if $(1)/bin/python -c "$(USABLE)" >/dev/null 2>&1; then exit; fi; \
 	for python in $(CANDIDATES); do \
@@ -33,12 +32,17 @@ define install
 	fi; \
 	echo "Creating $(1) with $$("$$found" --version); this takes a few minutes."; \
 	"$$found" -m venv --clear $(1)
+endef
+
+# Nothing looks for dependencies, because the lock files have them all; the package itself is installed in place.
+define install
+	$(call environment,$(1))
 	$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(2)
 	$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 endef
 
-.PHONY: help demo test test-fast browser bench accelerators docs lint format types lock clean distclean
+.PHONY: help demo test test-fast test-newest browser bench accelerators docs lint format types lock clean distclean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1@\2/p' Makefile | while IFS=@ read -r target text; do \
@@ -52,6 +56,9 @@ test: .venv/.installed  ## All tests
 
 test-fast: .venv/.installed  ## The tests that are not marked as slow
 	$(PYTEST) -m "not slow" $(ARGS)
+
+test-newest: .venv-newest/.installed  ## The same with the newest releases of all packages, e.g. PYTHON=python3.13
+	.venv-newest/bin/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal -m "not slow" $(ARGS)
 
 browser:  ## Install the browser that tests of the viewer need (Debian and Ubuntu, as root)
 	apt-get update -qq
@@ -93,10 +100,15 @@ clean:  ## Remove caches and outputs
 	find $(wildcard jaxcfa tests examples benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## Remove the virtual environments too
-	rm -rf .venv .venv-aot .venv-bench .venv-control .venv-demo
+	rm -rf .venv .venv-aot .venv-bench .venv-control .venv-demo .venv-newest
 
 .venv/.installed: requirements/dev.txt pyproject.toml
 	$(call install,.venv,requirements/dev.txt)
+
+.venv-newest/.installed: pyproject.toml
+	$(call environment,.venv-newest)
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e ".[dev]"
+	@touch $@
 
 .venv-demo/.installed: requirements/demo.txt pyproject.toml
 	$(call install,.venv-demo,requirements/demo.txt)

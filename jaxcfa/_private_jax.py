@@ -1,4 +1,9 @@
-"""What JAX has no public name for; no other module takes anything from `jax._src`."""
+"""What JAX has no public name for, or what differs by its version; no other module takes anything from `jax._src`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from jax.extend.core import JaxprEqn, Primitive
 
 # Whether nothing is being traced: what users call by itself is compiled as a program of its own.
 from jax._src.core import trace_state_clean as trace_state_clean
@@ -8,3 +13,20 @@ from jax._src.interpreters.partial_eval import convert_constvars_jaxpr as conver
 
 # Whether XLA has read its options from the environment already.
 from jax._src.xla_bridge import backends_are_initialized as backends_are_initialized
+from jax.interpreters.partial_eval import dce_rules
+
+# Of which results are used, and a step of a program: which operands that needs, and the step that is left.
+WithoutUnused: TypeAlias = Callable[[list[bool], JaxprEqn], tuple[list[bool], JaxprEqn | None]]
+
+
+def set_without_unused(primitive: Primitive, rule: WithoutUnused) -> None:
+    """The rule by which steps of a primitive leave out what is not used. (JAX 0.12 also says which operands live on.)"""
+    dce_rules[primitive] = lambda used, *live_and_step: rule(used, live_and_step[-1])
+
+
+def parts_of_scan(params: Mapping[str, Any]) -> tuple[int, int]:
+    """How many operands of a `scan` are constants, and how many it carries on; `xs` follow. (JAX 0.12 has trees.)"""
+    if "ft_in" in params:
+        constants, carried, _ = params["ft_in"].unpack()
+        return len(constants), len(carried)
+    return params["num_consts"], params["num_carry"]

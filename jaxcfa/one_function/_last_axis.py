@@ -17,6 +17,7 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array
 
+from .._private_jax import parts_of_scan
 from ._able import bind
 
 # What is done for each number by itself.
@@ -254,7 +255,8 @@ def _scan(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> 
 
 def _carried(step: JaxprEqn) -> tuple[int, int]:
     """Where among the operands of a scan that begins and ends which it carries on."""
-    return step.params["num_consts"], step.params["num_consts"] + step.params["num_carry"]
+    constants, carried = parts_of_scan(step.params)
+    return constants, constants + carried
 
 
 def _in_loop(step: JaxprEqn, varies: list[bool]) -> tuple[list[bool], list[bool]]:

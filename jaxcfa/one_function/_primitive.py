@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
-from jax.interpreters.partial_eval import dce_jaxpr, dce_rules
+from jax.interpreters.partial_eval import dce_jaxpr
 
-from .._private_jax import convert_constvars_jaxpr
+from .._private_jax import convert_constvars_jaxpr, set_without_unused
 from ..backend import backend
 from ._marks import has_marks, inside_one_function
 from ._on_cpu import batch_shape, in_pieces
@@ -261,7 +261,7 @@ def _of_some(function: Callable[..., Any], chosen: Sequence[bool], arguments: Se
 ad.primitive_jvps[one_function_p] = _jvp
 ad.primitive_transposes[one_function_p] = _transpose
 batching.primitive_batchers[one_function_p] = _batch
-dce_rules[one_function_p] = _without_unused
+set_without_unused(one_function_p, _without_unused)
 
 
 def _on_cpu(*arguments: Any, **params: Any) -> list[Any]:

@@ -1,6 +1,7 @@
 """Meshes from files, through trimesh."""
 
 import functools
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ def _parts(path: Path, scale: tuple[float, float, float], _time: int) -> tuple[t
     """The time of the last change is in the key, so that what changes is read again."""
     trimesh = extra("trimesh")
     try:
-        scene = trimesh.load_scene(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # between NumPy and the readers of some formats
+            scene = trimesh.load_scene(path)
         by_color: dict[Color | None, list[tuple[np.ndarray, np.ndarray]]] = {}
         for node in scene.graph.nodes_geometry:
             transform, name = scene.graph[node]

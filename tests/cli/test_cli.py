@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -199,6 +200,7 @@ def test_demo(cart, tmp_path):
 def test_suggested_commands_can_be_typed(doubtful, platform, quote, monkeypatch):
     path = doubtful.rename(doubtful.parent / "a robot.urdf")
     console = Console(file=io.StringIO(), width=500)
+    monkeypatch.setattr(shutil, "which", lambda name: name)  # which looks for Windows' libraries there
     monkeypatch.setattr(sys, "platform", platform)
     _loaded(console, path, True)
     assert f" info {quote}{path}{quote}" in console.file.getvalue()

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from jaxcfa._private_jax import parts_of_scan
 from jaxcfa.one_function._primitive import over_states
 
 from ._operations import NUMBERWISE, OPERATIONS
@@ -181,7 +182,7 @@ def _closed(called: ClosedJaxpr):
 def _scan(equation):
     params = equation.params
     body = _closed(params["jaxpr"])
-    length, fixed, carried = params["length"], params["num_consts"], params["num_carry"]
+    length, (fixed, carried) = params["length"], parts_of_scan(params)
     order = range(length - 1, -1, -1) if params["reverse"] else range(length)
     shapes = [_shaped(x.aval) for x in equation.outvars[carried:]]
 

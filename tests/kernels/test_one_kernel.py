@@ -69,7 +69,7 @@ def test_sines_and_cosines(dtype):
     """Near, far, and so far that the numbers are turns apart: then still on the circle, and NaN of what is infinite."""
     spacing = np.finfo(dtype).eps
     for size, error in ((1.0, 1.5), (1e4 if dtype == np.float32 else 1e5, 1.5), (1e12, None)):
-        x = (size * np.random.default_rng(0).normal(size=100_000)).astype(dtype)
+        x = np.random.default_rng(0).uniform(-size, size, 100_000).astype(dtype)
         found = [np.asarray(y, np.longdouble) for y in jax.jit(sin_cos)(x)]
         assert np.max(np.abs(found[0] ** 2 + found[1] ** 2 - 1)) < 4 * spacing
         if error:
@@ -181,7 +181,7 @@ def test_the_device_decides(monkeypatch):
     program = jax.jit(lambda x: one_kernel(jnp.sin)(x))
     assert_close(program(committed), np.sin(x), 1e-12)
     with jaxcfa.compiling_for("gpu"):
-        assert "triton" in program.trace(x).lower(lowering_platforms=("cuda",)).as_text()
+        assert "pallas_call" in str(program.trace(x).jaxpr)
 
 
 def test_derivatives_by_what_the_function_closes_over():
