@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from jax.extend.core import JaxprEqn, Primitive
-
 # Whether nothing is being traced: what users call by itself is compiled as a program of its own.
 from jax._src.core import trace_state_clean as trace_state_clean
 
@@ -13,6 +11,7 @@ from jax._src.interpreters.partial_eval import convert_constvars_jaxpr as conver
 
 # Whether XLA has read its options from the environment already.
 from jax._src.xla_bridge import backends_are_initialized as backends_are_initialized
+from jax.extend.core import JaxprEqn, Primitive
 from jax.interpreters.partial_eval import dce_rules
 
 # Of which results are used, and a step of a program: which operands that needs, and the step that is left.
@@ -20,7 +19,7 @@ WithoutUnused: TypeAlias = Callable[[list[bool], JaxprEqn], tuple[list[bool], Ja
 
 
 def set_without_unused(primitive: Primitive, rule: WithoutUnused) -> None:
-    """The rule by which steps of a primitive leave out what is not used. (JAX 0.12 also says which operands live on.)"""
+    """The rule by which steps of a primitive leave out what is not used. JAX 0.12 also says which operands live on."""
     dce_rules[primitive] = lambda used, *live_and_step: rule(used, live_and_step[-1])
 
 
