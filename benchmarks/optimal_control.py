@@ -19,13 +19,13 @@ from jaxcfa.structured import AbstractStageSolver, Chunked, Doubling, LinearQuad
 
 from .case import Case, Contestant, Prepared
 from .contestant import ONE_FUNCTION, compiled
-from .peers.other_python import cart_pole_step, other_python
+from .peers.other_python import cart_pole_step, other_python, starts_near
 from .robots import example_robot, load
 from .settings import Settings
 
 TITLE = "Optimal control: reaching with an arm, swinging up a cart-pole, linear-quadratic problems"
 STEPS, STARTS = 100, 64
-_DTYPE = np.dtype("float64")
+_DTYPE = "float64"
 LENGTHS = (10, 100, 1000, 10_000)
 _KINOVA = "kinova_description/robots/kinova.urdf"
 _ARM_UP = (1.5707, 2.618, -1.5707, 3.1415, 2.618, 0.0)
@@ -34,7 +34,7 @@ _AS_ONE = f"MultipleShooting, {ONE_FUNCTION}"
 _STAGE_SOLVERS = {"Riccati": Riccati(), "Doubling": Riccati(Doubling()), "Chunked": Riccati(Chunked())}
 
 
-def reach(steps: int, dtype: np.dtype) -> tuple[oc.Problem, jax.Array]:
+def reach(steps: int, dtype: str) -> tuple[oc.Problem, jax.Array]:
     """The Kinova arm moves its hand to a pose: crocoddyl's example, and its start."""
     model = load(example_robot(_KINOVA)).astype(dtype)
     dt, start = 0.01, jnp.asarray(np.concatenate([_ARM_UP, np.zeros(6)]), dtype)
@@ -52,7 +52,7 @@ def reach(steps: int, dtype: np.dtype) -> tuple[oc.Problem, jax.Array]:
     return oc.Problem(dynamics, steps, costs, [oc.Cost(pose, 1e3)]), start
 
 
-def cart_pole(steps: int, dtype: np.dtype) -> tuple[oc.Problem, jax.Array, tuple[jax.Array, jax.Array]]:
+def cart_pole(steps: int, dtype: str) -> tuple[oc.Problem, jax.Array, tuple[jax.Array, jax.Array]]:
     """A swing-up in two seconds to a given end, within bounds; its start, and a straight line to the end as a guess."""
     start, end = jnp.zeros(4, dtype), jnp.array([0.5, jnp.pi, 0, 0], dtype)
     dt = 2.0 / steps
@@ -67,7 +67,7 @@ def cart_pole(steps: int, dtype: np.dtype) -> tuple[oc.Problem, jax.Array, tuple
     return problem, start, (jnp.linspace(start, end, steps + 1), jnp.zeros((steps, 1), dtype))
 
 
-def linear_quadratic(length: int, dtype: np.dtype, n: int = 12, m: int = 6):
+def linear_quadratic(length: int, dtype: str, n: int = 12, m: int = 6):
     """A random problem, stable without control, and its linear terms."""
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal((length, n, k)) for k in (n, m, 1))
@@ -81,7 +81,10 @@ def cases(settings: Settings) -> list[Case]:
     label = f"T = {STEPS}"
     cases = [
         Case("reach a pose", label, _one_start()),
-        Case(f"reach a pose from {STARTS} starts", label, _many_starts(), batch=STARTS),
+        *(
+            Case(f"reach a pose from {STARTS} starts", label, _many_starts(dtype), dtype=dtype, batch=STARTS)
+            for dtype in ("float64", "float32")
+        ),
         Case("swing up a cart-pole", label, _cart_pole()),
         *(Case("linear-quadratic problem", str(length), _stage_solvers(length), length) for length in LENGTHS),
     ]
@@ -95,7 +98,7 @@ def _contestants(prepare: dict[str, Callable[[], Prepared]]) -> list[Contestant]
 def _one_start() -> list[Contestant]:
     solved = {name: partial(_reached, solver) for name, solver in _SOLVERS.items()}
     solved[_AS_ONE] = partial(_reached, oc.MultipleShooting(), one_function=True)
-    return [*_contestants(solved), Contestant("crocoddyl", partial(other_python, "reach", STEPS), "crocoddyl")]
+    return [*_contestants(solved), Contestant("crocoddyl", partial(other_python, "reach", str(STEPS)), "crocoddyl")]
 
 
 def _reached(solver: oc.AbstractSolver, one_function: bool = False) -> Prepared:
@@ -103,22 +106,24 @@ def _reached(solver: oc.AbstractSolver, one_function: bool = False) -> Prepared:
     return _solved(problem, solver, start, one_function=one_function)
 
 
-def _many_starts() -> list[Contestant]:
-    solved = {name: partial(_reached_by_all, solver) for name, solver in _SOLVERS.items()}
-    solved[_AS_ONE] = partial(_reached_by_all, oc.MultipleShooting(), one_function=True)
-    return _contestants(solved)
+def _many_starts(dtype: str) -> list[Contestant]:
+    """Theirs (crocoddyl) has double precision alone, and takes one start after the other."""
+    solved = {name: partial(_reached_by_all, solver, dtype) for name, solver in _SOLVERS.items()}
+    solved[_AS_ONE] = partial(_reached_by_all, oc.MultipleShooting(), dtype, one_function=True)
+    theirs = partial(other_python, "reach", f"{STEPS}/{STARTS}")
+    return [*_contestants(solved), Contestant("crocoddyl", theirs, "crocoddyl", reference=True)]
 
 
-def _reached_by_all(solver: oc.AbstractSolver, one_function: bool = False) -> Prepared:
-    problem, start = reach(STEPS, _DTYPE)
-    starts = start + 0.1 * jax.random.normal(jax.random.key(0), (STARTS, start.size), _DTYPE)
-    return _solved(problem, solver, starts, one_function=one_function)
+def _reached_by_all(solver: oc.AbstractSolver, dtype: str, one_function: bool = False) -> Prepared:
+    problem, start = reach(STEPS, dtype)
+    starts = jnp.asarray(starts_near(np.asarray(start, float), STARTS), dtype)
+    return _solved(problem, solver, starts, one_function=one_function)._replace(value=lambda found: found[0])
 
 
 def _cart_pole() -> list[Contestant]:
     return [
         Contestant("MultipleShooting", _swung_up),
-        Contestant("ipopt", partial(other_python, "cart_pole", STEPS), "ipopt"),
+        Contestant("ipopt", partial(other_python, "cart_pole", str(STEPS)), "ipopt"),
     ]
 
 

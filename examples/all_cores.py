@@ -24,16 +24,17 @@ from jaxcfa import batched, device_mesh, optimal_control as oc, spread
 
 SAMPLES = 7
 STEPS, DT = 20, 1e-3  # of the motions
+HANGING = np.array([np.pi / 2])  # a chain of one link, which is horizontal at zero
 
 
 def swing_up() -> Callable:
-    """A function of the start: the cost of the best motion of a pendulum that a small torque swings up."""
+    """A function of the start, near hanging: the cost of the best motion of a pendulum that a weak motor swings up."""
     problem = oc.Problem(
-        oc.RobotDynamics(jaxcfa.chain(1), 0.05),
+        oc.RobotDynamics(jaxcfa.chain(1), 0.03),
         40,
         costs=[oc.Cost(oc.Control(), 1e-2)],
-        end_costs=[oc.Cost(oc.Posture(jnp.array([np.pi])), 100.0), oc.Cost(oc.Velocity(), 10.0)],
-        constraints=[oc.Bounds(oc.Control(), -0.5, 0.5)],
+        end_costs=[oc.Cost(oc.Posture(-HANGING), 100.0), oc.Cost(oc.Velocity(), 10.0)],
+        constraints=[oc.Bounds(oc.Control(), -0.3, 0.3)],
     )
     return lambda x0: oc.solve(problem, x0).cost
 
@@ -43,7 +44,7 @@ def tasks(model: jaxcfa.Model, states: int, problems: int) -> dict[str, tuple[Ca
     keys = jax.random.split(jax.random.key(0), states)
     q = jax.jit(jax.vmap(lambda key: jaxcfa.random_configuration(model, key)))(keys)
     v, tau = (jax.random.normal(jax.random.key(seed), (states, model.nv)) for seed in (1, 2))
-    starts = 0.1 * jax.random.normal(jax.random.key(3), (problems, 2))
+    starts = jnp.append(HANGING, 0.0) + 0.1 * jax.random.normal(jax.random.key(3), (problems, 2))
 
     def dynamics(q, v, tau):
         return jaxcfa.forward_dynamics(model, q, v, tau)

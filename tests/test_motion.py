@@ -165,6 +165,32 @@ def test_motions_made_before_cost_nothing():
     assert slope(by_rules[1]) == slope(by_rules[0]) - 1
 
 
+def test_batches_make_their_motions_again():
+    """Which takes less time than to read them; where only some results are used, too, and in batches of batches."""
+    model = jaxcfa.chain(3)
+    q = v = jnp.linspace(-1.0, 1.0, 96).reshape(32, 3)
+
+    def few(q, v, share):
+        motions = jaxcfa.body_motions(model, q, v) if share else None
+        poses = jaxcfa.forward_kinematics(model, q, motions=motions)
+        return poses.translation, jaxcfa.jacobian(model, q, 2, motions=motions), jaxcfa.mass_matrix(model, q, motions)
+
+    def compiled(share):
+        return jax.jit(jax.vmap(lambda q, v: few(q, v, share))).lower(q, v).compile()
+
+    shared, alone = compiled(True), compiled(False)
+    assert_close(shared(q, v), jax.tree.map(np.asarray, alone(q, v)), 1e-14)
+    numbers = [x.memory_analysis().temp_size_in_bytes for x in (shared, alone)]
+    assert numbers[0] == numbers[1]
+
+    def pairs(share):
+        return jax.vmap(lambda q: jax.vmap(lambda v: few(q, v, share))(v))(q)
+
+    assert_close(
+        jax.jit(pairs, static_argnums=0)(True), jax.tree.map(np.asarray, jax.jit(pairs, static_argnums=0)(False)), 1e-14
+    )
+
+
 def test_motions_of_another_precision():
     model = jaxcfa.chain(2)
     q, v = np.array([0.3, -0.8]), np.array([1.5, 0.4])

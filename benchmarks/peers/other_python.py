@@ -19,7 +19,7 @@ import numpy as np
 VARIABLE = "JAXCFA_BENCH_PYTHON"
 
 
-def other_python(task: str, which: int | str):
+def other_python(task: str, which: str):
     """A process that has built the problem, and solves it whenever it is sent a line."""
     from ..case import Prepared
 
@@ -42,9 +42,12 @@ def other_python(task: str, which: int | str):
 
     def note(found: dict) -> str:
         ending = "" if found.get("solved", True) else ", not solved"
-        return f"cost {found['cost']:.7g}, {found['iterations']} iterations{ending}"
+        return f"cost {found['cost']:.7g}, {found['iterations']:g} iterations{ending}"
 
-    return Prepared(run, answer(), None, note=note)
+    def costs(found: dict) -> np.ndarray:
+        return np.asarray(found["costs"])
+
+    return Prepared(run, answer(), costs if "/" in which and task == "reach" else None, note=note)
 
 
 def cart_pole_step(x, u, dt, functions):
@@ -58,11 +61,18 @@ def cart_pole_step(x, u, dt, functions):
     return [x[0] + dt * dp, x[1] + dt * dth, dp, dth]
 
 
-def _reach(steps: str):
+def starts_near(x0: np.ndarray, number: int) -> np.ndarray:
+    """That many states around x0."""
+    return x0 + 0.1 * np.random.default_rng(0).normal(size=(number, len(x0)))
+
+
+def _reach(which: str):
+    """`which` is "steps", or "steps/starts": then from that many, one after the other."""
     import crocoddyl
     import example_robot_data
     import pinocchio as pin
 
+    steps, *number = map(int, which.split("/"))
     model = example_robot_data.load("kinova").model
     state = crocoddyl.StateMultibody(model)
     actuation = crocoddyl.ActuationModelFull(state)
@@ -84,13 +94,20 @@ def _reach(steps: str):
         )
 
     running = stage({"pose": 1.0, "state": 0.1, "control": 0.1}, 0.01)
-    problem = crocoddyl.ShootingProblem(x0, [running] * int(steps), stage({"pose": 1e3}, 0.0))
+    problem = crocoddyl.ShootingProblem(x0, [running] * steps, stage({"pose": 1e3}, 0.0))
+    starts = starts_near(x0, *number) if number else [x0]
 
-    def solve() -> dict:
+    def solution(start: np.ndarray):
+        problem.x0 = start
         solver = crocoddyl.SolverFDDP(problem)
         solver.th_stop = 1e-14
-        solver.solve([x0] * (int(steps) + 1), [np.zeros(model.nv)] * int(steps), 1000, False)
-        return {"cost": solver.cost, "iterations": solver.iter}
+        solver.solve([start] * (steps + 1), [np.zeros(model.nv)] * steps, 1000, False)
+        return solver
+
+    def solve() -> dict:
+        found = [solution(start) for start in starts]
+        costs = [solver.cost for solver in found]
+        return {"cost": np.median(costs), "iterations": np.median([solver.iter for solver in found]), "costs": costs}
 
     return solve
 

@@ -14,4 +14,4 @@ from ._marks import (
     whole_program as whole_program,
     without_marks as without_marks,
 )
-from ._primitive import as_one_function as as_one_function, in_batches as in_batches
+from ._primitive import Shared as Shared, as_one_function as as_one_function, in_batches as in_batches

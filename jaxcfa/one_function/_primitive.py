@@ -25,6 +25,14 @@ Result = TypeVar("Result")
 _MOST_DIRECTIONS = 8
 
 
+class Shared(eqx.Module):
+    """An argument that only saves work: with None in its place, a function finds again what this holds.
+
+    Functions do so themselves in batches on CPUs, where that takes less time than reading it: then each of them is one
+    function of little, whose numbers stay in the cache.
+    """
+
+
 def as_one_function(
     function: Callable[..., Result], *, single: bool = True, derivatives: bool = True, handed_on: bool = False
 ) -> Callable[..., Result]:
@@ -34,18 +42,26 @@ def as_one_function(
     of them, have that form, or batches only; `derivatives`: whether derivatives by a few arguments are of that form
     too, for which they compute anew what they need, or those of the function as it stands; `handed_on`: whether results
     mostly go to other such functions: then their last axis is that of a batch, which need not be moved there and back.
+
+    Arguments that are `Shared` are used by single states alone.
     """
 
     @functools.wraps(function)
     def run(*arguments: Any) -> Result:
         if backend() != "cpu" or not has_marks():
             return function(*arguments)
+        some_are_shared = any(isinstance(x, Shared) for x in arguments)
         arrays, fixed = eqx.partition(arguments, eqx.is_array)
         leaves, structure = jax.tree.flatten(arrays)
 
         def of_leaves(leaves: list[Any]) -> Result:
             with inside_one_function():
                 return function(*eqx.combine(jax.tree.unflatten(structure, leaves), fixed))
+
+        def without_shared(leaves: list[Any]) -> Result:
+            own = eqx.combine(jax.tree.unflatten(structure, leaves), fixed)
+            with inside_one_function():
+                return function(*(None if isinstance(x, Shared) else x for x in own))
 
         program, shapes = jax.make_jaxpr(of_leaves, return_shape=True)(leaves)
         if program.effects:  # such as what a user prints
@@ -60,6 +76,7 @@ def as_one_function(
             linear=0,
             single=single,
             derivatives=derivatives,
+            in_batches=_traced_later(without_shared, program.in_avals) if some_are_shared else None,
         )
         return jax.tree.unflatten(jax.tree.structure(shapes), found)
 
@@ -69,7 +86,7 @@ def as_one_function(
 # Parameters: `program`; `axes`, where the arguments have that of the batch: 0, -1, or None if they do not vary; `size`
 # of the batch, if there is one, of which all results then have an axis, where `results` says; `width`, how many states
 # the program itself computes; `linear`: in the last so many arguments the program is linear; `single` and `derivatives`
-# as above.
+# as above; `in_batches`, if there are shared arguments, returns the program without them.
 
 one_function_p = Primitive("one_function")
 one_function_p.multiple_results = True
@@ -79,11 +96,23 @@ one_function_p.multiple_results = True
 in_batches = functools.partial(as_one_function, single=False)
 
 
+def _traced_later(function: Callable[[list[Any]], Any], avals: Sequence[Any]) -> Callable[[], ClosedJaxpr]:
+    """The program of `function`, once it is asked for."""
+    return functools.cache(lambda: jax.make_jaxpr(function)(list(avals)))
+
+
 def _bind(
-    arguments: Sequence[Any], *, program: ClosedJaxpr, axes: Sequence[int | None], linear: int, **params: Any
+    arguments: Sequence[Any],
+    *,
+    program: ClosedJaxpr,
+    axes: Sequence[int | None],
+    linear: int,
+    in_batches: Callable[[], ClosedJaxpr] | None = None,
+    **params: Any,
 ) -> list[Any]:
-    """A call with those arguments that the program uses."""
-    inner, used = dce_jaxpr(convert_constvars_jaxpr(program.jaxpr), [True] * len(program.jaxpr.outvars))
+    """A call with those arguments that the program uses, or all if the one in batches may use others."""
+    flat = convert_constvars_jaxpr(program.jaxpr)
+    inner, used = dce_jaxpr(flat, [True] * len(flat.outvars), instantiate=in_batches is not None)
     constants = len(program.consts)
     arguments, axes = [*program.consts, *arguments], [None] * constants + list(axes)
     return one_function_p.bind(
@@ -91,6 +120,7 @@ def _bind(
         program=ClosedJaxpr(inner, ()),
         axes=tuple(itertools.compress(axes, used)),
         linear=sum(used[len(used) - linear :]),
+        in_batches=in_batches,
         **params,
     )
 
@@ -151,7 +181,8 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     avals = [*program.in_avals, *itertools.compress(program.in_avals, moves)]
     new = {"axes": [*axes, *itertools.compress(axes, moves)], "linear": len(directions)}
     found = one_function_p.bind(*primals, **params)
-    return found, _bind([*primals, *directions], **{**params, **new, "program": jax.make_jaxpr(along)(*avals)})
+    new |= {"program": jax.make_jaxpr(along)(*avals), "in_batches": None}
+    return found, _bind([*primals, *directions], **{**params, **new})
 
 
 def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> list[Any]:
@@ -160,7 +191,7 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
     counts = [not isinstance(x, ad.Zero) for x in cotangents]
     if not any(counts):
         return [ad.Zero(x.aval) if moved else None for x, moved in zip(arguments, moves, strict=True)]
-    inner = ClosedJaxpr(dce_jaxpr(program.jaxpr, counts, instantiate=True)[0], program.consts)
+    inner = _with_results(program, counts)
     stays = [not moved for moved in moves]
     moved_avals = list(itertools.compress(program.in_avals, moves))
 
@@ -181,6 +212,7 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
         ],
         "results": tuple(i or 0 for i in moved_axes),
         "linear": len(weights),
+        "in_batches": None,
     }
     found = _bind([*known, *weights], **{**params, **new})
     shared = [size is not None and axis is None for axis in moved_axes]
@@ -188,6 +220,11 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
 
 
 def _batch(arguments: Sequence[Any], axes: Sequence[int | None], /, **params: Any) -> tuple[list[Any], list[int]]:
+    if (in_batches := params.pop("in_batches")) is not None:
+        params["program"] = in_batches()
+        constants = len(arguments) - len(params["program"].in_avals)  # of the program for single states
+        arguments, axes = arguments[constants:], axes[constants:]
+        params["axes"] = params["axes"][constants:]
     inner_axes, results, size = params["axes"], params["results"], params["size"]
     new = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
     if size is not None and _varying(axes) == _varying(inner_axes):  # two batches of the same arguments are one
@@ -236,15 +273,22 @@ def _without_unused(used: list[bool], step: JaxprEqn) -> tuple[list[bool], Jaxpr
     params = step.params
     if not any(used):
         return [False] * len(step.invars), None
-    inner, kept = dce_jaxpr(params["program"].jaxpr, used)
+    in_batches = params["in_batches"]
+    inner, kept = dce_jaxpr(params["program"].jaxpr, used, instantiate=in_batches is not None)
     new = {
         "program": ClosedJaxpr(inner, ()),
         "axes": tuple(itertools.compress(params["axes"], kept)),
         "results": tuple(itertools.compress(params["results"], used)),
         "linear": sum(kept[len(kept) - params["linear"] :]),
+        "in_batches": in_batches and functools.cache(lambda: _with_results(in_batches(), used)),
     }
     operands, results = list(itertools.compress(step.invars, kept)), list(itertools.compress(step.outvars, used))
     return kept, step.replace(invars=operands, outvars=results, params={**params, **new})
+
+
+def _with_results(program: ClosedJaxpr, used: list[bool]) -> ClosedJaxpr:
+    """The program with those results alone that are used, and all of its arguments."""
+    return ClosedJaxpr(dce_jaxpr(program.jaxpr, used, instantiate=True)[0], program.consts)
 
 
 def _merged(own: Iterable[bool], some: Iterable[Any], others: Iterable[Any]) -> list[Any]:
