@@ -14,7 +14,7 @@ from ..joints import Revolute
 from ..joints._elements import elements
 from ..kinematics import frame_pose
 from ..model import Model
-from ..model._arguments import as_array, as_arrays, check_model
+from ..model._arguments import as_arrays, as_positive, check_model
 from ..model._joint_groups import free_dofs
 from ..model._ranges import ends_of_ranges, middle
 from ..optimal_control import RobotDynamics
@@ -69,7 +69,8 @@ class Reacher(AbstractRobotEnvironment):
         `"actuators"`, as for `RobotDynamics`; `limit`: as for `Plant`. Time `dt` of one action [s]
         and the number of `substeps` in it.
 
-        **Raises:** `ValueError` for an unknown frame or joint, free joints, a wrong shape, and unknown limits.
+        **Raises:** `ValueError` for an unknown frame or joint, free joints, a wrong shape, a negative `spread`, and
+        unknown limits.
         """
         check_model(model)
         model.locate(frame)
@@ -81,7 +82,7 @@ class Reacher(AbstractRobotEnvironment):
             )
         self.plant = Plant(RobotDynamics(model, step_of(dt, substeps), actuated=actuated, limits=True), limit, substeps)
         (self.home,) = as_arrays(model, q=middle(model, inside=_DISPLACED) if home is None else home)
-        self.spread = as_array("spread")(spread).astype(model.dtype)
+        self.spread = as_positive("spread", or_zero=True)(spread).astype(model.dtype)
         self.frame = frame
 
     def start(self, key: Key) -> tuple[Array, Array, Float[Array, "3"]]:

@@ -379,6 +379,12 @@ def test_mistakes_are_explained(key):
         "key must be one key": lambda: env.reset(keys),
         "key must be a random key": lambda: env.reset(0),
         "length must be a positive integer": lambda: unroll(env, lambda obs, key: obs[:1], state, key, 0),
+        r"of an observation and a key, but .* has the arguments \(obs\)": lambda: unroll(
+            env, lambda obs: obs[:1], state, key, 2
+        ),
+        "spread must be finite and not negative, got -1": lambda: Reacher(arm(), "tip", limit=1.0, spread=-1.0),
+        "pole_length must be positive and finite, .* got -1": lambda: CartPole(pole_length=-1.0),
+        "length must be positive and finite, .* got 0": lambda: Acrobot(length=0.0),
         "No frame or body named 'hand'": lambda: Reacher(arm(), "hand", limit=1.0),
         "fixed base, but .* is a free joint": lambda: Reacher(jaxcfa.chain(2, floating_base=True), "tip", limit=1.0),
         "no limit for the control": lambda: Reacher(arm(), "tip"),
