@@ -67,7 +67,8 @@ class Reacher(AbstractRobotEnvironment):
         middle of the joints' ranges; where these do not end on both sides, zero, or the nearest that leaves room for
         the start. `spread` [rad, m] of the targets. `actuated`: the joints that are driven, by default all, or
         `"actuators"`, as for `RobotDynamics`; `limit`: as for `Plant`. Time `dt` of one action [s]
-        and the number of `substeps` in it.
+        and the number of `substeps` in it: more, or a lower `limit`, for arms without damping whose motors bring them
+        to a radian in a substep or more.
 
         **Raises:** `ValueError` for an unknown frame or joint, free joints, a wrong shape, a negative `spread`, and
         unknown limits.

@@ -276,6 +276,12 @@ def test_a_motion_that_is_not_finite_ends_the_episode(key):
     assert after.done == 1
     assert after.reward == 0
     assert_close(after.data, state.data)
+    # One that is so fast that nobody follows it; the time of a step is 0.1 s.
+    for speed, moves in ((1e4, True), (1e6, False)):
+        fast = state.replace(data=state.data._replace(v=jnp.array([speed])))
+        after = env.step(fast, jnp.zeros(1))
+        assert after.done == 1
+        assert bool(after.q != fast.q) == bool(after.reward != 0) == moves
 
 
 def test_derivatives_where_a_motion_is_not_finite(key):
