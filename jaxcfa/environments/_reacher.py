@@ -40,7 +40,8 @@ class Reacher(AbstractRobotEnvironment):
       displacements by up to `spread`, so that it can be reached.
     - End: never.
 
-    Joints are stopped at the ends of their ranges. The task in a state's `info` is the target (3,).
+    Joints are stopped at the ends of their ranges. Mimic joints and other constraints of the model are not held: lock
+    such joints, as those of a gripper, by `lock_joints`. The task in a state's `info` is the target (3,).
 
     **Fields:** `plant`; `home` (nq,); `spread` [rad, m]; `frame`.
     """
