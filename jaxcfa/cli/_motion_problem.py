@@ -13,6 +13,7 @@ from ..closed_chains._system import geometry
 from ..configuration import difference, integrate
 from ..dynamics import inverse_dynamics
 from ..model import Model
+from ..model._ranges import ends_of_ranges
 from ..motion import body_motions
 from ..optimal_control import (
     AbstractTerm,
@@ -107,7 +108,7 @@ def _on_the_way(model: Model, start: Array, way: Array, parts: Float[Array, "n"]
 
 def _ranges(model: Model) -> tuple[Array, Array]:
     """Ends of the joints' ranges, a little apart."""
-    lower, upper = model.limits.lower, model.limits.upper
+    lower, upper = ends_of_ranges(model)
     is_narrow = upper - lower < _NARROWEST
     half = 0.5 * _NARROWEST
     return jnp.where(is_narrow, lower - half, lower), jnp.where(is_narrow, upper + half, upper)

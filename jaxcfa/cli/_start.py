@@ -9,6 +9,7 @@ from rich.markup import escape
 from ..configuration import random_configuration
 from ..inverse_kinematics._solve import middle
 from ..model import Model
+from ..model._ranges import ends_of_ranges
 from ..viz._poses import INITIAL, initial
 
 
@@ -33,14 +34,14 @@ def rest_of(model: Model, keyframe: str | None, seed: int | None) -> jax.Array:
 def start_of(console: Console, model: Model, keyframe: str | None, seed: int | None) -> jax.Array:
     """Where to begin a motion within the joints' ranges: as options say, at the first keyframe of the file, as the
     robot stands there if its ranges allow that, or else in the middle of them."""
-    limits, own = model.limits, [name for name in model.keyframes.names if name != INITIAL]
+    (lower, upper), own = ends_of_ranges(model), [name for name in model.keyframes.names if name != INITIAL]
     found = chosen(model, own[0] if own and keyframe is None and seed is None else keyframe, seed)
     if found is None:
         q = jnp.asarray(initial(model))
-        stands = INITIAL in model.keyframes.names and bool(jnp.all((limits.lower <= q) & (q <= limits.upper)))
+        stands = INITIAL in model.keyframes.names and bool(jnp.all((lower <= q) & (q <= upper)))
         found = (q, "as in the file") if stands else (middle(model), "the middle of the joints' ranges")
     q, name = found
-    within = jnp.clip(q, limits.lower, limits.upper)
+    within = jnp.clip(q, lower, upper)
     clipped = "" if np.array_equal(within, q) else ", moved into the joints' ranges"
     console.print(f"Start: {escape(name)}{clipped}", highlight=False)
     return within

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from ..joints import Revolute
 from ..model import Model, ModelBuilder
+from ..model._arguments import positive_number
 from ..optimal_control import RobotDynamics
 from ..typing import Key
 from ._plant import Plant, step_of
@@ -49,7 +50,7 @@ class Acrobot(AbstractRobotEnvironment):
         **Arguments:** `mass` [kg] and `length` [m] of each link, largest `torque` [N m], time `dt` of one action [s]
         and the number of `substeps` in it; `dtype` of the arrays.
         """
-        model = _double_pendulum(mass, length, dtype)
+        model = _double_pendulum(mass, positive_number("length", length), dtype)
         self.plant = Plant(RobotDynamics(model, step_of(dt, substeps), actuated=["elbow"]), torque, substeps)
 
     def start(self, key: Key) -> tuple[Array, Array, tuple[()]]:

@@ -151,6 +151,10 @@ def _array(x: Any) -> np.ndarray:
 
 def _finite(action: Any) -> np.ndarray:
     array = np.asarray(action)
-    if not np.all(np.isfinite(array)):
+    try:
+        finite = np.all(np.isfinite(array))
+    except TypeError as error:
+        raise ValueError(f"Actions must be an array of numbers, got {action!r}.") from error
+    if not finite:
         raise ValueError(f"Actions must be finite, got {array}.")
     return array

@@ -14,7 +14,7 @@ from ..joints import Revolute
 from ..joints._elements import elements
 from ..kinematics import frame_pose
 from ..model import Model
-from ..model._arguments import as_array, as_arrays, check_model
+from ..model._arguments import as_arrays, as_positive, check_model
 from ..model._joint_groups import free_dofs
 from ..model._ranges import ends_of_ranges, middle
 from ..optimal_control import RobotDynamics
@@ -40,7 +40,8 @@ class Reacher(AbstractRobotEnvironment):
       displacements by up to `spread`, so that it can be reached.
     - End: never.
 
-    Joints are stopped at the ends of their ranges. The task in a state's `info` is the target (3,).
+    Joints are stopped at the ends of their ranges. Mimic joints and other constraints of the model are not held: lock
+    such joints, as those of a gripper, by `lock_joints`. The task in a state's `info` is the target (3,).
 
     **Fields:** `plant`; `home` (nq,); `spread` [rad, m]; `frame`.
     """
@@ -67,9 +68,11 @@ class Reacher(AbstractRobotEnvironment):
         middle of the joints' ranges; where these do not end on both sides, zero, or the nearest that leaves room for
         the start. `spread` [rad, m] of the targets. `actuated`: the joints that are driven, by default all, or
         `"actuators"`, as for `RobotDynamics`; `limit`: as for `Plant`. Time `dt` of one action [s]
-        and the number of `substeps` in it.
+        and the number of `substeps` in it: more, or a lower `limit`, for arms without damping whose motors bring them
+        to a radian in a substep or more.
 
-        **Raises:** `ValueError` for an unknown frame or joint, free joints, a wrong shape, and unknown limits.
+        **Raises:** `ValueError` for an unknown frame or joint, free joints, a wrong shape, a negative `spread`, and
+        unknown limits.
         """
         check_model(model)
         model.locate(frame)
@@ -81,7 +84,7 @@ class Reacher(AbstractRobotEnvironment):
             )
         self.plant = Plant(RobotDynamics(model, step_of(dt, substeps), actuated=actuated, limits=True), limit, substeps)
         (self.home,) = as_arrays(model, q=middle(model, inside=_DISPLACED) if home is None else home)
-        self.spread = as_array("spread")(spread).astype(model.dtype)
+        self.spread = as_positive("spread", or_zero=True)(spread).astype(model.dtype)
         self.frame = frame
 
     def start(self, key: Key) -> tuple[Array, Array, Float[Array, "3"]]:

@@ -18,6 +18,8 @@ from ..typing import ConfigurationLike, Key, VelocityLike
 from ._environment import AbstractEnvironment, State
 from ._plant import Plant
 
+_FARTHEST = 1e4  # rad, m: in one step
+
 Task = Any
 """What an episode is about, a pytree of arrays drawn at its start, such as a target; `()` if all are the same."""
 
@@ -26,8 +28,9 @@ class AbstractRobotEnvironment(AbstractEnvironment):
     """A task for a robot. A new one is a subclass with a field `plant` and the four methods that are abstract here.
 
     They are for one robot, and must be traceable by JAX. Episodes end where `terminated` says so; that they end after
-    some time is the business of `AutoReset`. A motion that is not finite is not made: the state stays what it was, the
-    reward is zero, and the episode ends; first derivatives are those of that.
+    some time is the business of `AutoReset`. A motion that is not finite, or so fast that a joint would move by 10,000
+    rad or m in the next step, is not made: the state stays what it was, the reward is zero, and the episode ends; first
+    derivatives are those of that.
 
     The `info` of a state holds the `task`.
     """
@@ -96,23 +99,23 @@ def _step(environment: AbstractRobotEnvironment, state: State, action: Float[Arr
     before = Motion(*as_arrays(plant.model, q=state.q, v=state.v))
     after = _moved(plant, before, action)
     action = jnp.clip(action, -1.0, 1.0)
-    finite = _is_finite(after)
-    q, v = (jnp.where(finite, x, y) for x, y in zip(after, before, strict=True))
-    reward, metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), _reward(environment, q, v, action, task))
+    sound = _is_sound(plant, after)
+    q, v = (jnp.where(sound, x, y) for x, y in zip(after, before, strict=True))
+    reward, metrics = jax.tree.map(lambda x: jnp.where(sound, x, 0.0), _reward(environment, q, v, action, task))
     terminated = _number("terminated", environment.terminated(q, v, task), q.dtype)
     return state.replace(
         data=Motion(q, v),
         obs=_observation(environment, q, v, task),
         reward=reward,
-        done=jnp.where(finite, terminated, 1.0),
+        done=jnp.where(sound, terminated, 1.0),
         metrics=state.metrics | metrics,
     )
 
 
 def _moved(plant: Plant, before: Motion, action: Float[Array, "m"]) -> Motion:
-    """The state after an action, with first derivatives of zero where it is not finite.
+    """The state after an action, with first derivatives of zero where that is not sound.
 
-    There JAX would find NaN, also where the state is not used: zero times infinity is not zero.
+    Where it is not finite JAX would find NaN, also where the state is not used: zero times infinity is not zero.
     """
     arrays, static = eqx.partition((plant, before, action), eqx.is_inexact_array)
 
@@ -123,7 +126,8 @@ def _moved(plant: Plant, before: Motion, action: Float[Array, "m"]) -> Motion:
     def rule(primals: tuple, tangents: tuple) -> tuple[Motion, Motion]:
         function, values, directions = of_perturbed(step, primals, tangents)
         after, linear = jax.linearize(function, values)
-        gate = functools.partial(jax.tree.map, lambda x: jnp.where(_is_finite(after), x, 0))
+        sound = _is_sound(eqx.combine(*primals, static)[0], after)
+        gate = functools.partial(jax.tree.map, lambda x: jnp.where(sound, x, 0))
         return after, gate(linear(gate(directions)))
 
     moved = jax.custom_jvp(step)
@@ -131,8 +135,10 @@ def _moved(plant: Plant, before: Motion, action: Float[Array, "m"]) -> Motion:
     return moved(arrays)
 
 
-def _is_finite(motion: Motion) -> Bool[Array, ""]:
-    return jnp.all(jnp.isfinite(motion.q)) & jnp.all(jnp.isfinite(motion.v))
+def _is_sound(plant: Plant, motion: Motion) -> Bool[Array, ""]:
+    """Whether a motion is finite, and can go on. Integrations that fail come to 1e30 rad/s before they are infinite."""
+    way = jnp.abs(motion.v) * plant.dt.astype(motion.v.dtype)
+    return jnp.all(jnp.isfinite(motion.q)) & jnp.all(way < _FARTHEST)
 
 
 def _observation(environment: AbstractRobotEnvironment, q: Array, v: Array, task: Task) -> Float[Array, "n"]:

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from ..model._arguments import check_instance, checked_key, positive_integer
+from ..simulation._checks import check_arguments
 from ..typing import Key
 from ._environment import AbstractEnvironment, State
 
@@ -46,12 +47,15 @@ def unroll(
 
     **Returns:** the last `State`, and a `Transition` whose arrays have a leading axis over steps.
 
-    **Raises:** `ValueError` for a `length` below one, a batch of keys, and a wrong shape of actions.
+    **Raises:** `ValueError` for a `length` below one, a batch of keys, a policy of other arguments, and a wrong shape
+    of actions.
     """
     check_instance("environment", environment, AbstractEnvironment, "one such as CartPole() or AutoReset(...)")
     check_instance("state", state, State, "what environment.reset(key) or environment.step(state, action) gives")
+    wanted = "policy must be a function of an observation and a key"
     if not callable(policy):
-        raise ValueError(f"policy must be a function of an observation and a key, got {policy!r}.")
+        raise ValueError(f"{wanted}, got {policy!r}.")
+    check_arguments(wanted, policy, "obs", "key")
     return _unroll(environment, policy, state, checked_key(key), positive_integer("length", length))
 
 

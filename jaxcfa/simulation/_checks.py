@@ -1,6 +1,8 @@
 """Checking the arguments that all functions of the simulation have."""
 
+import inspect
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ def checked_dt(dt: Any, dtype: Any) -> Float[Array, ""]:
     """The time step as a scalar, positive if that can be seen."""
     try:
         array = jnp.asarray(dt)
-        if array.dtype == bool:
+        if array.dtype == bool or jnp.issubdtype(array.dtype, jnp.complexfloating):
             raise TypeError
     except (TypeError, ValueError) as error:
         raise ValueError(f"dt must be a time step in seconds, got {dt!r}.") from error
@@ -30,3 +32,15 @@ def checked_dt(dt: Any, dtype: Any) -> Float[Array, ""]:
 def check_integrator(integrator: Any) -> None:
     """Raises `ValueError` for anything but an integrator."""
     check_instance("integrator", integrator, AbstractIntegrator, "one such as SemiImplicitEuler() or RungeKutta4()")
+
+
+def check_arguments(wanted: str, function: Callable, *arguments: str) -> None:
+    """Raises `ValueError`, which begins with what is `wanted`, for a function that does not take these arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # functions that are not Python's may have none
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise ValueError(f"{wanted}, but {function!r:.200} has the arguments {signature}.") from error

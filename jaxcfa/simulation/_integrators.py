@@ -82,8 +82,8 @@ class RungeKutta4(AbstractIntegrator):
 
     Within a step the configuration is `integrate(model, q, x)`, and the method is applied to x, which is in a vector
     space (Munthe-Kaas, High order Runge-Kutta methods on manifolds, 1999; Hairer, Lubich & Wanner, IV.8). So its order
-    is four for quaternions too. MuJoCo 4.0 takes the same steps with its RK4. No joint with a quaternion may turn by
-    half a turn or more in one step.
+    is four for quaternions too. MuJoCo 4.0 takes the same steps with its RK4, but for the forces of servos, which
+    are held during a step here. No joint with a quaternion may turn by half a turn or more in one step.
 
     All forces are explicit: strong damping or dry friction needs steps below about `2.8 M / D`.
     """

@@ -1,6 +1,5 @@
 """Trajectories of many steps."""
 
-import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from ..model import AbstractConstraint, Model
 from ..model._arguments import NO_ACTUATORS, as_arrays, check_model, is_concrete, positive_integer
 from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
-from ._checks import check_integrator, checked_dt
+from ._checks import check_arguments, check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, equation_of_motion
 from ._inputs import Actuated, driven_by, input_size
 from ._integrators import AbstractIntegrator
@@ -79,12 +78,12 @@ def rollout(
     **Arguments:** `q0` (nq,); `v0` (nv,) [rad/s, m/s]. `controls`: joint torques (steps, nv) [N m, N], each held for
     one step, or a policy: `controls(t, q, v)` gives the torques (nv,) for the step from t on, and `steps` says how many
     there are. (Calls outside `jit` compile anew for every new function object; an `equinox.Module` with `__call__`,
-    whose arrays may change, does not.) `dt`: length of one step [s]. `integrator`, `method`, `passive_forces`,
-    `friction_velocity`, `constraints`, `stabilization`, `solver`, `limits`: as for `step`. `actuated`: as for
-    `step`: `controls` are torques of some joints, (steps, m), or those of `model.actuators`, (steps, nu), or a policy
-    gives such (m,) or (nu,). `f_ext`: external wrenches
-    (nb, 6), constant, or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by default
-    `ceil(sqrt(steps))`; `steps` stores everything.
+    whose arrays may change, does not; nor do objects of ordinary classes, whose attributes must not change.)
+    `dt`: length of one step [s]. `integrator`, `method`, `passive_forces`, `friction_velocity`, `constraints`,
+    `stabilization`, `solver`, `limits`: as for `step`. `actuated`: as for `step`: `controls` are torques of some
+    joints, (steps, m), or those of `model.actuators`, (steps, nu), or a policy gives such (m,) or (nu,). `f_ext`:
+    external wrenches (nb, 6), constant, or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by
+    default `ceil(sqrt(steps))`; `steps` stores everything.
 
     **Returns:** a `Trajectory`, whose first state is the given one. If constraints could not be held, its `status`
     says so, and (unless traced) a warning.
@@ -103,7 +102,7 @@ def rollout(
             f"Write {controls.__name__}(...)."
         )
     if callable(controls):
-        _check_policy(controls)
+        check_arguments("controls must be an array or a function of t, q and v", controls, "t", "q", "v")
     inputs = None if callable(controls) else _per_step(model, "controls", controls, (count,), letters)
     steps = _number_of_steps(inputs, steps)
     length = math.isqrt(steps - 1) + 1 if checkpoint is None else positive_integer("checkpoint", checkpoint)
@@ -188,20 +187,6 @@ def _warn(status: ConstraintStatus) -> None:
     }
     found = "; ".join(reason for flag, reason in reasons.items() if flag in status)
     warnings.warn(f"The constraints could not be held at some time of the trajectory: {found}.", stacklevel=3)
-
-
-def _check_policy(policy: Callable) -> None:
-    """Raises `ValueError` for a function of anything but three arguments."""
-    try:
-        signature = inspect.signature(policy)
-    except (TypeError, ValueError):  # functions that are not Python's may have none
-        return
-    try:
-        signature.bind("t", "q", "v")
-    except TypeError as error:
-        raise ValueError(
-            f"controls must be an array or a function of t, q and v, but {policy!r:.200} has the arguments {signature}."
-        ) from error
 
 
 def _number_of_steps(inputs: Array | None, steps: SupportsIndex | None) -> int:

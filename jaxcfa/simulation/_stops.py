@@ -9,6 +9,7 @@ from ..dynamics import mass_matrix
 from ..joints import AbstractJoint
 from ..model import Model, map_joints
 from ..model._arguments import as_positive
+from ..model._ranges import ends_of_ranges
 from ..typing import Velocity
 
 
@@ -44,8 +45,8 @@ class StopForces(eqx.Module):
         self, model: Model, q: Float[Array, "nq"], ahead: Float[Array, ""] | float
     ) -> tuple[Velocity, Float[Array, "nv"]]:
         """The f and D >= 0, both (nv,), of the forces `f - D v` at q, or where v leads within the time `ahead` [s]."""
-        limits = model.limits
-        beyond = map_joints(model, _beyond, ("q", limits.lower), ("q", limits.upper), ("q", q), out="v")
+        lower, upper = ends_of_ranges(model)
+        beyond = map_joints(model, _beyond, ("q", lower), ("q", upper), ("q", q), out="v")
         inside = 1 - jnp.minimum((beyond / self.width) ** 2, 1)
         part = 1 - inside**2
         stiffness = part * self.stiffness
@@ -62,5 +63,5 @@ def stop_forces(model: Model, stops: Stops) -> StopForces:
 def _beyond(
     joint: AbstractJoint, lower: Float[Array, "nq"], upper: Float[Array, "nq"], q: Float[Array, "nq"]
 ) -> Float[Array, "nv"]:
-    """The displacement of a joint from its range, zero inside. (Quaternions have no limits.)"""
+    """The displacement of a joint from its range, zero inside."""
     return joint.difference(jnp.clip(q, lower.astype(q.dtype), upper.astype(q.dtype)), q)

@@ -276,6 +276,12 @@ def test_a_motion_that_is_not_finite_ends_the_episode(key):
     assert after.done == 1
     assert after.reward == 0
     assert_close(after.data, state.data)
+    # One that is so fast that nobody follows it; the time of a step is 0.1 s.
+    for speed, moves in ((1e4, True), (1e6, False)):
+        fast = state.replace(data=state.data._replace(v=jnp.array([speed])))
+        after = env.step(fast, jnp.zeros(1))
+        assert after.done == 1
+        assert bool(after.q != fast.q) == bool(after.reward != 0) == moves
 
 
 def test_derivatives_where_a_motion_is_not_finite(key):
@@ -379,6 +385,12 @@ def test_mistakes_are_explained(key):
         "key must be one key": lambda: env.reset(keys),
         "key must be a random key": lambda: env.reset(0),
         "length must be a positive integer": lambda: unroll(env, lambda obs, key: obs[:1], state, key, 0),
+        r"of an observation and a key, but .* has the arguments \(obs\)": lambda: unroll(
+            env, lambda obs: obs[:1], state, key, 2
+        ),
+        "spread must be finite and not negative, got -1": lambda: Reacher(arm(), "tip", limit=1.0, spread=-1.0),
+        "pole_length must be positive and finite, .* got -1": lambda: CartPole(pole_length=-1.0),
+        "length must be positive and finite, .* got 0": lambda: Acrobot(length=0.0),
         "No frame or body named 'hand'": lambda: Reacher(arm(), "hand", limit=1.0),
         "fixed base, but .* is a free joint": lambda: Reacher(jaxcfa.chain(2, floating_base=True), "tip", limit=1.0),
         "no limit for the control": lambda: Reacher(arm(), "tip"),

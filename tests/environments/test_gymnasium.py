@@ -88,6 +88,8 @@ def test_mistakes_are_explained():
     env.reset(seed=0)
     with pytest.raises(ValueError, match="Actions must be finite"):
         env.step(np.array([np.nan]))
+    with pytest.raises(ValueError, match="Actions must be an array of numbers, got None"):
+        env.step(None)
     with pytest.raises(ValueError, match="action must have shape"):
         env.step(np.zeros(2))
 

@@ -13,11 +13,12 @@ import pytest
 
 import jaxcfa
 from jaxcfa import closed_chains, load_model, load_trajectory, save_model, save_trajectory
+from jaxcfa.environments import Transition
 from jaxcfa.joints import Anchored, Composite, Free, Helical, Prismatic, Revolute
 from jaxcfa.model import AbstractFrameConstraint
 from jaxcfa.optimal_control import History, Solution
 from jaxcfa.optimal_control._local import Multipliers, Rows
-from jaxcfa.simulation import Trajectory
+from jaxcfa.simulation import Linearization, State, Trajectory
 from mechanisms import mechanism
 from urdf_text import LIMIT, one_joint
 
@@ -131,7 +132,8 @@ def test_motions(tmp_path):
     path = tmp_path / "motion.npz"
     trajectory = Trajectory(jnp.arange(3.0), jnp.ones((3, 2)), jnp.ones((3, 2)), jnp.ones((2, 2)), jnp.zeros((), int))
     everything = {"robot": "arm", "both": [solution(), (trajectory, None)], "speed": 0.1, "loops": True}
-    for motion in (trajectory, solution(), {"q": jnp.ones((3, 2), "float32"), "n": jnp.arange(3)}):
+    steps = [State(*trajectory[1:3]), Linearization(*trajectory[1:3]), Transition(*trajectory, None, (jnp.ones(2),))]
+    for motion in (trajectory, solution(), *steps, {"q": jnp.ones((3, 2), "float32"), "n": jnp.arange(3)}):
         save_trajectory(path, motion)
         found = load_trajectory(str(path))
         assert type(found) is type(motion)

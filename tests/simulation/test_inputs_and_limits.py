@@ -12,7 +12,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import simulation
-from jaxcfa.joints import Free, Revolute
+from jaxcfa.joints import Free, Revolute, Spherical
 from jaxcfa.model import Actuators
 from jaxcfa.optimal_control import RobotDynamics
 from jaxcfa.simulation import RungeKutta4, Stops, rollout, step
@@ -110,6 +110,18 @@ def test_stops_act_on_request_only_and_as_strongly_as_asked():
     assert_close(inertia * (stopped - free) / dt, stop)
     with pytest.raises(ValueError, match="limits must be True, False or Stops"):
         inspect.unwrap(simulation.step)(model, q, v, v, dt, limits="stops")
+
+
+def test_quaternions_have_no_ends():
+    """One number for all coordinates of a joint is not meant for these."""
+    builder = jaxcfa.ModelBuilder()
+    for name, joint, lower in (("free", Free(), -0.5), ("ball", Spherical(), 0.0)):
+        builder.add_body(name, joint=joint, mass=1.0, inertia=0.1, lower=lower, upper=0.5)
+    model = eqx.tree_at(lambda m: m.gravity, builder.build(), jnp.zeros(3))
+    q, v = jnp.array([0.6, 0.0, 0.0, 0.7, 0.1, 0.0, 0.7, 0.7, 0.1, 0.0, -0.7]), jnp.zeros(9)
+    after = step(model, q, v, v, 0.01, limits=True)
+    assert after.v[0] < 0
+    assert np.max(np.abs(after.v[1:])) < 1e-12
 
 
 def test_what_is_driven_is_said_alike_in_simulation_and_in_optimal_control():

@@ -351,6 +351,7 @@ def test_errors_name_the_argument_and_the_remedy():
         "dt must be positive and finite, got nan": lambda: linearize(model, q, v, v, float("nan")),
         r"dt must be one number, got shape \(2,\)": lambda: step(model, q, v, v, q),
         "dt must be a time step": lambda: step(model, q, v, v, "1 ms"),
+        r"dt must be a time step in seconds, got 1j": lambda: rollout(model, q, v, tau, 1j),
         r"tau must have shape \(nv,\) = \(2,\), got \(3,\)": lambda: step(model, q, v, jnp.zeros(3), 0.1),
         r"q0 must have shape .*jax.vmap": lambda: rollout(model, tau, v, tau, 0.1),
         r"controls must have shape \(steps, nv\) = .*, got \(2,\)\. Constant .* lambda t, q, v: tau": lambda: rollout(
