@@ -170,8 +170,9 @@ class AbstractCoordinates:
 class Pinocchio(AbstractCoordinates):
     """Coordinates of a Pinocchio model with the same joints, matched by name.
 
-    The joints in a `Composite` have the same order there, and unlimited revolute ones among them are angles; the
-    frame of an `Anchored` joint is at its anchor.
+    The joints in a `Composite` have the same order there, and unlimited revolute ones among them are angles; it has the
+    same name, or "Composite_" and that of the first of them, as Pinocchio reads MJCF. The frame of an `Anchored` joint
+    is at its anchor.
 
     **Arguments:** `pin_model`: a `pinocchio.Model`, whose joints may come in another order.
 
@@ -185,6 +186,9 @@ class Pinocchio(AbstractCoordinates):
             raise ValueError(f"pin_model must be a pinocchio.Model, got {pin_model!r:.200}.")
         joints = zip(pin_model.names, pin_model.joints, strict=True)
         slots = {name: _Slot(joint.idx_q, joint.idx_v, joint.nq) for name, joint in joints if name != "universe"}
+        for name, (first, *others) in zip(model.joint_names, part_names(model), strict=True):
+            if others and name not in slots and f"Composite_{first}" in slots:
+                slots[name] = slots.pop(f"Composite_{first}")
         _check_names(model.joint_names, slots, "Pinocchio")
         self._model = model
         self._layout = _Layout(pin_model.nq)

@@ -176,6 +176,28 @@ def test_joints_are_matched_by_name():
     assert_close(coordinates.v_from(q, coordinates.v_to(q, v)), v, 1e-14)
 
 
+def test_what_pinocchio_reads_from_mjcf(tmp_path):
+    """Several joints of one body, which have one name there, and another one here."""
+    file = tmp_path / "robot.xml"
+    file.write_text(
+        """<mujoco><worldbody><body name="trunk"> <freejoint name="base"/> <geom type="box" size="0.1 0.2 0.3"/>
+          <body name="arm" pos="0.2 0 0">
+            <joint name="yaw" pos="0.1 0 0.2"/> <joint name="lift" type="slide" axis="1 0 1"/> <geom size="0.1"/>
+            <body name="hand">
+              <joint name="wrist" type="ball"/> <geom type="box" size="0.1 0.2 0.1" pos="0.1 0 0"/>
+            </body>
+          </body>
+        </body></worldbody></mujoco>"""
+    )
+    model, pin_model = jaxcfa.load_model(file), pin.buildModelFromMJCF(str(file))
+    assert (model.joint_names[1], pin_model.names[2]) == ("yaw+lift", "Composite_yaw")
+    coordinates = jaxcfa.convert.Pinocchio(model, pin_model)
+    q, v = jaxcfa.random_configuration(model, jax.random.key(0)), jnp.linspace(-1, 1, model.nv)
+    state = coordinates.q_to(q), coordinates.v_to(q, v)
+    bias = pin.nonLinearEffects(pin_model, pin_model.createData(), *map(np.asarray, state))
+    assert_close(coordinates.tau_from(q, bias), jaxcfa.inverse_dynamics(model, q, v, coordinates.qdd_from(q, v, 0 * v)))
+
+
 def test_batches():
     s = setting()
     qs = jnp.stack([s.q, jaxcfa.neutral(s.model)])

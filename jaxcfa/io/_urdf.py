@@ -31,6 +31,7 @@ def load_urdf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
       joint frame's x axis (made perpendicular to the normal; y if the normal is x). Pinocchio takes the normal for z.
     - A joint with `mimic` keeps its own coordinate; the coupling is in `model.constraints`.
     - `damping` and `friction` are read; links without `<inertial>` are massless.
+    - Orientations are `rpy`, or `quat_xyzw` as in URDF 1.2.
 
     Meshes and other geometry are not looked at: there are no collisions. What else is not modelled (transmissions,
     sensors, simulator settings, ...) gives one `ModelWarning` that names it, and so do inertias that no rigid body has,

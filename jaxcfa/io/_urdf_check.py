@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
+from ._mjcf_bodies import rotation
 from ._report import Report
 from ._source import Element, tag_of
 
@@ -41,7 +44,7 @@ class _Kind(NamedTuple):
     ignored: frozenset[str] = frozenset()
 
 
-_ORIGIN = _Kind({"xyz": _Numbers(3), "rpy": _Numbers(3)})
+_ORIGIN = _Kind({"xyz": _Numbers(3), "rpy": _Numbers(3), "quat_xyzw": _Numbers(4)})
 _MASS = _Kind({"value": _Numbers(required=True, minimum=0.0)})
 _INERTIA = _Kind({name: _Numbers(required=True) for name in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")})
 _INERTIAL = _Kind({}, {"origin": _ORIGIN, "mass": _MASS, "inertia": _INERTIA}, required=("mass", "inertia"))
@@ -80,11 +83,6 @@ def checked_robot(root: Element, report: Report) -> Element:
     robot = root.makeelement("robot", name=root.get("name") or "robot")
     for element in _elements(root):
         tag = tag_of(element)
-        if tag.startswith("xacro:"):
-            raise ValueError(
-                f"line {element.sourceline}: <{tag}> belongs to xacro, a macro language; expand the file first "
-                "(`xacro robot.urdf.xacro > robot.urdf`)."
-            )
         if tag in ("link", "joint"):
             name = element.get("name")
             owner = f"{tag} {name!r}" if name else f"<{tag}> on line {element.sourceline}"
@@ -109,8 +107,19 @@ def _described(element: Element) -> str:
 
 
 def _elements(element: Element) -> Iterator[Element]:
-    """Children that are elements, not references to entities."""
-    return (child for child in element if isinstance(child.tag, str))
+    """Children that are elements, not references to entities.
+
+    **Raises:** `ValueError` for those of xacro.
+    """
+    for child in element:
+        if isinstance(child.tag, str):
+            tag = tag_of(child)
+            if tag.startswith("xacro:"):
+                raise ValueError(
+                    f"line {child.sourceline}: <{tag}> belongs to xacro, a macro language; expand the file first "
+                    "(`xacro robot.urdf.xacro > robot.urdf`)."
+                )
+            yield child
 
 
 def _copied(element: Element, kind: _Kind, owner: str, report: Report) -> Element:
@@ -141,6 +150,8 @@ def _attributes(element: Element, kind: _Kind, owner: str, report: Report) -> di
             raise ValueError(f"{where}: <{tag}> needs the attribute {name!r}; add it.")
         if isinstance(content, _Text) and not (value or "").strip():
             raise ValueError(f"{where}: the attribute {name!r} of <{tag}> is empty; give a name.")
+        if isinstance(content, _Text) and re.search(r"\$[{(]", value):
+            raise ValueError(f"{where}: {name}={value!r:.200} of <{tag}> is no name. Expand the file with xacro first.")
         if isinstance(content, _Numbers) and value is not None:
             problem = _problem(value, content)
             if problem:
@@ -149,7 +160,37 @@ def _attributes(element: Element, kind: _Kind, owner: str, report: Report) -> di
     unknown = [name for name in element.attrib if name not in kind.attributes]
     for name in unknown:
         report.add(f"not modelled: attribute {name!r} of <{tag}>", owner)
-    return {name: value for name, value in element.attrib.items() if name in kind.attributes}
+    attributes = {name: value for name, value in element.attrib.items() if name in kind.attributes}
+    if "quat_xyzw" in attributes:  # of URDF 1.2
+        try:
+            matrix = quaternion_rotation(element)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+        del attributes["quat_xyzw"]
+        attributes["rpy"] = " ".join(map(repr, _roll_pitch_yaw(matrix)))
+    return attributes
+
+
+def quaternion_rotation(origin: Element) -> np.ndarray:
+    """(3, 3): the rotation that the attribute `quat_xyzw` of an `<origin>` gives.
+
+    **Raises:** `ValueError` where it is no quaternion, or `rpy` says something else.
+    """
+    text = origin.get("quat_xyzw")
+    *vector, scalar = map(float, text.split())
+    if len(vector) != 3 or not 0 < math.hypot(*vector, scalar) < math.inf:
+        raise ValueError(f"quat_xyzw={text!r:.200} of <origin> must be four numbers that are not all zero.")
+    if origin.get("rpy") is not None:
+        raise ValueError("<origin> has both rpy and quat_xyzw; leave one of them out.")
+    return rotation(np.array([scalar, *vector]))
+
+
+def _roll_pitch_yaw(matrix: np.ndarray) -> tuple[float, float, float]:
+    """Angles that give the rotation again, also where only the sum of roll and yaw matters."""
+    yaw = math.atan2(matrix[1, 0], matrix[0, 0])
+    s, c = math.sin(yaw), math.cos(yaw)
+    pitch = math.atan2(-matrix[2, 0], math.hypot(matrix[0, 0], matrix[1, 0]))
+    return math.atan2(s * matrix[0, 2] - c * matrix[1, 2], c * matrix[1, 1] - s * matrix[0, 1]), pitch, yaw
 
 
 def _problem(value: str, content: _Numbers) -> str:

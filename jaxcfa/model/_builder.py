@@ -102,7 +102,8 @@ class ModelBuilder:
         **Returns:** the number of the body, to be used as `parent`. (Bodies of the finished model are numbered
         without the merged ones.)
 
-        **Raises:** `ValueError` for duplicate names, unknown parents, and sizes or values that make no sense.
+        **Raises:** `ValueError` for duplicate names, unknown parents, sizes or values that make no sense, and
+        parameters of degrees of freedom that a fixed body has not.
         """
         number = len(self._links)
         name = f"body{number}" if name is None else name
@@ -149,7 +150,9 @@ class ModelBuilder:
             return WORLD
         if isinstance(link, str):
             if link not in self._index:
-                raise ValueError(f"{_at_start(what)} refers to unknown body {link!r}; add that one first.")
+                raise ValueError(
+                    f"{_at_start(what)} refers to unknown body {link!r}; add that one first. (None is the world.)"
+                )
             return self._index[link]
         number = as_number(link, "body")
         if not WORLD <= number < len(self._links):
@@ -261,6 +264,11 @@ def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndar
     if unknown:
         raise ValueError(
             f"Unknown argument {unknown[0]!r} for {what}; known are {', '.join((*_DOF_DEFAULTS, *_Q_DEFAULTS))}."
+        )
+    if values and not joint.nq:
+        raise ValueError(
+            f"{_at_start(what)} is fixed to its parent, so that it has no {next(iter(values))}. Give it a joint that "
+            "moves, such as joint=Revolute((0, 0, 1)), or leave that out."
         )
     result = {key: as_dofs(key, values.get(key, default), joint.nv, what) for key, default in _DOF_DEFAULTS.items()}
     for key, default in _Q_DEFAULTS.items():

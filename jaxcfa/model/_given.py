@@ -46,6 +46,7 @@ def as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Rotation and translation of a placement: a `Transform`, a 4 x 4 matrix, a translation, or nothing."""
     if placement is None:
         return np.eye(3), np.zeros(3)
+    last_row = np.array([0.0, 0.0, 0.0, 1.0])
     if isinstance(placement, Transform):
         rotation, translation = np.asarray(placement.rotation, float), np.asarray(placement.translation, float)
     else:
@@ -56,10 +57,16 @@ def as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
                 f"got shape {array.shape}."
             )
         rotation, translation = (np.eye(3), array) if array.ndim == 1 else (array[:3, :3], array[:3, 3])
+        last_row = array[3] if array.ndim == 2 else last_row
     rotation = as_finite(rotation, (3, 3), f"rotation of {what}")
     translation = as_finite(translation, (3,), f"translation of {what}")
     if not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-5) or np.linalg.det(rotation) < 0:
         raise ValueError(f"The rotation of {what} must be a proper rotation matrix, got {rotation.tolist()}.")
+    if not np.allclose(last_row, (0, 0, 0, 1), atol=1e-5):
+        raise ValueError(
+            f"The last row of the placement of {what} must be [0, 0, 0, 1], got {last_row.tolist()}. The translation "
+            "is the last column: is it transposed?"
+        )
     return rotation, translation
 
 

@@ -214,6 +214,8 @@ class Model(eqx.Module):
             if frame in names.frame_indices:
                 return self.nb + names.frame_indices[frame]
             if frame not in names.body_indices:
+                if frame == "world":
+                    raise ValueError("No frame or body is named 'world'; the world itself is number -1.")
                 known = (*self.frame_names, *self.body_names)
                 raise ValueError(f"No frame or body named {frame!r}{_explanation(frame, known, names)}")
             return names.body_indices[frame]

@@ -37,7 +37,7 @@ class SolveStatus(enum.IntEnum):
 
 
 class History(eqx.Module):
-    """What happened in each iteration (n,), NaN after the last.
+    """What happened in each iteration (n,), infinite after the last.
 
     **Fields:** `cost`; `violation`: of gaps and constraints, the largest; `stationarity`; `step`: the part of the step
     that was taken, zero if none was; `regularization`.
@@ -52,7 +52,7 @@ class History(eqx.Module):
     @staticmethod
     def empty(length: int, dtype) -> "History":
         """A history of which nothing is known yet."""
-        return History(*jnp.full((5, length), jnp.nan, dtype))
+        return History(*jnp.full((5, length), jnp.inf, dtype))  # NaN would stop programs under jax_debug_nans
 
     def with_entry(self, i: Int[Array, ""], **entries: Array) -> "History":
         """The same with what happened in iteration i."""

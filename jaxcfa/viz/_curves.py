@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..model import Model
+from ..model._arguments import check_model
 from ._picture import new_figure
 
 _LONGEST_LEGEND = 12
@@ -22,6 +23,9 @@ def plot_trajectory(model: Model, trajectory: Any, file: str | os.PathLike | Non
 
     **Raises:** `ValueError` for wrong shapes; `ImportError` without matplotlib.
     """
+    check_model(model)
+    if not all(hasattr(trajectory, name) for name in ("t", "q", "v")):
+        raise ValueError(f"trajectory must have t, q and v, as what rollout gives, got {trajectory!r:.200}.")
     t, q, v = (np.asarray(getattr(trajectory, name)) for name in ("t", "q", "v"))
     expected = {"q": (len(t), model.nq), "v": (len(t), model.nv)}
     for name, array in (("q", q), ("v", v)):

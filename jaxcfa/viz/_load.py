@@ -8,6 +8,7 @@ from ..io._mjcf_compile import is_text
 from ..io._report import Report
 from ..io._source import PathOrText, parse_xml, read_source, root_tag
 from ..model import Model
+from ..model._arguments import check_model
 from ..numerics._options import check_instance
 from ._default_visuals import default_visuals
 from ._files import Directories
@@ -35,6 +36,7 @@ def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Direct
     **Raises:** `FileNotFoundError` for a wrong path, also among `package_dirs`; `ValueError` for a file that is
     malformed or of another robot; `ImportError` without the packages that read files.
     """
+    check_model(model)
     if isinstance(package_dirs, str | bytes | os.PathLike):
         raise ValueError(f"package_dirs must be a list of folders, such as [{package_dirs!r}], got {package_dirs!r}.")
     for folder in package_dirs:
@@ -63,6 +65,7 @@ def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Direct
 def drawn_visuals(model: Model, visuals: Visuals, package_dirs: Directories = ()) -> list[Visual]:
     """What is drawn of shapes that are given, or those of a file, or, for `None`, `default_visuals(model)`: all but
     planes without end."""
+    check_model(model)
     if visuals is None:
         visuals = default_visuals(model)
     elif isinstance(visuals, str | os.PathLike):

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from ..configuration import neutral
 from ..kinematics import forward_kinematics
 from ..model import Model
-from ..model._arguments import check_quaternions
+from ..model._arguments import check_model, check_quaternions
 from ..spatial import Transform
 from ..typing import NameOrNumber
 from ._shapes import AbstractShape, Visual
@@ -97,6 +97,7 @@ def as_configurations(model: Model, q, name: str = "q") -> np.ndarray:
 
     **Raises:** `ValueError` for a wrong shape, what is not finite, and zero quaternions.
     """
+    check_model(model)
     try:
         array = np.asarray(q, dtype=model.dtype)
     except (TypeError, ValueError) as error:

@@ -106,6 +106,22 @@ def test_inertia_is_turned_by_the_inertial_origin():
     assert_close(model.inertia, np.diag([2.0, 1.0, 2.5])[None])
 
 
+@pytest.mark.parametrize(
+    ("xyzw", "expected"),
+    [
+        ("0 0 0 2", np.eye(3)),
+        ("0.5 0.5 0.5 0.5", [[0, 0, 1], [1, 0, 0], [0, 1, 0]]),
+        ("0.5 0.5 -0.5 0.5", [[0, 1, 0], [0, 0, -1], [-1, 0, 0]]),  # a pitch of 90 degrees
+        ("1 2 3 4", np.array([[4, -20, 22], [28, 10, 4], [-10, 20, 20]]) / 30),
+    ],
+)
+def test_orientations_as_quaternions(xyzw, expected):
+    """Of URDF 1.2."""
+    model = load_urdf(one_joint(f'{LIMIT}<origin xyz="1 2 3" quat_xyzw="{xyzw}"/>'))
+    assert_close(model.placement.translation, [[1.0, 2.0, 3.0]])
+    assert_close(model.placement.rotation[0], np.array(expected, float))
+
+
 def test_fixed_links_are_merged_and_stay_as_frames():
     fixed = joint("weld", "body", "tool", '<origin xyz="0 0 2"/>', "fixed")
     model = load_urdf(robot(link("base"), link("body"), link("tool"), joint("joint", "base", "body"), fixed))

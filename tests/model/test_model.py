@@ -63,6 +63,7 @@ def test_locate():
 @pytest.mark.parametrize(
     ("look_up", "message"),
     [
+        (lambda m: m.locate("world"), "the world itself is number -1"),
         (lambda m: m.locate("hnad"), "No frame or body named 'hnad'; did you mean 'hand'"),
         (lambda m: m.body_index("limb3-2"), "No body named 'limb3-2'; did you mean 'limb3_2' or "),
         (lambda m: m.q_slice("zzz"), "No joint named 'zzz'; there are: 'trunk_joint', .*, ...."),

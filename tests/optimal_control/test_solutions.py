@@ -208,6 +208,8 @@ def test_shooting():
     expected = oc.solve(problem, X0)
     found = oc.solve(problem, X0, solver=oc.Shooting())
     assert found.status == oc.SolveStatus.SOLVED
+    for solution in (expected, found):  # NaN would stop programs under jax_debug_nans
+        assert not any(np.any(np.isnan(x)) for x in jax.tree.leaves(solution))
     assert_close((found.states, found.gains), (expected.states, expected.gains), rtol=1e-4)
     np.testing.assert_allclose(found.cost, expected.cost, rtol=1e-8)
 

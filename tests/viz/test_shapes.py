@@ -102,6 +102,8 @@ def test_urdf_shapes_on_a_merged_link(element, shape):
     model = jaxcfa.load_model(text)
     (visual,) = load_visuals(text, model)
     assert (visual.shape, visual.carrier, visual.color) == (shape, "palm", (1.0, 0.0, 0.0, 0.5))
+    (turned,) = load_visuals(text.replace('rpy="0 0 1.5707963267948966"', 'quat_xyzw="0 0 3 3"'), model)
+    np.testing.assert_allclose(turned.placement, visual.placement, atol=1e-15)
     poses = carried_visuals(model, [visual]).at(body_poses(model, np.array([[np.pi / 2]])))
     np.testing.assert_allclose(poses.translation[0, 0], [0, 0.5, 0.2], atol=1e-12)
     np.testing.assert_allclose(poses.rotation[0, 0], np.diag([-1, -1, 1]), atol=1e-12)
