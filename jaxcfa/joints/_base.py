@@ -1,6 +1,7 @@
 """The interface of a joint type."""
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -97,6 +98,28 @@ class AbstractJoint(eqx.Module):
     @abc.abstractmethod
     def random(self, key: Key, lower: Float[Array, "nq"], upper: Float[Array, "nq"]) -> Float[Array, "nq"]:
         """A random configuration; coordinates with finite limits stay within them."""
+
+
+class AbstractVectorJoint(AbstractJoint):
+    """A joint whose coordinates are numbers, none of them part of a quaternion, and `v` their rates."""
+
+    def integrate(self, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
+        return q + dv
+
+    def difference(self, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
+        return q1 - q0
+
+    def neutral(self) -> Float[Array, "nq"]:
+        return jnp.zeros(self.nq, jnp.result_type(float, *jax.tree.leaves(self)))
+
+
+class AbstractFixedAxesJoint(AbstractVectorJoint):
+    """A joint with a constant motion subspace."""
+
+    has_fixed_axes: ClassVar[bool] = True
+
+    def bias(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
+        return jnp.zeros(6, jnp.result_type(*jax.tree.leaves(self), v))
 
 
 def unit_axis(axis) -> np.ndarray:
