@@ -9,10 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from ..model._arguments import as_arrays, check_instance, checked_key
-from ..numerics import of_perturbed
+from ..numerics import all_finite, of_perturbed
 from ..simulation import State as Motion
 from ..typing import ConfigurationLike, Key, VelocityLike
 from ._environment import AbstractEnvironment, State
@@ -96,7 +96,7 @@ def _step(environment: AbstractRobotEnvironment, state: State, action: Float[Arr
     before = Motion(*as_arrays(plant.model, q=state.q, v=state.v))
     after = _moved(plant, before, action)
     action = jnp.clip(action, -1.0, 1.0)
-    finite = _is_finite(after)
+    finite = all_finite(after)
     q, v = (jnp.where(finite, x, y) for x, y in zip(after, before, strict=True))
     reward, metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), _reward(environment, q, v, action, task))
     terminated = _number("terminated", environment.terminated(q, v, task), q.dtype)
@@ -123,16 +123,12 @@ def _moved(plant: Plant, before: Motion, action: Float[Array, "m"]) -> Motion:
     def rule(primals: tuple, tangents: tuple) -> tuple[Motion, Motion]:
         function, values, directions = of_perturbed(step, primals, tangents)
         after, linear = jax.linearize(function, values)
-        gate = functools.partial(jax.tree.map, lambda x: jnp.where(_is_finite(after), x, 0))
+        gate = functools.partial(jax.tree.map, lambda x: jnp.where(all_finite(after), x, 0))
         return after, gate(linear(gate(directions)))
 
     moved = jax.custom_jvp(step)
     moved.defjvp(rule, symbolic_zeros=True)
     return moved(arrays)
-
-
-def _is_finite(motion: Motion) -> Bool[Array, ""]:
-    return jnp.all(jnp.isfinite(motion.q)) & jnp.all(jnp.isfinite(motion.v))
 
 
 def _observation(environment: AbstractRobotEnvironment, q: Array, v: Array, task: Task) -> Float[Array, "n"]:

@@ -55,6 +55,12 @@ def any_numbers(name: str, value: Any) -> jax.Array:
     return array
 
 
+def floating_numbers(name: str, value: Any) -> jax.Array:
+    """As `any_numbers`, in floating point: integers become numbers of JAX's default precision."""
+    array = any_numbers(name, value)
+    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
+
+
 def as_finite(x, shape: tuple[int, ...], what: str) -> np.ndarray:
     """An array of this shape without infinities and NaN, which is a copy: the caller may go on to change theirs."""
     array = known_numbers(f"The {what}", x)

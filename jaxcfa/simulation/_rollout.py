@@ -19,6 +19,7 @@ from ..compilation import jit_of_one_state
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..model._arguments import NO_ACTUATORS, as_arrays, check_model, is_concrete, positive_integer
+from ..numerics import all_finite
 from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
 from ._checks import check_integrator, checked_dt
@@ -165,8 +166,7 @@ def _status(
     Not in the loop over steps, so that nothing of it is computed where it is not used, nor differentiated.
     """
     equation, q, v, tau, f_ext = jax.lax.stop_gradient((equation, q, v, tau, f_ext))
-    finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
-    status = jnp.where(finite, 0, jnp.asarray(ConstraintStatus.NOT_FINITE, jnp.int32))
+    status = jnp.where(all_finite((q, v)), 0, jnp.asarray(ConstraintStatus.NOT_FINITE, jnp.int32))
     if not equation.constraints:
         return status
 
