@@ -11,7 +11,7 @@ from ._perturbed import (
     of_perturbed as of_perturbed,
     perturbed as perturbed,
 )
-from ._pieces import cut as cut, joined as joined
+from ._pieces import cut as cut, joined as joined, lengthened as lengthened
 from ._precise import product as product
 from ._small import (
     cross as cross,

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ..model._arguments import is_concrete, positive_integer
+from ..numerics import lengthened
 from ..structured._products import matvec
 from ._local import Multipliers, Rows
 from ._problem import Problem
@@ -139,8 +140,7 @@ class Solution(eqx.Module):
         number = positive_integer("steps, one known number,", steps, or_zero=True)
 
         def later(x: Array) -> Array:
-            gone = min(number, len(x))
-            return jnp.concatenate([x[gone:], jnp.broadcast_to(x[-1:], (gone, *x.shape[1:]))])
+            return lengthened(x, min(number, len(x)))[-len(x) :]
 
         def rows(x: Rows) -> Rows:
             return Rows(later(x.stages), x.end)

@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree
 
 from ..defaults import batch_piece
 from ..model._arguments import positive_integer
-from ..numerics import cut, joined
+from ..numerics import cut, joined, lengthened
 from ..one_function import in_batches
 from ..structured._distributed import check_mesh
 
@@ -80,7 +80,7 @@ def batched(
             return of_all(states, shared)
         parts, copies = PartitionSpec(mesh.axis_names), PartitionSpec()
         over_devices = jax.shard_map(of_all, mesh=mesh, in_specs=(parts, copies), out_specs=parts, check_vma=False)
-        padded = _lengthened(states, -length % mesh.size)
+        padded = jax.tree.map(lambda x: lengthened(x, -length % mesh.size), states)
         return jax.tree.map(lambda x: x[:length], over_devices(padded, shared))
 
     @wraps(function)
@@ -103,13 +103,6 @@ def _in_pieces(function: Callable[..., Any], states: tuple, largest: int) -> PyT
     # Inside a loop nothing can be shared with the first evaluation, so XLA need not be kept from trying.
     found = lax.map(jax.checkpoint(lambda piece: over_piece(*piece), prevent_cse=False), pieces)
     return jax.tree.map(lambda x: joined(x, length), found)
-
-
-def _lengthened(states: tuple, missing: int) -> tuple:
-    """With copies of the last state."""
-    if not missing:
-        return states
-    return jax.tree.map(lambda x: jnp.concatenate([x, jnp.broadcast_to(x[-1:], (missing, *x.shape[1:]))]), states)
 
 
 def _common_length(states: tuple) -> int:
