@@ -9,6 +9,8 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun, jaxprs_in_params
 from jaxtyping import Array
 
+from .._private_jax import operands_of_solve
+
 # Not among it: sorting, scattering, and what XLA leaves to libraries, as products of matrices and sums of many numbers.
 _NAMES = """
     abs acos add add_any and asin atan atan2 broadcast_in_dim ceil clamp concatenate cond convert_element_type copy cos
@@ -52,10 +54,7 @@ def _able_step(step: Any, given: Sequence[Any]) -> Sequence[Array]:
     if name in ("jit", "custom_jvp_call"):
         return jaxpr_as_fun(able_form(params.get("jaxpr") or params["call_jaxpr"]))(*given)
     if name == "custom_linear_solve":
-        lengths = params["const_lengths"]
-        start = lengths.matvec + lengths.vecmat
-        constants, b = given[start : start + lengths.solve], given[sum(lengths) :]
-        return jaxpr_as_fun(able_form(params["jaxprs"].solve))(*constants, *b)
+        return jaxpr_as_fun(able_form(params["jaxprs"].solve))(*operands_of_solve(params, given))
     if name == "scan":
         return bind(step, given, jaxpr=able_form(params["jaxpr"]))
     if name == "reduce_sum":

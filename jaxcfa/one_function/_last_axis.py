@@ -17,7 +17,7 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array
 
-from .._private_jax import parts_of_scan
+from .._private_jax import operands_of_solve, parts_of_scan
 from ._able import bind
 
 # What is done for each number by itself.
@@ -218,11 +218,9 @@ def _dot_general(step: JaxprEqn, given: list[Array], varies: list[bool], size: i
 
 def _custom_linear_solve(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
     """As it is solved, without the rule for derivatives."""
-    lengths = step.params["const_lengths"]
-    start = lengths.matvec + lengths.vecmat
-    end, others = start + lengths.solve, sum(lengths)
-    solve = along_last_axis(_closed(step.params["jaxprs"].solve), varies[start:end] + varies[others:], size)
-    return solve(*given[start:end], *given[others:])
+    params = step.params
+    solve = along_last_axis(_closed(params["jaxprs"].solve), operands_of_solve(params, varies), size)
+    return solve(*operands_of_solve(params, given))
 
 
 def _cond(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
