@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from ..defaults import default_schedule
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays, require_single
-from ..motion import BodyMotions, motions_at, schedule_for
+from ..motion import BodyMotions, check_motions, motions_at
 from ..one_function import in_batches
 from ..structured import Sequential
 from ..typing import ConfigurationLike, VelocityLike
@@ -25,7 +25,7 @@ def center_of_mass_velocity(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     q, v = as_arrays(model, q=q, v=v)
-    schedule_for(model, None, motions, q, v)
+    check_motions(model, motions, q, v)
     check_mass(model)
     return _center_of_mass_velocity(model, q, v, motions)
 
@@ -49,7 +49,7 @@ def center_of_mass_jacobian(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions, q)
+    check_motions(model, motions, q)
     check_mass(model)
     return _center_of_mass_jacobian(model, q, motions)
 
@@ -84,7 +84,7 @@ def subtree_centers_of_mass(
     **Raises:** `ValueError` for a wrong shape.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions, q)
+    check_motions(model, motions, q)
     return _subtree_centers_of_mass(model, q, motions)
 
 

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
-from ..motion import BodyMotions, drifts, motions_at, schedule_for
+from ..motion import BodyMotions, check_motions, drifts, motions_at
 from ..one_function import in_batches
 from ..spatial import Vector
 from ..structured import Sequential
@@ -29,7 +29,7 @@ def centroidal_momentum_matrix(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions, q)
+    check_motions(model, motions, q)
     check_mass(model)
     return _centroidal_momentum_matrix(model, q, motions)
 
@@ -60,7 +60,7 @@ def centroidal_momentum_bias(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     q, v = as_arrays(model, q=q, v=v)
-    schedule_for(model, None, motions, q, v)
+    check_motions(model, motions, q, v)
     check_mass(model)
     return _centroidal_momentum_bias(model, q, v, motions)
 

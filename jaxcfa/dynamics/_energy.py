@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
-from ..motion import BodyMotions, motions_at, schedule_for
+from ..motion import BodyMotions, check_motions, motions_at
 from ..one_function import in_batches
 from ..spatial import Vector
 from ..structured import Sequential
@@ -24,7 +24,7 @@ def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | No
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions, q)
+    check_motions(model, motions, q)
     check_mass(model)
     return _center_of_mass(model, q, motions)
 
@@ -48,7 +48,7 @@ def momentum(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     q, v = as_arrays(model, q=q, v=v)
-    schedule_for(model, None, motions, q, v)
+    check_motions(model, motions, q, v)
     check_mass(model)
     return _momentum(model, q, v, motions)
 
@@ -72,7 +72,7 @@ def kinetic_energy(
     **Raises:** `ValueError` for a wrong shape.
     """
     q, v = as_arrays(model, q=q, v=v)
-    schedule_for(model, None, motions, q, v)
+    check_motions(model, motions, q, v)
     return _kinetic_energy(model, q, v, motions)
 
 
@@ -94,7 +94,7 @@ def potential_energy(model: Model, q: ConfigurationLike, motions: BodyMotions | 
     **Raises:** `ValueError` for a wrong shape.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions, q)
+    check_motions(model, motions, q)
     return _potential_energy(model, q, motions)
 
 

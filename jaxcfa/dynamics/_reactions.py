@@ -7,7 +7,7 @@ from ..motion import BodyMotions
 from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._forward import default_method
 from ._method import AbstractForwardDynamics
-from ._run import solve_joint_reactions
+from ._run import explained, solve_with_wrenches
 
 
 def joint_reactions(
@@ -32,4 +32,5 @@ def joint_reactions(
 
     **Raises:** as `forward_dynamics`.
     """
-    return solve_joint_reactions(default_method(model) if method is None else method, model, q, v, tau, f_ext, motions)
+    method = default_method(model) if method is None else method
+    return explained(solve_with_wrenches, method, model, q, v, tau, f_ext, motions)

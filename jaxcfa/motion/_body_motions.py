@@ -138,15 +138,24 @@ def schedule_for(
     q: Float[Array, "nq"],
     v: Float[Array, "nv"] | None = None,
 ) -> AbstractSchedule:
-    """The schedule that a user chooses, or that of the motions, or the default.
+    """The schedule that a user chooses, or that of the motions, which `check_motions` has seen, or the default.
 
-    `q` is the configuration that the motions are to be of, and `v` the velocity if that is needed as well.
-
-    **Raises:** `ValueError` for what is no schedule, for motions of another mechanism or without the velocity, and for
-    those of another state where that can be seen: not where it is traced.
+    **Raises:** `ValueError` for what is no schedule, and as `check_motions`.
     """
+    check_motions(model, motions, q, v)
+    return choose_schedule(model, schedule) if motions is None or schedule is not None else motions.schedule
+
+
+def check_motions(
+    model: Model,
+    motions: BodyMotions | None,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"] | None = None,
+) -> None:
+    """Raises `ValueError` for motions of another mechanism than the model's, and of another state than q (and v, if the
+    velocity is needed as well) where that can be seen: not where it is traced."""
     if motions is None:
-        return choose_schedule(model, schedule)
+        return
     if not isinstance(motions, BodyMotions):
         raise ValueError(f"motions must come from body_motions(model, q, v), got {motions!r}.")
     if motions.topology != model.topology:
@@ -154,7 +163,6 @@ def schedule_for(
     if v is not None and not motions.has_velocity:
         raise ValueError("motions were made without v, which is needed here: make them by body_motions(model, q, v).")
     _check_state(motions, q=q, **({} if v is None else {"v": v}))
-    return motions.schedule if schedule is None else choose_schedule(model, schedule)
 
 
 def _check_state(motions: BodyMotions, **state: Array) -> None:
