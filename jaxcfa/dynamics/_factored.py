@@ -12,7 +12,16 @@ from ..structured import AbstractSchedule, Sequential
 from ..structured._scan import SEQUENTIAL, check_schedule
 from ..structured._tree_scan import from_parents
 from ..typing import Velocity
-from ._factors import Factors, LinkVector, bias_wrench, drift_accelerations, drift_wrenches, factorise, solve_links
+from ._factors import (
+    Factors,
+    LinkVector,
+    bias_wrench,
+    drift_accelerations,
+    drift_wrenches,
+    factorise,
+    solve_links,
+    torques_only,
+)
 from ._method import AbstractForwardDynamics, AbstractMassSolver, Loads
 from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees
 
@@ -87,10 +96,7 @@ class _SolverOfFactors(AbstractMassSolver):
     factors: Factors
 
     def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
-        nothing = jnp.zeros((model.nb, 6), b.dtype)
-        return unpad_dofs(
-            model.topology, solve_links(self.factors, LinkVector(nothing, nothing, pad_dofs(model.topology, b))).joints
-        )
+        return unpad_dofs(model.topology, solve_links(self.factors, torques_only(model, b)).joints)
 
 
 def _bias_torques_first(factors: Factors, tau: Float[Array, "nb d"], f_ext: Float[Array, "nb 6"]) -> LinkVector:

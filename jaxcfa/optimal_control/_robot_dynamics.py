@@ -118,7 +118,7 @@ class RobotDynamics(AbstractRobotDynamics):
             )
         if driven == "actuators" and not model.actuators.names:
             raise ValueError('actuated="actuators" needs a model with actuators, and this one has none. Name joints.')
-        self.dt = _time_step(dt, model)
+        self.dt = checked_dt(dt, model.dtype)
         self.equation = equation_of_motion(
             model,
             method,
@@ -228,7 +228,7 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         if isinstance(driven, str):
             raise ValueError("RobotInverseDynamics finds torques of joints: name them in actuated, or omit it.")
         self.model = model
-        self.dt = _time_step(dt, model)
+        self.dt = checked_dt(dt, model.dtype)
         self.contacts = tuple(contacts)
         self.actuated = driven
         check_flag("passive_forces", passive_forces)
@@ -286,9 +286,3 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         if self.actuated is None:
             return jnp.zeros(0, stage.x.dtype)
         return stage.tau[np.setdiff1d(np.arange(self.model.nv), self.actuated)]
-
-
-def _time_step(dt: ArrayLike, model: Model) -> Float[Array, ""]:
-    if np.iscomplexobj(dt):
-        raise ValueError(f"dt must be real, got {dt!r}.")
-    return checked_dt(dt, model.dtype)
