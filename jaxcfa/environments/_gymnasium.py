@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from ..model._arguments import positive_integer
-from ._auto_reset import AutoReset
+from ._auto_reset import AutoReset, check_without_reset
 from ._environment import AbstractEnvironment, State
 
 try:
@@ -39,7 +39,8 @@ class GymnasiumEnv(gymnasium.Env):
     """
 
     def __init__(self, environment: AbstractEnvironment, episode_length: SupportsIndex | None = None):
-        self.environment = _checked(environment)
+        check_without_reset(environment)
+        self.environment = environment
         known = episode_length is not None
         self.episode_length = positive_integer("episode_length", episode_length) if known else None
         self.metadata = {"render_modes": [], "render_fps": round(1 / float(environment.dt))}
@@ -85,7 +86,7 @@ class GymnasiumVectorEnv(VectorEnv):
     """
 
     def __init__(self, environment: AbstractEnvironment, num_envs: SupportsIndex, episode_length: SupportsIndex):
-        self.environment = AutoReset(_checked(environment), positive_integer("episode_length", episode_length))
+        self.environment = AutoReset(environment, positive_integer("episode_length", episode_length))
         self.num_envs = num_envs = positive_integer("num_envs", num_envs)
         fps = round(1 / float(environment.dt))
         self.metadata = {"render_modes": [], "render_fps": fps, "autoreset_mode": AutoresetMode.SAME_STEP}
@@ -125,12 +126,6 @@ class GymnasiumVectorEnv(VectorEnv):
     def render(self) -> None:
         """`NotImplementedError`: there are no pictures here."""
         raise NotImplementedError(_NO_PICTURES)
-
-
-def _checked(environment: AbstractEnvironment) -> AbstractEnvironment:
-    if not isinstance(environment, AbstractEnvironment) or isinstance(environment, AutoReset):
-        raise ValueError(f"environment must be one without AutoReset, got {environment!r}.")
-    return environment
 
 
 def _spaces(environment: AbstractEnvironment) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:

@@ -1,16 +1,12 @@
 """Bodies, joints and sites of a compiled MuJoCo model."""
 
-from typing import Any
-
 import numpy as np
 
 from ..joints import AbstractJoint, Anchored, Composite, Fixed, Free, Prismatic, Revolute, Spherical
 from ..model import ModelBuilder
 from ._mjcf_dofs import DofParameters, is_disabled
-from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Joint, Layout, joints_of, unique_name
+from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Joint, Layout, MjModel, joints_of, unique_name
 from ._report import Report
-
-MjModel = Any  # mujoco.MjModel: the package is optional
 
 
 def add_bodies(builder: ModelBuilder, mj: MjModel, layout: Layout, dofs: DofParameters, report: Report) -> None:

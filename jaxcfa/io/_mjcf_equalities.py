@@ -1,7 +1,5 @@
 """Equality constraints of a compiled MuJoCo model."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -9,10 +7,8 @@ from ..model import WORLD, AbstractConstraint, AbstractFrameConstraint, Connect,
 from ..spatial import Transform
 from ._mjcf_bodies import rotation
 from ._mjcf_dofs import enum_name, is_disabled
-from ._mjcf_layout import HINGE, SLIDE, Layout, all_names
+from ._mjcf_layout import HINGE, SLIDE, Layout, MjModel, all_names
 from ._report import Report
-
-MjModel = Any  # mujoco.MjModel: the package is optional
 
 
 def read_equalities(mj: MjModel, layout: Layout, model: Model, report: Report) -> tuple[AbstractConstraint, ...]:

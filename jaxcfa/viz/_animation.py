@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .._optional import optional_module
 from ..model import Model
 from ..numerics._options import positive_number
-from ._extra import extra
 from ._load import Visuals
 from ._picture import AZIMUTH, ELEVATION, Scene, View, new_figure
 from ._poses import Poses, as_configurations
@@ -88,7 +88,7 @@ def frame_count(path: Path, seconds: float, rate: float = FRAMES_PER_SECOND) -> 
 
 def writer(path: Path, rate: float = FRAMES_PER_SECOND) -> Any:
     """Matplotlib's writer of such files, for a rate of `frame_rate`; `ValueError` where there is none."""
-    animation = extra("matplotlib.animation")
+    animation = optional_module("matplotlib.animation", "viz")
     match path.suffix.lower():
         case ".gif":
             # It cuts off what is below a millisecond: half of one more, so that none is lost by rounding.

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from .._optional import optional_module
 from ..model import Model
 from ..numerics._options import positive_number
 from ..typing import NameOrNumber
-from ._extra import extra
 from ._files import Directories
 from ._load import Visuals, drawn_visuals
 from ._playback import Playback, as_motion
@@ -50,7 +50,7 @@ class Viewer:
         host: str = "127.0.0.1",
         package_dirs: Directories = (),
     ):
-        viser = extra("viser")
+        viser = optional_module("viser", "viz")
         _check_address(host)
         visuals = drawn_visuals(model, visuals, package_dirs)
         with contextlib.redirect_stdout(io.StringIO()):  # viser says that it starts and stops
