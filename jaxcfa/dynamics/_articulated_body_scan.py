@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from ..model import Model, pad_dofs, unpad_dofs
 from ..motion import BodyMotions, fictitious_acceleration
-from ..numerics import matvec, transpose
+from ..numerics import add, matvec, transpose
 from ..spatial import shift_force, shift_motion
 from ..structured._rounds import rounds
 from ..structured._tree_scan import from_parents, sum_of_children
@@ -67,6 +67,6 @@ def _refined(factors: Factors, given: LinkVector, base: Float[Array, "6"]) -> Li
             given.wrench + bodies.inertia.mv(x.bodies) - (x.wrench - children),
             given.joints - matvec(transpose(motion.subspace), x.wrench) - armature * x.joints,
         )
-        return jax.tree.map(jnp.add, x, solve_links(factors, residual))
+        return add(x, solve_links(factors, residual))
 
     return rounds(2, refine, jax.tree.map(jnp.zeros_like, given))

@@ -26,7 +26,7 @@ from ..model import Model, join_bodies, joints_of_segments, map_joints, split_do
 from ..model._arguments import as_arrays
 from ..model._joint_groups import take
 from ..motion import BodyMotions, Link, joint_motions, motions_at, resting_world, schedule_for
-from ..numerics import matvec, transpose
+from ..numerics import add, matvec, transpose
 from ..one_function import in_batches
 from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
 from ..structured import AbstractSchedule
@@ -105,7 +105,7 @@ def derivatives_of_motions(
 
     # Motions of all bodies, and composites of the subtrees.
     parent = over_ancestors(motions, relative, (Motion.zero(q.dtype), resting_world(model, q.dtype)))
-    state = jax.tree.map(jnp.add, parent, relative)
+    state = add(parent, relative)
     external = None if f_ext is None else Force.of(f_ext)
     subtrees = over_subtrees(motions, jax.vmap(_own)(inertia, lever, state, external))
 

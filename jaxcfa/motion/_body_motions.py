@@ -29,7 +29,7 @@ from ..model import (
     split_dofs,
 )
 from ..model._arguments import as_arrays, is_concrete
-from ..numerics import cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent, perturbed
+from ..numerics import add, cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent, perturbed
 from ..one_function import in_batches
 from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, ZeroVector, pack, rotate
 from ..structured import AbstractSchedule, Sequential
@@ -266,7 +266,7 @@ def _following_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
         return _of_type(motions_at(model, q, v, motions.schedule).links, q.dtype)
 
     _, links_dot = jvp_of_perturbed(again, tuple(made_of), missing)
-    return links, jax.tree.map(jnp.add, instantiate(own.links), links_dot)
+    return links, add(instantiate(own.links), links_dot)
 
 
 _following.defjvp(_following_jvp, symbolic_zeros=True)

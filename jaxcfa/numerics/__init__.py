@@ -1,6 +1,5 @@
 """Arithmetic that all else is written in: products of small and of large matrices, and what derivative rules share."""
 
-from ._choose import choose as choose
 from ._finite import all_finite as all_finite
 from ._linear_solution import linear_solution as linear_solution
 from ._perturbed import (
@@ -24,3 +23,4 @@ from ._small import (
     symmetrise as symmetrise,
     transpose as transpose,
 )
+from ._trees import add as add, choose as choose

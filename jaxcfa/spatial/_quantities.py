@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..numerics import sum_of
+from ..numerics import sum_of, symmetrise
 from ._algebra import (
     AnyVector,
     Matrix,
@@ -42,14 +42,12 @@ class Motion(eqx.Module):
     @staticmethod
     def of(array: Float[Array, "*n 6"]) -> "Motion":
         """From an array whose last axis is `[angular; linear]`."""
-        components = jnp.unstack(array, axis=-1)
-        return Motion(Vector(*components[:3]), Vector(*components[3:]))
+        return Motion(*_two_vectors(array, -1))
 
     @staticmethod
     def columns(array: Float[Array, "*n 6 d"]) -> "Motion":
         """The columns of a matrix."""
-        rows = jnp.unstack(array, axis=-2)
-        return Motion(Vector(*rows[:3]), Vector(*rows[3:]))
+        return Motion(*_two_vectors(array, -2))
 
     @staticmethod
     def zero(dtype: jnp.dtype) -> "Motion":
@@ -111,14 +109,12 @@ class Force(eqx.Module):
     @staticmethod
     def of(array: Float[Array, "*n 6"]) -> "Force":
         """From an array whose last axis is `[moment; force]`."""
-        components = jnp.unstack(array, axis=-1)
-        return Force(Vector(*components[:3]), Vector(*components[3:]))
+        return Force(*_two_vectors(array, -1))
 
     @staticmethod
     def columns(array: Float[Array, "*n 6 d"]) -> "Force":
         """The columns of a matrix."""
-        rows = jnp.unstack(array, axis=-2)
-        return Force(Vector(*rows[:3]), Vector(*rows[3:]))
+        return Force(*_two_vectors(array, -2))
 
     @staticmethod
     def zero(dtype: jnp.dtype) -> "Force":
@@ -192,14 +188,14 @@ class RigidInertia(eqx.Module):
         centre = Vector.of(com)
         moment = centre * mass
         # So that derivatives by inertias are symmetric.
-        about_com = Symmetric.of(0.5 * (inertia + jnp.swapaxes(inertia, -1, -2)))
+        about_com = Symmetric.of(symmetrise(inertia))
         return RigidInertia(mass, moment, about_com + _steiner(centre, moment))
 
     @staticmethod
     def zero(dtype: jnp.dtype) -> "RigidInertia":
         """Of no body."""
         o = jnp.zeros((), dtype)
-        return RigidInertia(o, _zero(dtype), Symmetric(o, o, o, o, o, o))
+        return RigidInertia(o, Vector(o, o, o), Symmetric(o, o, o, o, o, o))
 
     def rotated(self, by: Matrix) -> "RigidInertia":
         """In other axes."""
@@ -330,6 +326,12 @@ def _plus_diagonal(matrix: Matrix, value: Scalar) -> Matrix:
 def _zero(dtype: jnp.dtype) -> Vector:
     o = jnp.zeros((), dtype)
     return Vector(o, o, o)
+
+
+def _two_vectors(array: Array, axis: int) -> tuple[Vector, Vector]:
+    """The first three and the last three of six components along an axis."""
+    components = jnp.unstack(array, axis=axis)
+    return Vector(*components[:3]), Vector(*components[3:])
 
 
 def _stacked(*parts: AnyVector, axis: int = -1) -> Array:

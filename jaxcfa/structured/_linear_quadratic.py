@@ -13,7 +13,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..numerics import choose, linear_solution, symmetrise, transpose
+from ..numerics import add, choose, linear_solution, symmetrise, transpose
 from ..numerics._options import check_instance, floating_numbers
 from ._products import followed, matvec, preceded
 from ._riccati import RICCATI
@@ -260,7 +260,7 @@ def _refined(factored: FactoredLinearQuadratic, rhs: Extremal) -> Extremal:
 
     found = factored.once(rhs)
     missing = rest(found)
-    better = jax.tree.map(jnp.add, found, factored.once(missing))
+    better = add(found, factored.once(missing))
     accepted = size(rest(better), better) <= size(missing, found)
     return choose(accepted, better, found)
 
