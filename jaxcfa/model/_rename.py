@@ -1,6 +1,7 @@
 """Other names for the parts of a model."""
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
 
@@ -37,32 +38,40 @@ def rename(model: Model, names: Names) -> Model:
 
 
 def _rename(model: Model, function: Callable[[str], str]) -> Model:
-    def names(old: str) -> str:
+    @functools.cache
+    def new_name(old: str) -> str:
         new = function(old)
         check_name(f"The new name of {old!r}", new)
         return new
 
-    topology, actuators = model.topology, model.actuators
-    bodies, frames = (tuple(map(names, x)) for x in (topology.body_names, topology.frame_names))
-    joints = tuple("+".join(map(names, parts)) for parts in part_names(model))
-    motors = tuple(map(names, actuators.names))
-    # Bodies and frames are looked up together.
-    for kind, new in (("bodies or frames", (*bodies, *frames)), ("joints", joints), ("actuators", motors)):
-        shared = [name for name, count in Counter(new).items() if count > 1]
+    # Bodies and frames are looked up together. (Of joints `Topology` finds out.)
+    places = *model.body_names, *model.frame_names
+    for kind, old in (("bodies or frames", places), ("actuators", model.actuators.names)):
+        shared = [name for name, count in Counter(map(new_name, old)).items() if count > 1]
         if shared:
             raise ValueError(f"Several {kind} would be named {', '.join(map(repr, shared))}; names must be unique.")
+    return renamed(model, new_name)
+
+
+def renamed(model: Model, function: Callable[[str], str]) -> Model:
+    """The model with `function(name)` for each name, without any checks."""
+    topology, actuators = model.topology, model.actuators
     return dataclasses.replace(
         model,
-        constraints=tuple(_renamed(constraint, names) for constraint in model.constraints),
-        actuators=dataclasses.replace(actuators, names=motors),
-        topology=topology.replace(body_names=bodies, joint_names=joints, frame_names=frames),
+        constraints=tuple(_renamed(constraint, function) for constraint in model.constraints),
+        actuators=dataclasses.replace(actuators, names=tuple(map(function, actuators.names))),
+        topology=topology.replace(
+            body_names=map(function, topology.body_names),
+            joint_names=["+".join(map(function, parts)) for parts in part_names(model)],
+            frame_names=map(function, topology.frame_names),
+        ),
     )
 
 
-def _renamed(constraint: AbstractConstraint, names: Callable[[str], str]) -> AbstractConstraint:
+def _renamed(constraint: AbstractConstraint, function: Callable[[str], str]) -> AbstractConstraint:
     if not constraint.name:
         return constraint
-    changes: dict = {"name": names(constraint.name)}
+    changes: dict = {"name": function(constraint.name)}
     return dataclasses.replace(constraint, **changes)
 
 
