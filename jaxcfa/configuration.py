@@ -81,5 +81,5 @@ def difference(model: Model, q0: ConfigurationLike, q1: ConfigurationLike) -> Ve
 
 @jax.jit
 def displacement(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Velocity:
-    """`difference` of arrays known to be right."""
+    """`difference` without checks of its arguments."""
     return map_joints(model, lambda joint, a, b: joint.difference(a, b), ("q", q0), ("q", q1), out="v")

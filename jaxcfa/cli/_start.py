@@ -1,4 +1,4 @@
-"""Where commands begin."""
+"""Initial configurations of commands."""
 
 import jax
 import jax.numpy as jnp

@@ -135,7 +135,7 @@ class _Factored(AbstractDelassus):
 
 
 class _Reduced(AbstractDelassus):
-    """By the pseudo-inverse `P E P`, with E the inverse of as many rows and columns as the rank, zero elsewhere.
+    """Solves by the pseudo-inverse `P E P`, with E the inverse of as many rows and columns as the rank, zero elsewhere.
 
     **Fields:** the pseudo-`inverse`; `unfelt`, the projector `1 - P = N (N^T N)^-1 N^T` onto forces N that no motion
     feels.

@@ -138,7 +138,7 @@ def _dtype_of(placement: Transform) -> jnp.dtype:
 
 
 def _direction(name: str, direction: ArrayLike, placement: Transform) -> Float[Array, "3"]:
-    """As a unit vector."""
+    """The direction as a unit vector."""
     vector = as_array(name)(direction).astype(_dtype_of(placement))
     _check_shape(name, vector, (3,))
     if is_concrete(vector) and not (np.all(np.isfinite(vector)) and np.linalg.norm(vector) > 1e-12):

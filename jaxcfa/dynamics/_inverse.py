@@ -90,7 +90,7 @@ def _inverse_dynamics(
 def inverse_dynamics_of_motions(
     model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
 ) -> Velocity:
-    """`inverse_dynamics` of arrays known to be right."""
+    """`inverse_dynamics` without checks of its arguments."""
     return _torques_and_wrenches(model, motions, qdd, f_ext)[0]
 
 

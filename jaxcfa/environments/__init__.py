@@ -34,6 +34,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """With what is imported only where it is used, if it can be."""
+    """Includes what is imported lazily, if its package is installed."""
     late = _OF_GYMNASIUM if find_spec("gymnasium") else ()
     return sorted({*globals(), *late})

@@ -69,7 +69,7 @@ class GymnasiumEnv(gymnasium.Env):
         return _array(self.state.obs), float(self.state.reward), terminated, truncated, info
 
     def render(self) -> None:
-        """`NotImplementedError`: there are no pictures here."""
+        """Raises `NotImplementedError`: these environments draw nothing."""
         raise NotImplementedError(_NO_PICTURES)
 
 
@@ -124,12 +124,12 @@ class GymnasiumVectorEnv(VectorEnv):
         return _array(self.state.obs), _array(self.state.reward), done & ~truncated, truncated, info
 
     def render(self) -> None:
-        """`NotImplementedError`: there are no pictures here."""
+        """Raises `NotImplementedError`: these environments draw nothing."""
         raise NotImplementedError(_NO_PICTURES)
 
 
 def _spaces(environment: AbstractEnvironment) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
-    """Of actions and observations."""
+    """The spaces of actions and of observations."""
     obs = jax.eval_shape(environment.reset, jax.random.key(0)).obs
     actions = gymnasium.spaces.Box(-1.0, 1.0, (environment.action_size,), obs.dtype)
     return actions, gymnasium.spaces.Box(-np.inf, np.inf, obs.shape, obs.dtype)

@@ -145,7 +145,7 @@ def _as_costs(name: str, terms: Any) -> tuple[Cost, ...]:
 
 
 def _balanced(preferences: tuple[Cost | SmoothCost, ...]) -> tuple[Cost, ...]:
-    """With the largest weight one."""
+    """The weights scaled so that the largest is one."""
     costs = [cost for cost in preferences if isinstance(cost, Cost)]
     if not costs:
         return ()

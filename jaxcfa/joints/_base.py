@@ -56,7 +56,7 @@ class AbstractJoint(eqx.Module):
 
     @property
     def quaternions(self) -> tuple[int, ...]:
-        """Where in `q` quaternions begin. They must not be zero, and given configurations are checked for that."""
+        """Where quaternions begin in `q`. Configurations are checked for zero quaternions."""
         return ()
 
     @property

@@ -90,7 +90,7 @@ def _checked(models: Sequence[Model], prefixes: Sequence[str] | None) -> tuple[l
 
 
 def _prefixed(models: Sequence[Model], prefixes: Sequence[str]) -> list[Model]:
-    """With a prefix before every name; `ValueError` for names that occur in several models."""
+    """Models with prefixed names; `ValueError` for names that occur in several of them."""
     pairs = zip(models, prefixes, strict=True)
     models = [renamed(model, prefix.__add__) if prefix else model for model, prefix in pairs]
     names = {
@@ -138,7 +138,7 @@ def _concatenate(parts: Sequence[PyTree[Array]]) -> PyTree[Array]:
 
 
 def _common_gravity(parts: Sequence[Float[Array, "3"]]) -> Float[Array, "3"]:
-    """That of the widest type, which has the most digits; the others are compared in their own."""
+    """The gravity of the widest floating-point type; the others are compared with it in their own types."""
     widest = max(parts, key=lambda gravity: jnp.finfo(gravity.dtype).bits)
     common = widest
     for number, gravity in enumerate(parts):

@@ -107,7 +107,7 @@ def _lengths(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _translations(joint: AbstractJoint) -> tuple[int, ...]:
-    """Which coordinates of a joint are lengths, in q and in v alike."""
+    """Which coordinates of a joint are lengths, the same in q and in v."""
     if type(joint) in _TRANSLATIONS:
         return _TRANSLATIONS[type(joint)]
     if joint.only_turns:

@@ -99,7 +99,7 @@ class BodyMotions(eqx.Module):
 
     @property
     def roots(self) -> Float[Array, "nb 3"]:
-        """Where in the world the first body of the tree is that each body belongs to [m]."""
+        """World position of the first body of each body's tree [m]."""
         return self.poses.translation[self.topology.roots]
 
     @property

@@ -56,7 +56,7 @@ def any_numbers(name: str, value: Any) -> jax.Array:
 
 
 def floating_numbers(name: str, value: Any) -> jax.Array:
-    """As `any_numbers`, in floating point: integers become numbers of JAX's default precision."""
+    """`any_numbers` in floating point; integers are converted to JAX's default precision."""
     array = any_numbers(name, value)
     return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
 

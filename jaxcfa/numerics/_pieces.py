@@ -5,7 +5,7 @@ from jaxtyping import Array, Shaped
 
 
 def lengthened(x: Shaped[Array, "n *rest"], missing: int, in_front: bool = False) -> Shaped[Array, "m *rest"]:
-    """With `missing` copies of the last element at the end, or of the first one in front."""
+    """The array extended by `missing` copies of its last element, or in front by copies of the first."""
     if not missing:
         return x
     copies = jnp.broadcast_to(x[:1] if in_front else x[-1:], (missing, *x.shape[1:]))

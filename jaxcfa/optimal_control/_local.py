@@ -233,7 +233,7 @@ def _lagrangian(parts: Parts, stage: Stage, equalities: Array, inequalities: Arr
 
 
 def _hessian(function: Callable[[Stage], Array], here: Stage, sizes: tuple[int, ...]) -> Float[Array, "z z"]:
-    """By displacements of a stage."""
+    """Hessian by displacements of a stage."""
     splits = np.cumsum(sizes)[:-1].tolist()
     zero = jnp.zeros(sum(sizes), here.x.dtype)
     return jax.hessian(lambda dz: function(here.displaced(*jnp.split(dz, splits))))(zero)
@@ -264,7 +264,7 @@ def _model(parts: Parts, here: Stage, sizes: tuple[int, ...]) -> tuple[StageMode
 
 
 def _dependence(rows: Callable, zeros: Sequence[Array]) -> list[list[bool]]:
-    """On which parts of z the residuals of each cost depend."""
+    """The parts of z on which the residuals of each cost depend."""
     program = jax.make_jaxpr(rows)(*zeros).jaxpr
     number = len(program.outvars) - 2
     return [dce_jaxpr(program, [i == k for k in range(len(program.outvars))])[1] for i in range(number)]

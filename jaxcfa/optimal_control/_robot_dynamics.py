@@ -52,7 +52,7 @@ class AbstractRobotDynamics(AbstractDynamics):
         return self.model.nv, self.model.nv
 
     def split(self, x: Float[Array, "nx"]) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-        """Q and v of a state."""
+        """The q and v of a state."""
         return x[: self.model.nq], x[self.model.nq :]
 
     def plus(self, x: Float[Array, "nx"], dx: Float[Array, "n"]) -> Float[Array, "nx"]:
@@ -240,11 +240,11 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         return self.model.nv + 3 * len(self.contacts)
 
     def accelerations(self, u: Float[Array, "m"]) -> Float[Array, "nv"]:
-        """Those (nv,) of a control."""
+        """The joint accelerations (nv,) in a control."""
         return u[: self.model.nv]
 
     def force(self, u: Float[Array, "m"], contact: NameOrNumber) -> Float[Array, "3"]:
-        """That on the robot at a contact, in world axes [N]."""
+        """The force on the robot at a contact, in world axes [N]."""
         if contact not in self.contacts:
             raise ValueError(f"{contact!r} is not among the contacts of the dynamics, {list(self.contacts)}.")
         first = self.model.nv + 3 * self.contacts.index(contact)

@@ -176,5 +176,5 @@ def with_unbounded(status: Int[Array, ""], cost: Float[Array, ""], history: Hist
 
 
 def coordinates(problem: Problem) -> int | None:
-    """Nq of a robot, `None` for other dynamics."""
+    """The robot's nq; `None` for other dynamics."""
     return problem.dynamics.model.nq if isinstance(problem.dynamics, AbstractRobotDynamics) else None

@@ -241,7 +241,7 @@ Term = AbstractTerm | Callable[[Stage], ArrayLike]
 
 
 def _difference(term: AbstractTerm, x: Float[Array, "k"], target: ArrayLike, name: str = "target") -> Float[Array, "k"]:
-    """`x - target`, of which no broadcasting makes more rows than x has."""
+    """`x - target`, where broadcasting must not make more rows than x has."""
     if jnp.shape(target) not in ((), x.shape):
         raise ValueError(
             f"The {name} of {type(term).__name__} must be a number or have shape {x.shape}, got {jnp.shape(target)}."

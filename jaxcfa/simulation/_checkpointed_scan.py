@@ -51,5 +51,5 @@ def checkpointed_scan(
 
 
 def _padded(x: Array, count: int) -> Array:
-    """With the first element again at the end, `count` times."""
+    """The array extended by `count` copies of its first element."""
     return jnp.concatenate([x, jnp.broadcast_to(x[:1], (count, *x.shape[1:]))])

@@ -69,7 +69,7 @@ class Motion(eqx.Module):
         return Motion(self.angular * factor, self.linear * factor)
 
     def at(self, r: Vector) -> "Motion":
-        """About a point of the body that is displaced by r: `[w; v + w x r]`."""
+        """The same about a point of the body displaced by r: `[w; v + w x r]`."""
         return Motion(self.angular, self.linear + self.angular.cross(r))
 
     def cross(self, other: "Motion") -> "Motion":
@@ -83,11 +83,11 @@ class Motion(eqx.Module):
         return Force(w.cross(force.moment) + v.cross(force.force), w.cross(force.force))
 
     def rotated(self, by: Matrix) -> "Motion":
-        """In other axes."""
+        """The same in other axes."""
         return Motion(by @ self.angular, by @ self.linear)
 
     def dense(self) -> "Motion":
-        """With the components of what is known to be zero."""
+        """The same with explicit zeros for parts that are known to be zero."""
         one = jax.tree.leaves(self)[0]
         return Motion(_dense(self.angular, one), _dense(self.linear, one))
 
@@ -139,11 +139,11 @@ class Force(eqx.Module):
         return Force(self.moment * factor, self.force * factor)
 
     def carried(self, r: Vector) -> "Force":
-        """About a point displaced by -r, such as the parent's origin: `[n + r x f; f]`."""
+        """The same about a point displaced by -r, such as the parent's origin: `[n + r x f; f]`."""
         return Force(self.moment + r.cross(self.force), self.force)
 
     def rotated(self, by: Matrix) -> "Force":
-        """In other axes."""
+        """The same in other axes."""
         return Force(by @ self.moment, by @ self.force)
 
     def combined(self, x: Float[Array, "d"]) -> "Force":
@@ -168,7 +168,7 @@ class Pose(eqx.Module):
         return Pose(Symmetric(*jnp.array([1, 0, 0, 1, 0, 1], dtype)).full, _zero(dtype))
 
     def arrays(self) -> Transform:
-        """As arrays."""
+        """The pose as arrays."""
         return Transform(self.rotation.array(), self.translation.array())
 
     def __matmul__(self, other: "Pose") -> "Pose":
@@ -184,7 +184,7 @@ class RigidInertia(eqx.Module):
 
     @staticmethod
     def of_com(mass: Float[Array, "*n"], com: Float[Array, "*n 3"], inertia: Float[Array, "*n 3 3"]) -> "RigidInertia":
-        """From arrays: mass, centre of mass, inertia about that, of which only the symmetric part counts."""
+        """From mass, centre of mass and the inertia about it, whose symmetric part is taken."""
         centre = Vector.of(com)
         moment = centre * mass
         # So that derivatives by inertias are symmetric.
@@ -193,16 +193,16 @@ class RigidInertia(eqx.Module):
 
     @staticmethod
     def zero(dtype: jnp.dtype) -> "RigidInertia":
-        """Of no body."""
+        """The inertia of no body."""
         o = jnp.zeros((), dtype)
         return RigidInertia(o, Vector(o, o, o), Symmetric(o, o, o, o, o, o))
 
     def rotated(self, by: Matrix) -> "RigidInertia":
-        """In other axes."""
+        """The same in other axes."""
         return RigidInertia(self.mass, by @ self.moment, self.rotational.congruent(by))
 
     def carried(self, r: Vector) -> "RigidInertia":
-        """About a point displaced by -r, such as the parent's origin."""
+        """The same about a point displaced by -r, such as the parent's origin."""
         displaced = r * self.mass
         cross = symmetric_outer(self.moment, r) + symmetric_outer(r, self.moment)
         # J + 2 (h . r) - (h r^T + r h^T) + m (r . r - r r^T)
@@ -269,7 +269,7 @@ class ArticulatedInertia(eqx.Module):
 
     @staticmethod
     def zero(dtype: jnp.dtype) -> "ArticulatedInertia":
-        """Of no body."""
+        """The inertia of no body."""
         o = jnp.zeros((), dtype)
         nothing = Symmetric(o, o, o, o, o, o)
         return ArticulatedInertia(nothing, nothing.full, nothing)
@@ -282,12 +282,12 @@ class ArticulatedInertia(eqx.Module):
         )
 
     def array(self) -> Float[Array, "*n 6 6"]:
-        """As a matrix."""
+        """The inertia as a matrix."""
         top = jnp.concatenate([self.angular.array(), self.coupling.array()], axis=-1)
         return jnp.concatenate([top, jnp.concatenate([self.coupling.T.array(), self.linear.array()], axis=-1)], axis=-2)
 
     def plus(self, body: RigidInertia) -> "ArticulatedInertia":
-        """With a rigid body added."""
+        """The sum with the inertia of a rigid body."""
         return ArticulatedInertia(
             self.angular + body.rotational,
             self.coupling + skew(body.moment),
@@ -312,7 +312,7 @@ class ArticulatedInertia(eqx.Module):
         )
 
     def carried(self, r: Vector) -> "ArticulatedInertia":
-        """About a point displaced by -r: `X^T I X` with `X = [[1, 0], [-[r]x, 1]]`."""
+        """The same about a point displaced by -r: `X^T I X` with `X = [[1, 0], [-[r]x, 1]]`."""
         coupling = self.coupling + cross_columns(r, self.linear.full)
         lever = cross_columns(r, self.coupling.T) + cross_columns(r, coupling.T).T
         return ArticulatedInertia(self.angular + Symmetric.upper(lever), coupling, self.linear)

@@ -50,7 +50,7 @@ class Distributed(AbstractParallelSchedule):
         check_schedule(self.inside, "inside")
 
     def scan(self, combine: Combine, elements: Element, reverse: bool = False) -> Element:
-        """As for every schedule; the chunks are reversed each on its device."""
+        """`AbstractSchedule.scan`; in reverse each device reverses its own chunk."""
         elements = jax.tree.map(jnp.asarray, elements)
         n = common_length(elements)
         if n == 0:
@@ -214,6 +214,6 @@ def check_mesh(mesh: object, *axes: str) -> None:
 
 
 def _stacked(results: tuple[_Chunk, Array, Array]) -> tuple[_Chunk, Array, Array]:
-    """With a leading axis for the devices where results differ between them."""
+    """Results with a leading axis for the devices where they differ between devices."""
     chunk, *same = results
     return jax.tree.map(lambda x: x[None], chunk), *same

@@ -240,7 +240,7 @@ def _url(host: str, port: int) -> str:
 
 
 def _check_address(host: str) -> None:
-    """`ValueError` for a host that nothing can listen at, which viser would wait for without end."""
+    """Raises `ValueError` for a host that cannot be listened on, for which viser would wait forever."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as trial:
