@@ -1,4 +1,4 @@
-"""How centres of mass are placed and move, of everything and of all that each joint carries."""
+"""Positions and velocities of centres of mass: of the whole mechanism, and of what each joint carries."""
 
 import jax
 import jax.numpy as jnp

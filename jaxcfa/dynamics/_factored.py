@@ -40,8 +40,9 @@ class FactoredFD(AbstractForwardDynamics):
     | 3 | `xi` outwards | tau, `I xi + b` | those of the smoother, and `xi` |
     | 4 | | tau, b, and the local part of `xi` at each joint | those of the smoother |
 
-    The fourth is the articulated-body algorithm. The first and the second differ in what they say of the bodies; their
-    joint accelerations are the same number by number, and lose digits on long chains: 4e-11 on 1024 links in float64.
+    The fourth is the articulated-body algorithm. The first and the second differ only in the accelerations of the
+    bodies that they give; their joint accelerations are identical, and lose digits on long chains: 4e-11 on 1024 links
+    in float64.
 
     **Fields:** `variant`: 1, 2, 3 or 4. `schedule` of the sweeps; with one that is parallel along the mechanism the
     factors are found by a scan too, for which every joint must move some inertia of its own body, or armature.

@@ -124,7 +124,7 @@ class Factors(AbstractFactors):
 
 
 class LinkVector(eqx.Module):
-    """What the equations of motion of all bodies tie together, or what is given on their right-hand sides.
+    """The unknowns of the equations of motion of all bodies, or their right-hand sides.
 
     **Fields:** accelerations of the `bodies`, `wrench` that joints transmit, accelerations of the `joints`. Given: of
     `A = X A_parent + S qdd + bodies`, `F = sum of X^T F_child + I A + wrench` and `S^T F + armature qdd = joints`.

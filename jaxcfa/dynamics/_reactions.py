@@ -21,7 +21,7 @@ def joint_reactions(
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
     """Forward dynamics with the wrench that each joint transmits: what its bearings and motors have to bear.
 
-    These are the true ones (inverse dynamics' wrenches at the accelerations found), with gravity, velocities and
+    These are the actual wrenches (those of inverse dynamics at the accelerations found), with gravity, velocities and
     external wrenches: `S^T F = tau - armature * qdd` along the joint, the reaction across it.
 
     **Arguments:** as for `forward_dynamics`. `CFA()` has the wrenches as its unknowns; other methods add one pass of

@@ -102,7 +102,7 @@ class ModelBuilder:
         **Returns:** the number of the body, to be used as `parent`. (Bodies of the finished model are numbered
         without the merged ones.)
 
-        **Raises:** `ValueError` for duplicate names, unknown parents, and sizes or values that make no sense.
+        **Raises:** `ValueError` for duplicate names, unknown parents, and invalid sizes or values.
         """
         number = len(self._links)
         name = f"body{number}" if name is None else name

@@ -1,4 +1,4 @@
-"""What is given for parts of a model, checked: `ValueError` saying what was given and what is wanted."""
+"""Checks of values given for parts of a model: `ValueError` saying what was given and what is expected."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -124,7 +124,7 @@ def _given(value: Any, check: Callable[[Any], Any], shapes: tuple[tuple[int, ...
 
 
 def check_quaternions(model: Model, name: str, q: Array) -> None:
-    """Raises `ValueError` for orientations that are none, of which everything would be NaN; not where q is traced."""
+    """Raises `ValueError` for zero quaternions, which would make everything NaN, unless q is traced."""
     if not is_concrete(q):
         return
     for joint, group in zip(model.joints, model.topology.groups, strict=True):

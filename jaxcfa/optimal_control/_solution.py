@@ -107,7 +107,7 @@ class Solution(eqx.Module):
         **Arguments:** `problem` that this solves; `t`: the number of the stage, from 0 to T - 1; `x` (nx,): the state,
         of a robot also the pair (q, v).
 
-        **Returns:** `u_t + K_t dx` (m,). **Raises:** `ValueError` for a wrong shape, and for stages that there are not.
+        **Returns:** `u_t + K_t dx` (m,). **Raises:** `ValueError` for a wrong shape, and for stages that do not exist.
         """
         _check_stage(t, len(self.controls))
         x = as_state(problem, x, "x").astype(self.states.dtype)
@@ -169,7 +169,7 @@ def _check_stage(t: Any, count: int) -> None:
 
 
 def with_unbounded(status: Int[Array, ""], cost: Float[Array, ""], history: History) -> Int[Array, ""]:
-    """The status, which is another where the cost has fallen as none does that has a minimum nearby."""
+    """The status, or `UNBOUNDED` where the cost of an unsolved problem has fallen too far for a minimum nearby."""
     unsolved = (status == SolveStatus.STALLED) | (status == SolveStatus.ITERATIONS)
     fallen = cost < -_FALLEN * (1 + jnp.abs(history.cost[0]))
     return jnp.where(unsolved & fallen, SolveStatus.UNBOUNDED, status).astype(jnp.int32)

@@ -35,12 +35,11 @@ Policy = Callable[[Float[Array, ""], Float[Array, "nq"], Float[Array, "nv"]], Ar
 class Trajectory(NamedTuple):
     """States at `steps + 1` instants, and the torques of the `steps` between.
 
-    **Fields:** `t` (steps + 1,) [s], from zero; `q` (steps + 1, nq); `v` (steps + 1, nv) [rad/s, m/s];
-    `tau` (steps, nv) [N m, N], those of the actuators if controls are theirs, and within the effort limits if these
-    act; `status`: flags of `closed_chains.ConstraintStatus`, all that are set in some state,
-    0 if all is well. Loops are said to be open, or to move, from a hundredth on of what they are compared with (a
-    length of the mechanism; its speeds), which is more than integrators should leave. Without constraints only
-    `NOT_FINITE` can be set.
+    **Fields:** `t` (steps + 1,) [s], from zero; `q` (steps + 1, nq); `v` (steps + 1, nv) [rad/s, m/s]; `tau` (steps,
+    nv) [N m, N], those of the actuators if controls are theirs, and within the effort limits if these act; `status`:
+    flags of `closed_chains.ConstraintStatus`, all that are set in some state, 0 if all is well. A loop counts as open,
+    or as moving, if its error is more than a hundredth of what it is compared with (a length of the mechanism; its
+    speeds): more than integrators should leave. Without constraints only `NOT_FINITE` can be set.
     """
 
     t: Float[Array, "steps+1"]
@@ -83,9 +82,8 @@ def rollout(
     whose arrays may change, does not.) `dt`: length of one step [s]. `integrator`, `method`, `passive_forces`,
     `friction_velocity`, `constraints`, `stabilization`, `solver`, `limits`: as for `step`. `actuated`: as for
     `step`: `controls` are torques of some joints, (steps, m), or those of `model.actuators`, (steps, nu), or a policy
-    gives such (m,) or (nu,). `f_ext`: external wrenches
-    (nb, 6), constant, or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by default
-    `ceil(sqrt(steps))`; `steps` stores everything.
+    gives such (m,) or (nu,). `f_ext`: external wrenches (nb, 6), constant, or (steps, nb, 6). `checkpoint`: the largest
+    number of steps in a segment, by default `ceil(sqrt(steps))`; `steps` stores everything.
 
     **Returns:** a `Trajectory`, whose first state is the given one. If constraints could not be held, its `status`
     says so, and (unless traced) a warning.
