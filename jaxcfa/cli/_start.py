@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..configuration import random_configuration
-from ..inverse_kinematics._solve import middle
 from ..model import Model
+from ..model._ranges import middle
 from ..viz._poses import INITIAL, initial
 
 

@@ -14,7 +14,7 @@ from ..closed_chains._checks import prepared
 from ..compilation import jit_of_one_state
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_positive, is_concrete, positive_integer, require_single
-from ..model._ranges import ends_of_ranges, middle as middle
+from ..model._ranges import ends_of_ranges, middle
 from ..optimal_control import Cost, Problem as OptimalControl, RobotInverseDynamics, SmoothCost, SolveStatus
 from ..optimal_control._closures import hoisted
 from ..optimal_control._problem import Parts

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from ..joints import AbstractJoint
+from ..numerics._options import quoted
 from ._assemble import group_key
 from ._attachments import Actuators, Keyframes
 from ._carried import ends_of
@@ -93,17 +94,17 @@ def _prefixed(models: Sequence[Model], prefixes: Sequence[str]) -> list[Model]:
     """Models with prefixed names; `ValueError` for names that occur in several of them."""
     pairs = zip(models, prefixes, strict=True)
     models = [renamed(model, prefix.__add__) if prefix else model for model, prefix in pairs]
-    names = {
+    parts = {
         # Bodies and frames are looked up together.
         "bodies or frames": [{*model.body_names, *model.frame_names} for model in models],
         "joints": [set(model.joint_names) for model in models],
         "actuators": [set(model.actuators.names) for model in models],
     }
-    for kind, each in names.items():
+    for kind, each in parts.items():
         shared = [name for name, count in Counter(chain.from_iterable(each)).items() if count > 1]
         if shared:
-            shown = ", ".join(map(repr, sorted(shared)[:8])) + (", ..." if len(shared) > 8 else "")
-            raise ValueError(f"Several models have {kind} named {shown}. Give each model a prefix of its own.")
+            names = quoted(sorted(shared))
+            raise ValueError(f"Several models have {kind} named {names}. Give each model a prefix of its own.")
     return models
 
 

@@ -3,6 +3,7 @@
 import inspect
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -101,6 +102,11 @@ def checked_key(key: Any) -> Key:
     if array.ndim != (0 if is_new else 1):
         raise ValueError(f"key must be one key, got shape {array.shape}. Batch with jax.vmap.")
     return array
+
+
+def quoted(names: Sequence[str]) -> str:
+    """Names in quotation marks for a message: no more than eight."""
+    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -97,7 +97,7 @@ def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
         return Guess(states, jnp.zeros((problem.steps, problem.dynamics.control_size), x0.dtype))
     elif isinstance(guess, tuple | list) and len(guess) == 2:
         controls = as_array("controls, those of the guess,")(guess[1])
-        found = Guess(as_states(problem, guess[0], "states, those of the guess,"), controls)
+        found = Guess(as_states(problem, guess[0]), controls)
     else:
         raise ValueError(f"guess must be a Solution or a pair of states and controls, got {guess!r}.")
     expected = {
