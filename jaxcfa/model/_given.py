@@ -49,18 +49,21 @@ def as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(placement, Transform):
         rotation, translation = np.asarray(placement.rotation, float), np.asarray(placement.translation, float)
     else:
-        array = known_numbers(f"The placement of {what}", placement)
-        if array.shape not in ((3,), (4, 4)):
-            raise ValueError(
-                f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, "
-                f"got shape {array.shape}."
-            )
-        rotation, translation = (np.eye(3), array) if array.ndim == 1 else (array[:3, :3], array[:3, 3])
+        rotation, translation = _parts(known_numbers(f"The placement of {what}", placement), what)
     rotation = as_finite(rotation, (3, 3), f"rotation of {what}")
     translation = as_finite(translation, (3,), f"translation of {what}")
     if not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-5) or np.linalg.det(rotation) < 0:
         raise ValueError(f"The rotation of {what} must be a proper rotation matrix, got {rotation.tolist()}.")
     return rotation, translation
+
+
+def _parts(array: Any, what: str) -> tuple[Any, Any]:
+    """Rotation and translation of a translation, or of a 4 x 4 matrix."""
+    if array.shape not in ((3,), (4, 4)):
+        raise ValueError(
+            f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, got shape {array.shape}."
+        )
+    return (np.eye(3), array) if array.ndim == 1 else (array[:3, :3], array[:3, 3])
 
 
 def as_coordinates(key: str, value, size: int, what: str) -> np.ndarray:
@@ -204,11 +207,5 @@ def as_placement(placement: Placement | None, dtype, what: str) -> Transform:
     if is_concrete(placement):
         return Transform(*(jnp.asarray(x, dtype) for x in as_pose(placement, what)))
     if not isinstance(placement, Transform):
-        array = jnp.asarray(placement)
-        if array.shape not in ((3,), (4, 4)):
-            raise ValueError(
-                f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, "
-                f"got shape {array.shape}."
-            )
-        placement = Transform(jnp.eye(3), array) if array.ndim == 1 else Transform(array[:3, :3], array[:3, 3])
+        placement = Transform(*_parts(jnp.asarray(placement), what))
     return jax.tree.map(lambda x: jnp.asarray(x, dtype), placement)
