@@ -32,14 +32,14 @@ _RCCFD2 = RCCFD2()
 
 
 class GraspSolution(eqx.Module):
-    """How arms and the object that they hold accelerate.
+    """Accelerations of arms and of the object that they hold.
 
     **Fields:**
 
     - `qdd`: joint accelerations (nv,) of each arm [rad/s^2, m/s^2].
     - `object_acceleration` (6,): derivative of the object's `velocity`, world axes.
-    - `wrenches` (l, 6): `[moment; force]` of each arm on the object at the contact point, world axes [N m, N]. Of those
-      that no motion determines (internal forces), what the solver chooses.
+    - `wrenches` (l, 6): `[moment; force]` of each arm on the object at the contact point, world axes [N m, N]. Internal
+      forces, which no motion determines, are chosen by the solver.
     - `relative_accelerations`: of each grasp (d,), rates of the speeds of rotation of the object relative to the arm
       about the grasp's axes [rad/s^2].
     - `residual`: largest relative acceleration at a contact that should be zero.

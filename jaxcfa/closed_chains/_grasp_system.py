@@ -222,7 +222,7 @@ def _contact_matrix(
 
 
 def stacks_of(models: tuple[Model, ...], tips: tuple[int, ...]) -> list[list[int]]:
-    """Numbers of the arms that can be stacked: of equal structure, and holding with the same body."""
+    """Groups of arms, by number, that can be stacked: of equal structure, and holding with the same body."""
     stacks: dict[Any, list[int]] = {}
     for i, (model, tip) in enumerate(zip(models, tips, strict=True)):
         leaves, structure = jax.tree.flatten(model)

@@ -1,4 +1,4 @@
-"""Impacts: velocities that constraints change in no time."""
+"""Impacts: instantaneous changes of velocity by constraints."""
 
 import equinox as eqx
 import jax.numpy as jnp

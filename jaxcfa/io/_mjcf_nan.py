@@ -1,4 +1,4 @@
-"""Numbers in MJCF that are none: not left to MuJoCo, whose parser has been seen not to return from them (4.0.0)."""
+"""NaN in MJCF, refused here because MuJoCo's parser (4.0.0) has been seen to hang on it."""
 
 import re
 from pathlib import Path

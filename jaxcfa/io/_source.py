@@ -95,7 +95,7 @@ def parse_xml(data: bytes) -> Element:
 
 
 def with_usual_version(data: bytes) -> bytes:
-    """As version 1.0, declared in front of everything: published files have "0.0", and empty lines before it.
+    """The document declared as version 1.0 at its beginning: published files have "0.0", and empty lines before it.
 
     The lines stay, within the declaration, so that numbers of lines in messages are those of the file.
     """

@@ -33,9 +33,9 @@ def load_urdf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
     - A joint with `mimic` keeps its own coordinate; the coupling is in `model.constraints`.
     - `damping` and `friction` are read; links without `<inertial>` are massless.
 
-    Meshes and other geometry are not looked at: there are no collisions. What else is not modelled (transmissions,
-    sensors, simulator settings, ...) gives one `ModelWarning` that names it, and so do inertias that no rigid body has,
-    which are used as they are.
+    Meshes and other geometry are ignored: there are no collisions. What else is not modelled (transmissions, sensors,
+    simulator settings, ...) gives one `ModelWarning` that names it, and so do inertias that no rigid body has, which
+    are used as they are.
 
     **Arguments:**
 

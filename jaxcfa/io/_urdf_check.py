@@ -1,6 +1,6 @@
 """Checking the XML of a URDF file against what a model holds.
 
-The result is a copy with nothing else in it, in which every number is one and every required part is there, so that
+The result is a copy with nothing else in it, in which all numbers are valid and no required part is missing, so that
 reading it cannot fail. What is left out is reported.
 """
 

@@ -240,10 +240,6 @@ def _trace_of_jvp(primals: tuple[Model], tangents: tuple[Model]) -> tuple[Array,
 _trace_of.defjvp(_trace_of_jvp, symbolic_zeros=True)
 
 
-def _of_type(links: tuple[Link, ...], dtype: jnp.dtype) -> tuple[Link, ...]:
-    return jax.tree.map(lambda x: x.astype(dtype), links)
-
-
 @jax.custom_jvp
 def _following(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions) -> tuple[Link, ...]:
     """The links of motions that a user hands in, with the derivatives of those made of `model`, `q` and `v`."""
@@ -263,7 +259,7 @@ def _following_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
         return links, own.links
 
     def again(model: Model, q: Array, v: Array) -> tuple[Link, ...]:
-        return _of_type(motions_at(model, q, v, motions.schedule).links, q.dtype)
+        return jax.tree.map(lambda x: x.astype(q.dtype), motions_at(model, q, v, motions.schedule).links)
 
     _, links_dot = jvp_of_perturbed(again, tuple(made_of), missing)
     return links, add(instantiate(own.links), links_dot)

@@ -1,4 +1,4 @@
-"""What XLA:CPU has code for inside of one function, and programs without the rest where that is possible."""
+"""Operations that XLA:CPU has code for inside one function, and programs rewritten to need no others."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -38,8 +38,8 @@ def animate(
     The camera rests, but follows a robot that goes further than some lengths of its own.
 
     **Arguments:** `qs` (n, nq): configurations, `dt` [s] apart. `file`: ends with `.gif` or `.mp4`.
-    `frames_per_second`: a GIF, whose pictures last whole hundredths of a second, has the nearest rate that it can have,
-    50 at most. `size` [inches, of 100 dots]. The others as of `draw`.
+    `frames_per_second`: pictures of a GIF last whole hundredths of a second, so it gets the nearest possible rate, 50
+    at most. `size` [inches, of 100 dots]. The others as of `draw`.
 
     **Raises:** as `draw`, and `ValueError` for a `dt` and `frames_per_second` that are not positive, an unknown suffix,
     more than 5000 pictures in a `.gif`, and `.mp4` without ffmpeg, or where that fails.

@@ -33,11 +33,11 @@ class Viewer:
 
     - `model`.
     - `visuals`: as from `load_visuals`, or the path of a robot file; `default_visuals(model)` if absent.
-    - `port`: where to listen; the next that is free is taken.
+    - `port`: where to listen; if taken, the next free one.
     - `host`: the address to listen at. "0.0.0.0" lets the whole network see and move what is shown.
     - `package_dirs`: folders of packages, as of `load_visuals`.
 
-    **Raises:** `ValueError` for visuals on what the model has not, and a host that is not this machine; what
+    **Raises:** `ValueError` for visuals on bodies that the model lacks, and a host that is not this machine; what
     `load_visuals` raises; `ImportError` without viser.
     """
 
@@ -123,8 +123,8 @@ class Viewer:
     ) -> Robot:
         """Add another robot, which has no sliders; `Robot.show` moves it.
 
-        **Arguments:** `name`: another than those of the robots that are there. `visuals`: as of the viewer. `base`
-        (3,): where its world is [m]. `opacity`: from 0 to 1.
+        **Arguments:** `name`: not that of a robot that is shown already. `visuals`: as of the viewer. `base` (3,):
+        where its world is [m]. `opacity`: from 0 to 1.
 
         **Raises:** `ValueError` for a name that is taken, another opacity, and visuals on what the model has not; what
         `load_visuals` raises.
