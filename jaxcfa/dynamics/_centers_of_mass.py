@@ -12,7 +12,29 @@ from ..one_function import in_batches
 from ..structured import Sequential
 from ..typing import ConfigurationLike, VelocityLike
 from ._mass_matrix import composite_inertias, unit_wrenches
-from ._totals import bodies_as_components, check_mass
+from ._totals import bodies_as_components, check_mass, mean_position
+
+
+def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | None = None) -> Float[Array, "3"]:
+    """Centre of mass of all moving bodies, in the world [m].
+
+    Links fixed to the world do not count.
+
+    **Arguments:** `q` (nq,); `motions`: `body_motions` of the same q, if they are known already.
+
+    **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
+    """
+    (q,) = as_arrays(model, q=q)
+    check_motions(model, motions, q)
+    check_mass(model)
+    return _center_of_mass(model, q, motions)
+
+
+@jax.jit
+@in_batches
+def _center_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3"]:
+    motions = motions_at(model, q, None, Sequential(), motions)
+    return jnp.sum(motions.roots[:1], axis=0) + mean_position(*bodies_as_components(model, motions)[:2]).array()
 
 
 def center_of_mass_velocity(
