@@ -5,6 +5,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from ..numerics._options import quoted
 from ._constraints import AbstractConstraint
 from ._given import check_name
 from ._joint_groups import part_names
@@ -49,7 +50,7 @@ def _rename(model: Model, function: Callable[[str], str]) -> Model:
     for kind, old in (("bodies or frames", places), ("actuators", model.actuators.names)):
         shared = [name for name, count in Counter(map(new_name, old)).items() if count > 1]
         if shared:
-            raise ValueError(f"Several {kind} would be named {', '.join(map(repr, shared))}; names must be unique.")
+            raise ValueError(f"Several {kind} would be named {quoted(shared)}; names must be unique.")
     return renamed(model, new_name)
 
 
