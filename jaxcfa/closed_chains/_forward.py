@@ -1,5 +1,6 @@
 """Forward dynamics of mechanisms with closed loops."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import equinox as eqx
@@ -52,7 +53,7 @@ class ConstrainedSolution(eqx.Module):
 
 def constrained_forward_dynamics(
     model: Model,
-    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    constraints: AbstractConstraint | Sequence[AbstractConstraint],
     q: ConfigurationLike,
     v: VelocityLike,
     tau: VelocityLike,

@@ -1,5 +1,7 @@
 """Impacts: instantaneous changes of velocity by constraints."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -34,7 +36,7 @@ class Impact(eqx.Module):
 
 def impulse(
     model: Model,
-    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    constraints: AbstractConstraint | Sequence[AbstractConstraint],
     q: ConfigurationLike,
     v: VelocityLike,
     restitution: ArrayLike = 0.0,

@@ -40,7 +40,7 @@ class ConstrainedTorques(eqx.Module):
 
 def constrained_inverse_dynamics(
     model: Model,
-    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    constraints: AbstractConstraint | Sequence[AbstractConstraint],
     q: ConfigurationLike,
     v: VelocityLike,
     qdd: VelocityLike,

@@ -1,6 +1,6 @@
 """Configurations and velocities that satisfy constraints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import equinox as eqx
@@ -41,7 +41,7 @@ class ProjectedConfiguration(eqx.Module):
 
 def project_configuration(
     model: Model,
-    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    constraints: AbstractConstraint | Sequence[AbstractConstraint],
     q: ConfigurationLike,
     tolerance: float | None = None,
     max_iterations: int = 100,
@@ -83,7 +83,7 @@ def project_configuration(
 
 def project_velocity(
     model: Model,
-    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    constraints: AbstractConstraint | Sequence[AbstractConstraint],
     q: ConfigurationLike,
     v: VelocityLike,
     schedule: AbstractSchedule | None = None,

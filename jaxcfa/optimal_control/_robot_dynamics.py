@@ -92,7 +92,7 @@ class RobotDynamics(AbstractRobotDynamics):
         method: AbstractForwardDynamics | None = None,
         passive_forces: bool = True,
         friction_velocity: float = 0.1,
-        constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+        constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
         stabilization: AbstractStabilization | None = None,
         solver: AbstractConstraintSolver = LEAST_NORM,
         limits: bool | Stops = False,

@@ -169,7 +169,7 @@ def equation_of_motion(
     method: Any,
     has_passive_forces: bool,
     friction_velocity: float,
-    constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+    constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
     stabilization: Any = None,
     solver: Any = LEAST_NORM,
     actuated: Driven = None,

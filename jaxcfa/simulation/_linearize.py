@@ -52,7 +52,7 @@ def linearize(
     *,
     passive_forces: bool = True,
     friction_velocity: float = 1e-3,
-    constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+    constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
     stabilization: AbstractStabilization | None = None,
     solver: AbstractConstraintSolver = LEAST_NORM,
     actuated: Actuated = False,
