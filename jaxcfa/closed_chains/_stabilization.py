@@ -1,4 +1,4 @@
-"""Keeping loops closed in simulations, which integrators do only up to the error of each step."""
+"""Keeping loops closed in simulations; integrators alone do so only up to the error of each step."""
 
 import abc
 from typing import Any
@@ -16,7 +16,7 @@ from ._relations import Constraints, Motion
 
 
 class AbstractStabilization(eqx.Module):
-    """What simulations do against drift: while accelerations are computed, and after each step."""
+    """How simulations limit drift: while accelerations are computed, and after each step."""
 
     @property
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""Environments for learning, in the conventions of Brax and MuJoCo Playground, and as Gymnasium's.
+"""Environments for learning, in the conventions of Brax and MuJoCo Playground, and for Gymnasium.
 
 An environment is data with `reset(key)` and `step(state, action)`: pure functions for one robot, to be compiled,
 batched and differentiated, through the dynamics, too. `CartPole`, `Acrobot` and `Reacher` are ready-made; your own is a

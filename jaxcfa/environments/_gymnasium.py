@@ -1,4 +1,4 @@
-"""Environments as those of Gymnasium, on the host."""
+"""Environments for Gymnasium, on the host."""
 
 from typing import Any, SupportsIndex
 
@@ -27,7 +27,7 @@ _NO_PICTURES = (
 
 
 class GymnasiumEnv(gymnasium.Env):
-    """An environment as a `gymnasium.Env`, one robot on the host, for packages that learn from such.
+    """An environment as a `gymnasium.Env`, one robot on the host, for packages that learn from these.
 
     Both spaces are boxes: actions between -1 and 1, observations without bounds. An episode is `terminated` where the
     environment says so and `truncated` after `episode_length` steps; it does not begin anew by itself. `info` holds the

@@ -25,9 +25,9 @@ Task = Any
 class AbstractRobotEnvironment(AbstractEnvironment):
     """A task for a robot. A new one is a subclass with a field `plant` and the four methods that are abstract here.
 
-    They are for one robot, and must be traceable by JAX. Episodes end where `terminated` says so; that they end after
-    some time is the business of `AutoReset`. A motion that is not finite is not made: the state stays what it was, the
-    reward is zero, and the episode ends; first derivatives are those of that.
+    They are for one robot, and must be traceable by JAX. Episodes end where `terminated` says so; `AutoReset` ends them
+    after some time. If the state after an action is not finite, the state stays what it was, the reward is zero, and
+    the episode ends; first derivatives are those of this outcome.
 
     The `info` of a state holds the `task`.
     """
@@ -48,7 +48,7 @@ class AbstractRobotEnvironment(AbstractEnvironment):
     ) -> ArrayLike | Mapping[str, ArrayLike]:
         """The reward () of a step with this action, clipped, to the state q, v; or its terms by name, to be added.
 
-        Terms are found again in the state's `metrics`, as `reward/name`.
+        The terms are also in the state's `metrics`, as `reward/name`.
         """
 
     @abc.abstractmethod

@@ -71,7 +71,7 @@ class AbstractJoint(eqx.Module):
     def placed(self, placement: Pose, q: Float[Array, "nq"]) -> Pose:
         """Pose of the body in its parent, where the joint frame has this one: `placement @ transform(q)`.
 
-        By components; a joint type that says it in its own way may save work in all dynamics.
+        By components; a joint type with its own formula may save work in all dynamics.
         """
         return placement @ Pose.of(self.transform(q))
 

@@ -22,9 +22,8 @@ def rename(model: Model, names: Names) -> Model:
     model = jaxcfa.rename(model, {"panda_hand": "hand", "panda_joint1": "base_yaw"})
     ```
 
-    **Arguments:** `names`: new names by old ones, for whatever has these (others stay), or a function that gives the
-    new name of everything. The joints in a composite joint have names of their own, joined by plus signs; each is
-    renamed.
+    **Arguments:** `names`: a dictionary from old names to new ones (other names stay), or a function from every old
+    name to the new one. The joints in a composite joint have names of their own, joined by plus signs; each is renamed.
 
     **Raises:** `ValueError` for old names that nothing has, and for new ones that are not unique, empty, or no strings.
     """
