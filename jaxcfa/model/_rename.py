@@ -61,9 +61,9 @@ def renamed(model: Model, function: Callable[[str], str]) -> Model:
         constraints=tuple(_renamed(constraint, function) for constraint in model.constraints),
         actuators=dataclasses.replace(actuators, names=tuple(map(function, actuators.names))),
         topology=topology.replace(
-            body_names=map(function, topology.body_names),
+            body_names=[*map(function, topology.body_names)],
             joint_names=["+".join(map(function, parts)) for parts in part_names(model)],
-            frame_names=map(function, topology.frame_names),
+            frame_names=[*map(function, topology.frame_names)],
         ),
     )
 
