@@ -1,7 +1,7 @@
 """What JAX has no public name for, or what differs by its version; no other module takes anything from `jax._src`."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 # Whether nothing is being traced: what users call by itself is compiled as a program of its own.
 from jax._src.core import trace_state_clean as trace_state_clean
@@ -13,6 +13,8 @@ from jax._src.interpreters.partial_eval import convert_constvars_jaxpr as conver
 from jax._src.xla_bridge import backends_are_initialized as backends_are_initialized
 from jax.extend.core import JaxprEqn, Primitive
 from jax.interpreters.partial_eval import dce_rules
+
+Operand = TypeVar("Operand")
 
 # Of which results are used, and a step of a program: which operands that needs, and the step that is left.
 WithoutUnused: TypeAlias = Callable[[list[bool], JaxprEqn], tuple[list[bool], JaxprEqn | None]]
@@ -29,3 +31,10 @@ def parts_of_scan(params: Mapping[str, Any]) -> tuple[int, int]:
         constants, carried, _ = params["ft_in"].unpack()
         return len(constants), len(carried)
     return params["num_consts"], params["num_carry"]
+
+
+def operands_of_solve(params: Mapping[str, Any], operands: Sequence[Operand]) -> list[Operand]:
+    """Those operands of a `custom_linear_solve` that `params["jaxprs"].solve` takes: its constants, and b."""
+    lengths = params["const_lengths"]
+    start = lengths.matvec + lengths.vecmat
+    return [*operands[start : start + lengths.solve], *operands[sum(lengths) :]]

@@ -23,7 +23,7 @@ def random_configuration(model: Model, key: Key) -> Configuration:
     """A random configuration (nq,) within the joint limits.
 
     Coordinates without limits: angles are uniform in [-pi, pi], displacements in [-1, 1] m, orientations uniform.
-    So are those whose limits are more than four turns or a kilometre away, by which many files say that there are none.
+    Limits more than four turns or a kilometre away count as none, since many files write "unlimited" so.
 
     **Raises:** `ValueError` for what is not one key.
     """
@@ -72,7 +72,7 @@ def _integrate(model: Model, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> C
 def difference(model: Model, q0: ConfigurationLike, q1: ConfigurationLike) -> Velocity:
     """The shortest displacement from `q0` to `q1`: `integrate(model, q0, difference(model, q0, q1)) = q1`.
 
-    Of angles and displacements that is `q1 - q0`, also beyond a turn; of quaternions, turns of at most pi.
+    For angles and displacements this is `q1 - q0`, even beyond a full turn; for quaternions, a rotation by at most pi.
 
     **Arguments:** `q0`, `q1` (nq,). **Returns:** (nv,) [rad, m]. **Raises:** `ValueError` for a wrong shape.
     """
@@ -81,5 +81,5 @@ def difference(model: Model, q0: ConfigurationLike, q1: ConfigurationLike) -> Ve
 
 @jax.jit
 def displacement(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Velocity:
-    """`difference` of arrays known to be right."""
+    """`difference` without checks of its arguments."""
     return map_joints(model, lambda joint, a, b: joint.difference(a, b), ("q", q0), ("q", q1), out="v")

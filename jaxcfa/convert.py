@@ -34,7 +34,7 @@ from .joints import AbstractJoint, Anchored, Composite, Free, Planar, Revolute, 
 from .model import Model
 from .model._arguments import as_array, check_model, check_quaternions
 from .model._joint_groups import part_names
-from .numerics import product
+from .numerics import product, transpose
 from .spatial import quaternion_to_matrix
 from .typing import Configuration, ConfigurationLike, Velocity, VelocityLike
 
@@ -98,7 +98,7 @@ class AbstractCoordinates:
         turned = jnp.eye(self._model.nv, dtype=q.dtype)
         q_start, v_start = _columns(self._layout.quaternions)
         rotations = quaternion_to_matrix(q[q_start[:, None] + np.arange(4)])
-        turned = _set_blocks(turned, v_start, jnp.swapaxes(rotations, -1, -2))
+        turned = _set_blocks(turned, v_start, transpose(rotations))
         angle, v_start = _columns(self._layout.planes)
         c, s = jnp.cos(q[angle]), jnp.sin(q[angle])
         turned = _set_blocks(turned, v_start, jnp.stack([jnp.stack([c, s], -1), jnp.stack([-s, c], -1)], -2))

@@ -10,7 +10,7 @@ from ..model import Model
 
 @jax.jit
 def total_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
-    """Of motion, gravity and springs [J], so that it stays where nothing damps. (A spring has F^2 / 2 k.)"""
+    """Kinetic, gravitational and elastic energy [J], constant where nothing damps. (A spring has F^2 / 2 k.)"""
     force, stiffness = passive_forces(model, q, jnp.zeros_like(v)), model.stiffness
     springs = jnp.where(stiffness == 0, 0, force**2 / jnp.where(stiffness == 0, 1, stiffness))
     return kinetic_energy(model, q, v) + potential_energy(model, q) + 0.5 * jnp.sum(springs)

@@ -26,7 +26,7 @@ class Output(NamedTuple):
 
 
 def check_out(output: Output, seconds: float) -> None:
-    """That a motion of so many seconds can be written there, before time goes into finding it.
+    """Checks that a motion of this duration can be written to the file, before spending time on finding it.
 
     **Raises:** `ValueError` for another kind of file, for `.mp4` without ffmpeg, and a `.gif` that is too long;
     `OSError` for a folder that cannot be written to.
@@ -43,7 +43,7 @@ def check_out(output: Output, seconds: float) -> None:
 
 
 def check_writable(out: Path) -> None:
-    """That a file can be written there, whose folder is made.
+    """Checks that the file can be written; makes its folder.
 
     **Raises:** `ValueError` for a folder; `OSError` for what cannot be made or written to.
     """

@@ -143,7 +143,7 @@ def _between(model: Model, constraint: AbstractConstraint) -> set[int]:
 
 
 def closed_start(console: Console, model: Model, keyframe: str | None, seed: int | None) -> jax.Array:
-    """As `start_of`, with the loops of the file closed within the joints' ranges."""
+    """`start_of` with the loops of the file closed, within the joints' ranges."""
     start = start_of(console, model, keyframe, seed)
     if not model.constraints:
         return start

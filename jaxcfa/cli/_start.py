@@ -1,4 +1,4 @@
-"""Where commands begin."""
+"""Initial configurations of commands."""
 
 import jax
 import jax.numpy as jnp
@@ -7,9 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..configuration import random_configuration
-from ..inverse_kinematics._solve import middle
 from ..model import Model
-from ..model._ranges import ends_of_ranges
+from ..model._ranges import ends_of_ranges, middle
 from ..viz._poses import INITIAL, initial
 
 

@@ -1,4 +1,4 @@
-"""Making constraints between frames and joints given by name."""
+"""Constraints between frames and joints given by name."""
 
 from collections.abc import Sequence
 
@@ -30,8 +30,8 @@ _FREE = {
 def weld(model: Model, frame1: FrameOrBody, frame2: FrameOrBody, name: str = "") -> Weld:
     """Two frames coincide.
 
-    **Arguments:** `frame1`, `frame2`: names of frames or bodies, or numbers (`Model.frame_number`); or a pair of
-    such a one and a pose in it, for example `(-1, frame_pose(model, q, "foot"))`.
+    **Arguments:** `frame1`, `frame2`: names of frames or bodies, or numbers (`Model.frame_number`); or a pair of one of
+    these and a pose in it, for example `(-1, frame_pose(model, q, "foot"))`.
 
     **Raises:** `ValueError` for unknown names, and for two frames of the same body.
     """

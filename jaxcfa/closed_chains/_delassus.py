@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ..model._arguments import positive_integer, positive_number
+from ..model._arguments import check_instance, positive_integer, positive_number
 from ..numerics import product
 from ..structured import LDL, ldl_factor, ldl_solve, spd_inverse
 from ..structured._semidefinite import reduce_semidefinite
@@ -87,10 +87,7 @@ LEAST_NORM = LeastNorm()
 
 def check_solver(solver: Any) -> None:
     """Raises `ValueError` for what is no solver."""
-    if not isinstance(solver, AbstractConstraintSolver):
-        is_class = isinstance(solver, type) and issubclass(solver, AbstractConstraintSolver)
-        remedy = f" Write {solver.__name__}()." if is_class else ""
-        raise ValueError(f"solver must be LeastNorm(), Direct() or Proximal(), got {solver!r}.{remedy}")
+    check_instance("solver", solver, AbstractConstraintSolver, "LeastNorm(), Direct() or Proximal()")
 
 
 class Proximal(AbstractConstraintSolver):
@@ -138,7 +135,7 @@ class _Factored(AbstractDelassus):
 
 
 class _Reduced(AbstractDelassus):
-    """By the pseudo-inverse `P E P`, with E the inverse of as many rows and columns as the rank, zero elsewhere.
+    """Solves by the pseudo-inverse `P E P`, with E the inverse of as many rows and columns as the rank, zero elsewhere.
 
     **Fields:** the pseudo-`inverse`; `unfelt`, the projector `1 - P = N (N^T N)^-1 N^T` onto forces N that no motion
     feels.

@@ -1,5 +1,6 @@
 """Forward dynamics of mechanisms with closed loops."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import equinox as eqx
@@ -13,7 +14,7 @@ from ..dynamics._inverse import bias_of_motions, inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
 from ..model._arguments import is_concrete
 from ..motion import BodyMotions, motions_at
-from ..numerics import instantiate, jvp_of_perturbed, no_tangent, product
+from ..numerics import all_finite, instantiate, jvp_of_perturbed, no_tangent, product
 from ..one_function import in_batches
 from ..structured import AbstractSchedule
 from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
@@ -21,7 +22,7 @@ from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import Constraints, Motion, constraint_wrenches, motion_of_constraints
 from ._stabilization import Baumgarte, check_feedback, stabilising
-from ._status import ConstraintStatus, combined, exceeds, explain, is_not_finite, status_tolerance
+from ._status import ConstraintStatus, combined, exceeds, explain, status_tolerance
 from ._system import Geometry, Plan, System, assemble, geometry, internal_forces_rate, make_plan, solve_implicitly
 
 
@@ -52,7 +53,7 @@ class ConstrainedSolution(eqx.Module):
 
 def constrained_forward_dynamics(
     model: Model,
-    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    constraints: AbstractConstraint | Sequence[AbstractConstraint],
     q: ConfigurationLike,
     v: VelocityLike,
     tau: VelocityLike,
@@ -202,6 +203,6 @@ def _status(
             ),
             ConstraintStatus.OPEN: exceeds(motion.residual, drift * where.reach),
             ConstraintStatus.MOVING: exceeds(motion.rate, drift * (where.reach + fast)),
-            ConstraintStatus.NOT_FINITE: is_not_finite(outputs),
+            ConstraintStatus.NOT_FINITE: ~all_finite(outputs),
         }
     )

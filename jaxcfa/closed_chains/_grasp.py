@@ -18,7 +18,7 @@ from ..dynamics._run import are_finite, mechanism_of
 from ..dynamics._suitability import refuse_massless_subtrees
 from ..model import WORLD, Model, unpad_dofs
 from ..model._arguments import as_arrays, check_instance, is_concrete
-from ..numerics import matmul, matvec, product, transpose
+from ..numerics import all_finite, matmul, matvec, product, transpose
 from ..spatial import Transform, pack
 from ..structured import spd_solve
 from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
@@ -26,20 +26,20 @@ from ._delassus import LEAST_NORM, AbstractConstraintSolver, check_solver
 from ._grasp_algorithms import RCCFD2, AbstractGraspAlgorithm
 from ._grasp_system import GraspProblem, GraspSystem, JointState, ObjectState, assemble, at_contacts
 from ._grasps import Grasp, RigidObject, check_pose
-from ._status import ConstraintStatus, combined, exceeds, is_not_finite, status_tolerance
+from ._status import ConstraintStatus, combined, exceeds, status_tolerance
 
 _RCCFD2 = RCCFD2()
 
 
 class GraspSolution(eqx.Module):
-    """How arms and the object that they hold accelerate.
+    """Accelerations of arms and of the object that they hold.
 
     **Fields:**
 
     - `qdd`: joint accelerations (nv,) of each arm [rad/s^2, m/s^2].
     - `object_acceleration` (6,): derivative of the object's `velocity`, world axes.
-    - `wrenches` (l, 6): `[moment; force]` of each arm on the object at the contact point, world axes [N m, N]. Of those
-      that no motion determines (internal forces), what the solver chooses.
+    - `wrenches` (l, 6): `[moment; force]` of each arm on the object at the contact point, world axes [N m, N]. Internal
+      forces, which no motion determines, are chosen by the solver.
     - `relative_accelerations`: of each grasp (d,), rates of the speeds of rotation of the object relative to the arm
       about the grasp's axes [rad/s^2].
     - `residual`: largest relative acceleration at a contact that should be zero.
@@ -166,7 +166,7 @@ def _status(
             ConstraintStatus.UNSATISFIED: _exceeds(residual, [*accelerations, system.bias]),
             ConstraintStatus.OPEN: _exceeds(gap, [*lengths, points, system.contacts]),
             ConstraintStatus.MOVING: _exceeds(slip, [*speeds, velocities, held.velocity]),
-            ConstraintStatus.NOT_FINITE: is_not_finite((residual, accelerations, wrenches)),
+            ConstraintStatus.NOT_FINITE: ~all_finite((residual, accelerations, wrenches)),
         }
     )
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..numerics import add
 from ._grasp_system import GraspSystem, Stacks
 
 
@@ -34,7 +35,7 @@ class RCCFD1(AbstractGraspAlgorithm):
         free, tips = system.smooth(system.filter(torques, jnp.zeros_like(system.bias)))
         wrenches = system.contact_wrenches(tips)
         correction, change = system.smooth(system.filter(jax.tree.map(jnp.zeros_like, torques), wrenches))
-        return jax.tree.map(jnp.add, free, correction), tips + change, wrenches
+        return add(free, correction), tips + change, wrenches
 
 
 class RCCFD2(AbstractGraspAlgorithm):

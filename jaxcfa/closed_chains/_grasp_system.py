@@ -33,7 +33,7 @@ from ._grasps import Grasp, RigidObject, perpendicular
 
 
 class JointState(NamedTuple):
-    """Of one arm."""
+    """State of the joints of one arm."""
 
     q: Float[Array, "*n nq"]
     v: Float[Array, "*n nv"]
@@ -42,7 +42,7 @@ class JointState(NamedTuple):
 
 
 class ObjectState(NamedTuple):
-    """Where the object is, how it moves, and the wrench on it."""
+    """Pose and motion of the object, and the wrench on it."""
 
     pose: Transform
     velocity: Float[Array, "6"]
@@ -96,16 +96,16 @@ class GraspSystem(eqx.Module):
         return tuple(arm.torques for arm in self.arms)
 
     def filter(self, torques: Stacks, wrenches: Float[Array, "l 6"]) -> Stacks:
-        """`Arm.filter` of all."""
+        """`Arm.filter` of all arms."""
         return self._each(lambda arm, t, f: arm.filter(t, f), torques, wrenches)
 
     def smooth(self, left: Stacks) -> tuple[Stacks, Float[Array, "l 6"]]:
-        """`Arm.smooth` of all."""
+        """`Arm.smooth` of all arms."""
         joints, tips = zip(*self._each(lambda arm, x: arm.smooth(x), left), strict=True)
         return joints, jnp.concatenate(tips)
 
     def project(self, left: Stacks) -> Float[Array, "l 6"]:
-        """`Arm.project` of all."""
+        """`Arm.project` of all arms."""
         return jnp.concatenate(self._each(lambda arm, x: arm.project(x), left))
 
     def felt(self, wrenches: Float[Array, "l 6"]) -> Stacks:
@@ -127,11 +127,11 @@ class GraspSystem(eqx.Module):
         return product(self.transmitted, x).reshape(-1, 6)
 
     def object_acceleration(self, wrenches: Float[Array, "l 6"]) -> Float[Array, "6"]:
-        """Of the object under wrenches at the contacts, against gravity."""
+        """Acceleration of the object under wrenches at the contacts, in a world that accelerates against gravity."""
         return self.released + matvec(self.mobility, jnp.sum(shift_force(wrenches, self.contacts), axis=0))
 
     def relative_acceleration(self, tips: Float[Array, "l 6"], held: Float[Array, "6"]) -> Float[Array, "l 6"]:
-        """Of the arms at their contacts, less that of the object."""
+        """Accelerations of the arms at their contacts, less those of the object there."""
         return tips + self.bias - at_contacts(held, self.contacts)
 
     def _each(self, function: Callable[..., Any], *arguments: Stacks | Float[Array, "l 6"]) -> tuple[Any, ...]:
@@ -222,7 +222,7 @@ def _contact_matrix(
 
 
 def stacks_of(models: tuple[Model, ...], tips: tuple[int, ...]) -> list[list[int]]:
-    """Numbers of the arms that can be stacked: of equal structure, and holding with the same body."""
+    """Groups of arms, by number, that can be stacked: of equal structure, and holding with the same body."""
     stacks: dict[Any, list[int]] = {}
     for i, (model, tip) in enumerate(zip(models, tips, strict=True)):
         leaves, structure = jax.tree.flatten(model)

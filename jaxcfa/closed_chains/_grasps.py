@@ -10,16 +10,12 @@ from jaxtyping import Array, Float
 
 from ..model._arguments import as_array, check_instance, is_concrete
 from ..numerics import cross, transpose
+from ..numerics._options import floating_numbers
 from ..spatial import Transform, unit
 
 
-def _floating(x, what: str) -> Array:
-    array = as_array(what)(x)
-    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
-
-
 def _inertia_matrix(x) -> Array:
-    array = _floating(x, "The inertia of an object")
+    array = floating_numbers("The inertia of an object", x)
     if array.ndim == 0:
         return array * jnp.eye(3, dtype=array.dtype)
     return jnp.diag(array) if array.shape == (3,) else array
@@ -36,8 +32,8 @@ class RigidObject(eqx.Module):
     positive definite.
     """
 
-    mass: Float[Array, ""] = eqx.field(converter=lambda x: _floating(x, "The mass of an object"))
-    com: Float[Array, "3"] = eqx.field(converter=lambda x: _floating(x, "The com of an object"))
+    mass: Float[Array, ""] = eqx.field(converter=lambda x: floating_numbers("The mass of an object", x))
+    com: Float[Array, "3"] = eqx.field(converter=lambda x: floating_numbers("The com of an object", x))
     inertia: Float[Array, "3 3"] = eqx.field(converter=_inertia_matrix)
 
     def __check_init__(self):
@@ -69,7 +65,7 @@ class Grasp(eqx.Module):
 
     frame: str = eqx.field(static=True)
     placement: Transform
-    axes: Float[Array, "d 3"] = eqx.field(converter=lambda x: _floating(x, "axes"))
+    axes: Float[Array, "d 3"] = eqx.field(converter=lambda x: floating_numbers("axes", x))
 
     def __check_init__(self):
         check_instance("frame", self.frame, (str, int, np.integer), "the name of a frame or body")
@@ -142,7 +138,7 @@ def _dtype_of(placement: Transform) -> jnp.dtype:
 
 
 def _direction(name: str, direction: ArrayLike, placement: Transform) -> Float[Array, "3"]:
-    """As a unit vector."""
+    """The direction as a unit vector."""
     vector = as_array(name)(direction).astype(_dtype_of(placement))
     _check_shape(name, vector, (3,))
     if is_concrete(vector) and not (np.all(np.isfinite(vector)) and np.linalg.norm(vector) > 1e-12):

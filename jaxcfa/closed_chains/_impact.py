@@ -1,4 +1,6 @@
-"""Impacts: velocities that constraints change in no time."""
+"""Impacts: instantaneous changes of velocity by constraints."""
+
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,13 +10,13 @@ from jaxtyping import Array, Float, Int
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_positive, is_concrete
 from ..motion import motions_at
-from ..numerics import product
+from ..numerics import all_finite, product
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, VelocityLike
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import Constraints, constraint_wrenches
-from ._status import ConstraintStatus, combined, exceeds, explain, is_not_finite, status_tolerance
+from ._status import ConstraintStatus, combined, exceeds, explain, status_tolerance
 from ._system import Plan, assemble, geometry, make_plan, solve_implicitly, with_internal_forces
 
 
@@ -34,7 +36,7 @@ class Impact(eqx.Module):
 
 def impulse(
     model: Model,
-    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    constraints: AbstractConstraint | Sequence[AbstractConstraint],
     q: ConfigurationLike,
     v: VelocityLike,
     restitution: ArrayLike = 0.0,
@@ -82,7 +84,7 @@ def _impulse(
         {
             ConstraintStatus.SINGULAR: system.delassus.is_singular,
             ConstraintStatus.UNSATISFIED: exceeds(left, status_tolerance(v.dtype) * (where.reach + fast)),
-            ConstraintStatus.NOT_FINITE: is_not_finite((change, multipliers, wrenches)),
+            ConstraintStatus.NOT_FINITE: ~all_finite((change, multipliers, wrenches)),
         }
     )
     return Impact(v + change, multipliers, wrenches, status)

@@ -40,7 +40,7 @@ class ConstrainedTorques(eqx.Module):
 
 def constrained_inverse_dynamics(
     model: Model,
-    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    constraints: AbstractConstraint | Sequence[AbstractConstraint],
     q: ConfigurationLike,
     v: VelocityLike,
     qdd: VelocityLike,
@@ -50,8 +50,8 @@ def constrained_inverse_dynamics(
 ) -> ConstrainedTorques:
     """Joint torques and constraint forces that give the acceleration `qdd`: `M qdd + bias = tau + J^T lambda`.
 
-    There are many where actuators work against one another through the loops: then the torques of least norm, and among
-    the multipliers that go with them those of least norm.
+    Where actuators work against one another through the loops, there are many: then the torques of least norm, and for
+    these the multipliers of least norm.
 
     **Arguments:** `q`, `v`, `qdd`, `f_ext` as for `inverse_dynamics`; `qdd` should satisfy the constraints. `actuated`:
     names or numbers of the joints that can have torques, all by default. `schedule` as for `mass_operator`.

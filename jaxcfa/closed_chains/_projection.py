@@ -1,6 +1,6 @@
 """Configurations and velocities that satisfy constraints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import equinox as eqx
@@ -41,7 +41,7 @@ class ProjectedConfiguration(eqx.Module):
 
 def project_configuration(
     model: Model,
-    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    constraints: AbstractConstraint | Sequence[AbstractConstraint],
     q: ConfigurationLike,
     tolerance: float | None = None,
     max_iterations: int = 100,
@@ -55,7 +55,7 @@ def project_configuration(
 
     **Arguments:** `constraints`, one or several, such as `model.constraints`; `q` (nq,), the start; `tolerance` of
     every residual [m, rad]: by default `10 eps^(3/4)`, 2e-11 in float64, for angles, and for lengths that times a
-    length of the mechanism; `max_iterations`: the most steps; `schedule` as for `mass_operator`.
+    length of the mechanism; `max_iterations`: the largest number of steps; `schedule` as for `mass_operator`.
 
     **Returns:** a `ProjectedConfiguration`. Derivatives with respect to the model and the constraints are those of the
     manifold, of any order, and those with respect to `q` of the projection onto its tangent space.
@@ -83,12 +83,12 @@ def project_configuration(
 
 def project_velocity(
     model: Model,
-    constraints: AbstractConstraint | tuple[AbstractConstraint, ...] | list[AbstractConstraint],
+    constraints: AbstractConstraint | Sequence[AbstractConstraint],
     q: ConfigurationLike,
     v: VelocityLike,
     schedule: AbstractSchedule | None = None,
 ) -> Velocity:
-    """The velocity (nv,) nearest to `v`, in the metric of the mass matrix, with which all constraints move along.
+    """The velocity (nv,) nearest to `v`, in the metric of the mass matrix, that satisfies all constraints.
 
     It is what an inelastic `impulse` of the constraints leaves.
 

@@ -78,14 +78,14 @@ class Bodies(eqx.Module):
 
     @staticmethod
     def of(motions: BodyMotions) -> "Bodies":
-        """At zero joint accelerations."""
+        """The motions at zero joint accelerations."""
         accelerations = join_bodies(motions.topology, [drift.array() for drift in drifts(motions)])
         return Bodies(Places.of(motions), motions.velocities, accelerations, motions.subspace_columns)
 
     def of_both(
         self, constraint: AbstractConstraint, first: np.ndarray, second: np.ndarray
     ) -> tuple[MovingBody, MovingBody]:
-        """As `Places.of_both`, with their motions."""
+        """`Places.of_both`, with motions."""
         poses = self.places.of_both(constraint, first, second)
         moving = [
             MovingBody(pose, _rows(self.velocity, numbers), _rows(self.acceleration, numbers))
@@ -282,7 +282,7 @@ def _row(pose: Transform, numbers: np.ndarray) -> Transform:
 
 
 def _rows(x: Float[Array, "nb k"], numbers: np.ndarray) -> Float[Array, "m k"]:
-    """Of bodies, zero for the world."""
+    """Rows of bodies; zero for the world."""
     return jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])[numbers]
 
 
@@ -293,7 +293,7 @@ def _joint_motion(model: Model, q: Array, v: Array, qdd: Array, joints: np.ndarr
 
 
 def _position(model: Model, q: Array, joints: np.ndarray) -> Float[Array, "m"]:
-    """Of joints of one degree of freedom; zero for none."""
+    """Coordinates of joints of one degree of freedom; zero for none."""
     return jnp.where(jnp.asarray(joints >= 0), q[model.topology.q_starts[joints]], 0)
 
 

@@ -41,7 +41,7 @@ class _Turn(NamedTuple):
     acceleration: Float[Array, "3"]
 
     def at(self, t: Float[Array, ""]) -> Float[Array, "3 3"]:
-        """At time t, right to second order."""
+        """The rotation at time t, to second order."""
         w = skew(self.velocity)
         turn = jnp.eye(3, dtype=w.dtype) + t * w + 0.5 * t**2 * (skew(self.acceleration) + matmul(w, w))
         return matmul(turn, self.rotation)
@@ -111,7 +111,7 @@ def residual_slopes(
 
 
 def two_derivatives(residual: Callable[[Array], Array], dtype) -> tuple[Array, Array, Array]:
-    """Of a function of time, at time zero: value, rate, acceleration."""
+    """Value, first and second derivative of a function of time, at time zero."""
     zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
 
     def with_rate(t: Array) -> tuple[Array, Array]:
@@ -126,7 +126,7 @@ def _point_levers(constraint: AbstractPointConstraint, first: Transform, second:
 
 
 def _separation(constraint: AbstractPointConstraint, first: MovingBody, second: MovingBody) -> _Path:
-    """From point 1 to point 2, world axes."""
+    """Vector from point 1 to point 2, world axes."""
     levers = _point_levers(constraint, first.pose, second.pose)
     return _Path(*(b - a for a, b in zip(first.point(levers[0]), second.point(levers[1]), strict=True)))
 
@@ -163,6 +163,6 @@ def _of_point(slope: Float[Array, "k 3"], lever: Float[Array, "3"]) -> Float[Arr
 
 
 def _displaced(pose: Transform, by: Float[Array, "6"]) -> Transform:
-    """To first order."""
+    """The pose displaced by a small motion, to first order."""
     turn = jnp.eye(3, dtype=by.dtype) + skew(by[:3])
     return Transform(matmul(turn, pose.rotation), pose.translation + by[3:])

@@ -1,4 +1,4 @@
-"""Keeping loops closed in simulations, which integrators do only up to the error of each step."""
+"""Keeping loops closed in simulations; integrators alone do so only up to the error of each step."""
 
 import abc
 from typing import Any
@@ -16,14 +16,13 @@ from ._relations import Constraints, Motion
 
 
 class AbstractStabilization(eqx.Module):
-    """What simulations do against drift: while accelerations are computed, and after each step."""
+    """How simulations limit drift: while accelerations are computed, and after each step."""
 
     @property
     @abc.abstractmethod
     def feedback(self) -> "Baumgarte | None":
         """What changes the accelerations, if anything."""
 
-    @abc.abstractmethod
     def correct(
         self,
         model: Model,
@@ -34,10 +33,11 @@ class AbstractStabilization(eqx.Module):
         dt: Float[Array, ""],
         solver: AbstractConstraintSolver,
     ) -> tuple[Configuration, Velocity]:
-        """The state to go on from, where an integrator has come from `start` to `q`, `v` in `dt` [s].
+        """The state to go on from, where an integrator has come from `start` to `q`, `v` in `dt` [s]: by default that.
 
         `solver`: that of the accelerations.
         """
+        return q, v
 
 
 class Baumgarte(AbstractStabilization):
@@ -57,18 +57,6 @@ class Baumgarte(AbstractStabilization):
     @property
     def feedback(self) -> "Baumgarte":
         return self
-
-    def correct(
-        self,
-        model: Model,
-        constraints: Constraints,
-        start: Float[Array, "nq"],
-        q: Float[Array, "nq"],
-        v: Float[Array, "nv"],
-        dt: Float[Array, ""],
-        solver: AbstractConstraintSolver,
-    ) -> tuple[Configuration, Velocity]:
-        return q, v
 
 
 class Projection(AbstractStabilization):

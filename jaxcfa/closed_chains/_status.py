@@ -1,9 +1,7 @@
 """What can be wrong with constraints in a state."""
 
 import enum
-from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
@@ -39,11 +37,6 @@ def combined(flags: dict[ConstraintStatus, Bool[Array, ""]]) -> Int[Array, ""]:
 def exceeds(violations: Array, allowed: Array) -> Bool[Array, ""]:
     """Whether any magnitude is larger than allowed, or not a number: NaN compares as false."""
     return ~jnp.all(jnp.abs(violations) <= allowed)
-
-
-def is_not_finite(tree: Any) -> Bool[Array, ""]:
-    """Whether any number in the tree is infinite or NaN."""
-    return ~jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]))
 
 
 def status_tolerance(dtype: jnp.dtype) -> float:

@@ -21,7 +21,7 @@ from ._relations import Bodies, Constraints, Slopes, jacobian_of_constraints
 
 
 class Plan(eqx.Module):
-    """How to solve.
+    """How the equations are solved.
 
     **Fields:** `solver` for the multipliers; `schedule` of sweeps over the bodies; `by_scan`: whether the factors of
     the mass matrix are found by one, too.
@@ -75,7 +75,7 @@ class System(eqx.Module):
 
 
 class Geometry(eqx.Module):
-    """Where all bodies are and how they move: what of a state constraints depend on.
+    """Poses and motions of all bodies, as far as constraints depend on them.
 
     **Fields:** the `bodies` at zero joint accelerations; the constraints' `slopes` and `jacobian`, and the `size` of
     its elements if no directions were perpendicular; `reach` of each row, see `jacobian_of_constraints`.

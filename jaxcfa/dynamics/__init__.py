@@ -2,6 +2,7 @@
 
 from ._articulated_body import ABA as ABA
 from ._centers_of_mass import (
+    center_of_mass as center_of_mass,
     center_of_mass_jacobian as center_of_mass_jacobian,
     center_of_mass_velocity as center_of_mass_velocity,
     subtree_centers_of_mass as subtree_centers_of_mass,
@@ -10,15 +11,11 @@ from ._centers_of_mass import (
 from ._centroidal import (
     centroidal_momentum_bias as centroidal_momentum_bias,
     centroidal_momentum_matrix as centroidal_momentum_matrix,
+    momentum as momentum,
 )
 from ._constraint_force import CFA as CFA
 from ._coriolis import coriolis_matrix as coriolis_matrix
-from ._energy import (
-    center_of_mass as center_of_mass,
-    kinetic_energy as kinetic_energy,
-    momentum as momentum,
-    potential_energy as potential_energy,
-)
+from ._energy import kinetic_energy as kinetic_energy, potential_energy as potential_energy
 from ._factored import FactoredFD as FactoredFD
 from ._forward import aba as aba, default_method as default_method, forward_dynamics as forward_dynamics
 from ._forward_derivatives import (

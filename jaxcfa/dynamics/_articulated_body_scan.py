@@ -6,12 +6,12 @@ from jaxtyping import Array, Float
 
 from ..model import Model, pad_dofs, unpad_dofs
 from ..motion import BodyMotions, fictitious_acceleration
-from ..numerics import matvec, transpose
+from ..numerics import add, matvec, transpose
 from ..spatial import shift_force, shift_motion
 from ..structured._rounds import rounds
 from ..structured._tree_scan import from_parents, sum_of_children
 from ..typing import Velocity
-from ._factors import Factors, LinkVector, bias_wrench, factorise, solve_links
+from ._factors import Factors, LinkVector, bias_wrench, factorise, solve_links, torques_only
 from ._method import AbstractMassSolver, Loads
 
 
@@ -38,8 +38,7 @@ class RefinedSolver(AbstractMassSolver):
     factors: Factors
 
     def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
-        nothing = jnp.zeros((model.nb, 6), b.dtype)
-        found = _refined(self.factors, LinkVector(nothing, nothing, pad_dofs(model.topology, b)), nothing[0])
+        found = _refined(self.factors, torques_only(model, b), jnp.zeros(6, b.dtype))
         return unpad_dofs(model.topology, found.joints)
 
 
@@ -68,6 +67,6 @@ def _refined(factors: Factors, given: LinkVector, base: Float[Array, "6"]) -> Li
             given.wrench + bodies.inertia.mv(x.bodies) - (x.wrench - children),
             given.joints - matvec(transpose(motion.subspace), x.wrench) - armature * x.joints,
         )
-        return jax.tree.map(jnp.add, x, solve_links(factors, residual))
+        return add(x, solve_links(factors, residual))
 
     return rounds(2, refine, jax.tree.map(jnp.zeros_like, given))

@@ -1,4 +1,4 @@
-"""How centres of mass are placed and move, of everything and of all that each joint carries."""
+"""Positions and velocities of centres of mass: of the whole mechanism, and of what each joint carries."""
 
 import jax
 import jax.numpy as jnp
@@ -7,12 +7,34 @@ from jaxtyping import Array, Float
 from ..defaults import default_schedule
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays, require_single
-from ..motion import BodyMotions, motions_at, schedule_for
+from ..motion import BodyMotions, check_motions, motions_at
 from ..one_function import in_batches
 from ..structured import Sequential
 from ..typing import ConfigurationLike, VelocityLike
 from ._mass_matrix import composite_inertias, unit_wrenches
-from ._totals import bodies_as_components, check_mass
+from ._totals import bodies_as_components, check_mass, mean_position
+
+
+def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | None = None) -> Float[Array, "3"]:
+    """Centre of mass of all moving bodies, in the world [m].
+
+    Links fixed to the world do not count.
+
+    **Arguments:** `q` (nq,); `motions`: `body_motions` of the same q, if they are known already.
+
+    **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
+    """
+    (q,) = as_arrays(model, q=q)
+    check_motions(model, motions, q)
+    check_mass(model)
+    return _center_of_mass(model, q, motions)
+
+
+@jax.jit
+@in_batches
+def _center_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3"]:
+    motions = motions_at(model, q, None, Sequential(), motions)
+    return jnp.sum(motions.roots[:1], axis=0) + mean_position(*bodies_as_components(model, motions)[:2]).array()
 
 
 def center_of_mass_velocity(
@@ -25,7 +47,7 @@ def center_of_mass_velocity(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     q, v = as_arrays(model, q=q, v=v)
-    schedule_for(model, None, motions, q, v)
+    check_motions(model, motions, q, v)
     check_mass(model)
     return _center_of_mass_velocity(model, q, v, motions)
 
@@ -49,7 +71,7 @@ def center_of_mass_jacobian(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions, q)
+    check_motions(model, motions, q)
     check_mass(model)
     return _center_of_mass_jacobian(model, q, motions)
 
@@ -84,7 +106,7 @@ def subtree_centers_of_mass(
     **Raises:** `ValueError` for a wrong shape.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions, q)
+    check_motions(model, motions, q)
     return _subtree_centers_of_mass(model, q, motions)
 
 

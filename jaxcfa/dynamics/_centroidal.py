@@ -1,4 +1,4 @@
-"""Momentum about the centre of mass as a function of joint velocities."""
+"""Momentum about the centre of mass."""
 
 import jax
 import jax.numpy as jnp
@@ -6,13 +6,39 @@ from jaxtyping import Array, Float
 
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
-from ..motion import BodyMotions, drifts, motions_at, schedule_for
+from ..motion import BodyMotions, check_motions, drifts, motions_at
 from ..one_function import in_batches
 from ..spatial import Vector
 from ..structured import Sequential
 from ..typing import ConfigurationLike, VelocityLike
 from ._mass_matrix import unit_wrenches
 from ._totals import bodies_as_components, check_mass, mean_position
+
+
+def momentum(
+    model: Model, q: ConfigurationLike, v: VelocityLike, motions: BodyMotions | None = None
+) -> Float[Array, "6"]:
+    """Centroidal momentum: `[angular momentum about the centre of mass; linear momentum]`, world axes.
+
+    **Arguments:** `q` (nq,), `v` (nv,); `motions`: `body_motions` of these, if they are known already.
+
+    **Returns:** (6,) [kg m^2/s, kg m/s]. Armature does not count.
+
+    **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
+    """
+    q, v = as_arrays(model, q=q, v=v)
+    check_motions(model, motions, q, v)
+    check_mass(model)
+    return _momentum(model, q, v, motions)
+
+
+@jax.jit
+@in_batches
+def _momentum(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
+) -> Float[Array, "6"]:
+    inertia, position, own = bodies_as_components(model, motions_at(model, q, v, Sequential(), motions))
+    return jnp.sum(own.carried(position - mean_position(inertia, position)).array(), axis=0)
 
 
 def centroidal_momentum_matrix(
@@ -29,7 +55,7 @@ def centroidal_momentum_matrix(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions, q)
+    check_motions(model, motions, q)
     check_mass(model)
     return _centroidal_momentum_matrix(model, q, motions)
 
@@ -60,7 +86,7 @@ def centroidal_momentum_bias(
     **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
     """
     q, v = as_arrays(model, q=q, v=v)
-    schedule_for(model, None, motions, q, v)
+    check_motions(model, motions, q, v)
     check_mass(model)
     return _centroidal_momentum_bias(model, q, v, motions)
 

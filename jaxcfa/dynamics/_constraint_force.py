@@ -125,7 +125,7 @@ class CFA(AbstractForwardDynamics):
             return given + matvec(system.own, y)
 
         def accelerations(wrench: Array) -> tuple[Array, Array]:
-            """Of all bodies, and of these against their joints' motion at zero joint acceleration."""
+            """Accelerations of all bodies, and the part of them that their own joints add."""
             from_children = sum_of_children(tree, shift_force(wrench, motion.offset))
             acceleration = matvec(compliance, wrench - from_children - bodies.bias)
             carried = shift_motion(from_parents(tree, acceleration, base), motion.offset) + motion.bias
@@ -194,7 +194,7 @@ class Bodies(eqx.Module):
         return self.motion, self.inertia, self.bias, self.armature + (1 - self.present), self.tau
 
     def loaded(self, on: np.ndarray, inertia: Float[Array, "s 6 6"], load: Float[Array, "s 6"]) -> "Bodies":
-        """With further inertia and bias wrench on the bodies with the numbers `on`, which may repeat."""
+        """The same with more inertia and bias wrenches on the bodies numbered `on`, where numbers may repeat."""
         loaded = np.unique(on)
         total = self.inertia.at[on].add(inertia)
         compliance = self.compliance.at[loaded].set(spd_inverse(total[loaded]))

@@ -1,4 +1,4 @@
-"""Centre of mass, momentum and energy."""
+"""Kinetic and potential energy."""
 
 import jax
 import jax.numpy as jnp
@@ -6,60 +6,11 @@ from jaxtyping import Array, Float
 
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
-from ..motion import BodyMotions, motions_at, schedule_for
+from ..motion import BodyMotions, check_motions, motions_at
 from ..one_function import in_batches
 from ..spatial import Vector
 from ..structured import Sequential
 from ..typing import ConfigurationLike, VelocityLike
-from ._totals import bodies_as_components, check_mass, mean_position
-
-
-def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | None = None) -> Float[Array, "3"]:
-    """Centre of mass of all moving bodies, in the world [m].
-
-    Links fixed to the world do not count.
-
-    **Arguments:** `q` (nq,); `motions`: `body_motions` of the same q, if they are known already.
-
-    **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
-    """
-    (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions, q)
-    check_mass(model)
-    return _center_of_mass(model, q, motions)
-
-
-@jax.jit
-@in_batches
-def _center_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3"]:
-    motions = motions_at(model, q, None, Sequential(), motions)
-    return jnp.sum(motions.roots[:1], axis=0) + mean_position(*bodies_as_components(model, motions)[:2]).array()
-
-
-def momentum(
-    model: Model, q: ConfigurationLike, v: VelocityLike, motions: BodyMotions | None = None
-) -> Float[Array, "6"]:
-    """Centroidal momentum: `[angular momentum about the centre of mass; linear momentum]`, world axes.
-
-    **Arguments:** `q` (nq,), `v` (nv,); `motions`: `body_motions` of these, if they are known already.
-
-    **Returns:** (6,) [kg m^2/s, kg m/s]. Armature does not count.
-
-    **Raises:** `ValueError` for a wrong shape, and if nothing that moves has mass.
-    """
-    q, v = as_arrays(model, q=q, v=v)
-    schedule_for(model, None, motions, q, v)
-    check_mass(model)
-    return _momentum(model, q, v, motions)
-
-
-@jax.jit
-@in_batches
-def _momentum(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
-) -> Float[Array, "6"]:
-    inertia, position, own = bodies_as_components(model, motions_at(model, q, v, Sequential(), motions))
-    return jnp.sum(own.carried(position - mean_position(inertia, position)).array(), axis=0)
 
 
 def kinetic_energy(
@@ -72,7 +23,7 @@ def kinetic_energy(
     **Raises:** `ValueError` for a wrong shape.
     """
     q, v = as_arrays(model, q=q, v=v)
-    schedule_for(model, None, motions, q, v)
+    check_motions(model, motions, q, v)
     return _kinetic_energy(model, q, v, motions)
 
 
@@ -94,7 +45,7 @@ def potential_energy(model: Model, q: ConfigurationLike, motions: BodyMotions | 
     **Raises:** `ValueError` for a wrong shape.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions, q)
+    check_motions(model, motions, q)
     return _potential_energy(model, q, motions)
 
 

@@ -12,7 +12,16 @@ from ..structured import AbstractSchedule, Sequential
 from ..structured._scan import SEQUENTIAL, check_schedule
 from ..structured._tree_scan import from_parents
 from ..typing import Velocity
-from ._factors import Factors, LinkVector, bias_wrench, drift_accelerations, drift_wrenches, factorise, solve_links
+from ._factors import (
+    Factors,
+    LinkVector,
+    bias_wrench,
+    drift_accelerations,
+    drift_wrenches,
+    factorise,
+    solve_links,
+    torques_only,
+)
 from ._method import AbstractForwardDynamics, AbstractMassSolver, Loads
 from ._suitability import refuse_joints_without_inertia, refuse_massless_subtrees
 
@@ -31,8 +40,9 @@ class FactoredFD(AbstractForwardDynamics):
     | 3 | `xi` outwards | tau, `I xi + b` | those of the smoother, and `xi` |
     | 4 | | tau, b, and the local part of `xi` at each joint | those of the smoother |
 
-    The fourth is the articulated-body algorithm. The first and the second differ in what they say of the bodies; their
-    joint accelerations are the same number by number, and lose digits on long chains: 4e-11 on 1024 links in float64.
+    The fourth is the articulated-body algorithm. The first and the second differ only in the accelerations of the
+    bodies that they give; their joint accelerations are identical, and lose digits on long chains: 4e-11 on 1024 links
+    in float64.
 
     **Fields:** `variant`: 1, 2, 3 or 4. `schedule` of the sweeps; with one that is parallel along the mechanism the
     factors are found by a scan too, for which every joint must move some inertia of its own body, or armature.
@@ -87,10 +97,7 @@ class _SolverOfFactors(AbstractMassSolver):
     factors: Factors
 
     def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
-        nothing = jnp.zeros((model.nb, 6), b.dtype)
-        return unpad_dofs(
-            model.topology, solve_links(self.factors, LinkVector(nothing, nothing, pad_dofs(model.topology, b))).joints
-        )
+        return unpad_dofs(model.topology, solve_links(self.factors, torques_only(model, b)).joints)
 
 
 def _bias_torques_first(factors: Factors, tau: Float[Array, "nb d"], f_ext: Float[Array, "nb 6"]) -> LinkVector:

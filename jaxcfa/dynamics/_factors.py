@@ -100,8 +100,7 @@ class Factors(AbstractFactors):
         return x + unpad_dofs(topology, matvec(self.joints.gain, carried))
 
     def lower_inverse(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-        topology, nothing = self.model.topology, jnp.zeros((self.model.nb, 6), x.dtype)
-        return unpad_dofs(topology, filter_inward(self, LinkVector(nothing, nothing, pad_dofs(topology, x)))[1])
+        return unpad_dofs(self.model.topology, filter_inward(self, torques_only(self.model, x))[1])
 
     def lower_inverse_transpose(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
         topology, nothing = self.model.topology, jnp.zeros((self.model.nb, 6), x.dtype)
@@ -125,7 +124,7 @@ class Factors(AbstractFactors):
 
 
 class LinkVector(eqx.Module):
-    """What the equations of motion of all bodies tie together, or what is given on their right-hand sides.
+    """The unknowns of the equations of motion of all bodies, or their right-hand sides.
 
     **Fields:** accelerations of the `bodies`, `wrench` that joints transmit, accelerations of the `joints`. Given: of
     `A = X A_parent + S qdd + bodies`, `F = sum of X^T F_child + I A + wrench` and `S^T F + armature qdd = joints`.
@@ -134,6 +133,12 @@ class LinkVector(eqx.Module):
     bodies: Float[Array, "nb 6"]
     wrench: Float[Array, "nb 6"]
     joints: Float[Array, "nb d"]
+
+
+def torques_only(model: Model, tau: Float[Array, "nv"]) -> LinkVector:
+    """Right-hand sides on which only the torques of the joints are not zero."""
+    nothing = jnp.zeros((model.nb, 6), tau.dtype)
+    return LinkVector(nothing, nothing, pad_dofs(model.topology, tau))
 
 
 def factorise(model: Model, motions: BodyMotions, by_scan: bool) -> Factors:

@@ -7,7 +7,7 @@ from ..motion import BodyMotions
 from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._articulated_body import ABA
 from ._method import AbstractForwardDynamics
-from ._run import solve_forward_dynamics
+from ._run import explained, solve
 from ._suitability import joints_without_inertia
 
 
@@ -32,14 +32,15 @@ def forward_dynamics(
     **Raises:** `ValueError` for a wrong shape, and where the mass matrix is singular: a moving body without inertia
     and all that it carries. Under `jit` and `vmap` a singularity that depends on traced values gives NaN instead.
     """
-    return solve_forward_dynamics(default_method(model) if method is None else method, model, q, v, tau, f_ext, motions)
+    method = default_method(model) if method is None else method
+    return explained(solve, method, model, q, v, tau, f_ext, motions)
 
 
 def aba(
     model: Model, q: ConfigurationLike, v: VelocityLike, tau: VelocityLike, f_ext: BodyForcesLike | None = None
 ) -> Velocity:
     """`forward_dynamics` by the articulated-body algorithm."""
-    return solve_forward_dynamics(ABA(), model, q, v, tau, f_ext)
+    return forward_dynamics(model, q, v, tau, f_ext, ABA())
 
 
 def default_method(model: Model) -> AbstractForwardDynamics:

@@ -41,7 +41,7 @@ def forward_dynamics_derivatives(
     """All first derivatives of `forward_dynamics`, in closed form: `dqdd = -M^-1 dID` at the accelerations found.
 
     (Carpentier & Mansard, "Analytical derivatives of rigid body dynamics algorithms", RSS 2018.) For gradients of a few
-    numbers `jax.grad` of `forward_dynamics` is cheaper, which needs one column of all this.
+    numbers `jax.grad` of `forward_dynamics` is cheaper.
 
     **Arguments:** as for `forward_dynamics`; `schedule` and `motions` as for
     `inverse_dynamics_derivatives`.

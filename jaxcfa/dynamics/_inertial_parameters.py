@@ -40,9 +40,9 @@ def with_inertial_parameters(model: Model, pi: ArrayLike) -> Model:
     **Arguments:** `pi` (nb, 10), `[m, hx, hy, hz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz]` of each body about its origin, body
     axes [kg, kg m, kg m^2].
 
-    Any values are taken as they are; `jaxcfa.model.inertia_problems` says which no rigid body can have, and
-    `LogCholesky` gives only such as one can. A massless body has its centre of mass in its origin, and no derivative
-    with respect to its first moment.
+    Values are not checked: `jaxcfa.model.inertia_problems` says which ones no rigid body can have, and `LogCholesky`
+    gives only possible ones. A massless body has its centre of mass in its origin, and no derivative with respect to
+    its first moment.
 
     **Raises:** `ValueError` for a wrong shape, and for bodies with a first moment but no mass (if the values are known
     while tracing; if not, the moment is dropped).

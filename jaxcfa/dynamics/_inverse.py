@@ -19,7 +19,7 @@ from ..motion import (
     schedule_for,
     total_forces,
 )
-from ..numerics import instantiate, is_perturbed, jvp_of_perturbed
+from ..numerics import add, instantiate, is_perturbed, jvp_of_perturbed
 from ..one_function import as_one_function
 from ..spatial import Force, Motion
 from ..structured import AbstractSchedule
@@ -90,7 +90,7 @@ def _inverse_dynamics(
 def inverse_dynamics_of_motions(
     model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
 ) -> Velocity:
-    """`inverse_dynamics` of arrays known to be right."""
+    """`inverse_dynamics` without checks of its arguments."""
     return _torques_and_wrenches(model, motions, qdd, f_ext)[0]
 
 
@@ -154,7 +154,7 @@ def _torques_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, t
             return newton_euler(model, again, qdd, f_ext)
 
         _, by_model = jvp_of_perturbed(of_model, (model,), (model_dot,))
-        outputs_dot = jax.tree.map(jnp.add, outputs_dot, by_model)
+        outputs_dot = add(outputs_dot, by_model)
     return _outputs(model, motions, qdd, totals), outputs_dot
 
 

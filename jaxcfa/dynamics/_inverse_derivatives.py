@@ -26,7 +26,7 @@ from ..model import Model, join_bodies, joints_of_segments, map_joints, split_do
 from ..model._arguments import as_arrays
 from ..model._joint_groups import take
 from ..motion import BodyMotions, Link, joint_motions, motions_at, resting_world, schedule_for
-from ..numerics import matvec, transpose
+from ..numerics import add, matvec, transpose
 from ..one_function import in_batches
 from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
 from ..structured import AbstractSchedule
@@ -96,7 +96,7 @@ def _inverse_derivatives(
 def derivatives_of_motions(
     model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], f_ext: Float[Array, "nb 6"] | None
 ) -> InverseDerivatives:
-    """`inverse_dynamics_derivatives` of arrays known to be right; `f_ext` may be known to be zero."""
+    """`inverse_dynamics_derivatives` without checks of its arguments; `f_ext` may be known to be zero."""
     q, v = motions.q, motions.v
     biases, *by_joints = _joint_derivatives(model, q, v, qdd)
     joints = zip(motions.links, biases, joint_motions(motions, v), joint_motions(motions, qdd), strict=True)
@@ -105,7 +105,7 @@ def derivatives_of_motions(
 
     # Motions of all bodies, and composites of the subtrees.
     parent = over_ancestors(motions, relative, (Motion.zero(q.dtype), resting_world(model, q.dtype)))
-    state = jax.tree.map(jnp.add, parent, relative)
+    state = add(parent, relative)
     external = None if f_ext is None else Force.of(f_ext)
     subtrees = over_subtrees(motions, jax.vmap(_own)(inertia, lever, state, external))
 
@@ -151,7 +151,7 @@ def _own(inertia: RigidInertia, lever: Vector, state: State, external: Force | N
 
 
 class _Columns(eqx.Module):
-    """Of each degree of freedom, as a column and as a row.
+    """Quantities of each degree of freedom, as a column and as a row.
 
     **Fields:** its `motion` D; by q: the angular part of `nu`, `kappa_q` and the change of the wrench; by v: `kappa_v`
     and the change of the wrench; as a row: `momentum` `I^c D`, `turned` `2 B^cT D`, and that of `external` wrenches.
@@ -251,5 +251,5 @@ def _own_axes(model: Model, q: Float[Array, "nq"], motions: BodyMotions, wrench:
 
 
 def _transmitted(link: Link, wrench: Force) -> Float[Array, "6"]:
-    """From the common point and world axes to the body's."""
+    """Transmitted forces, from the common point and world axes to those of the body."""
     return wrench.carried(-link.in_tree).rotated(link.rotation.T).array()

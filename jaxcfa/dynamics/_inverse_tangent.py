@@ -48,7 +48,7 @@ class InverseMotion(eqx.Module):
 
     @staticmethod
     def of(motions: BodyMotions, accelerations: list[Motion], totals: list[Force]) -> "InverseMotion":
-        """From what the recursions found, by segment."""
+        """Collected from what the recursions found, by segment."""
         parts = [
             InverseMotion(link.rotation, link.offset, link.velocity.angular, link.inertia, a, f)
             for link, a, f in zip(motions.links, accelerations, totals, strict=True)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from ..model import Model
 from ..model._arguments import as_arrays, is_concrete
 from ..numerics import dot, symmetrise
+from ..numerics._options import floating_numbers
 from ..spatial import Inertia
 from ..structured._small_spd import ldl_factor
 from ._inertial_parameters import to_com, to_parameters, with_inertias
@@ -145,10 +146,7 @@ def _checked(theta: Float[Array, "*batch 10"], names: Sequence[str] = ()) -> Flo
 
 
 def _ten_numbers(name: str, x: ArrayLike) -> Float[Array, "*batch 10"]:
-    try:
-        array = jnp.asarray(x)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of shape (..., 10), got {x!r}.") from error
+    array = floating_numbers(name, x)
     if array.ndim == 0 or array.shape[-1] != 10:
         raise ValueError(f"{name} must have shape (..., 10), got {array.shape}.")
-    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(jnp.result_type(float))
+    return array

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from ..compilation import jit_of_one_state
 from ..model import Model, join_dofs
 from ..model._arguments import as_arrays
-from ..motion import BodyMotions, motions_at, schedule_for
+from ..motion import BodyMotions, check_motions, motions_at
 from ..motion._jacobians import moving_dofs
 from ..one_function import as_one_function
 from ..spatial import Force, Motion, RigidInertia, Vector
@@ -32,7 +32,7 @@ def mass_matrix(model: Model, q: ConfigurationLike, motions: BodyMotions | None 
     **Raises:** `ValueError` for a wrong shape.
     """
     (q,) = as_arrays(model, q=q)
-    schedule_for(model, None, motions, q)
+    check_motions(model, motions, q)
     return _mass_matrix(model, q, motions)
 
 

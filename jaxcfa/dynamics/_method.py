@@ -23,7 +23,7 @@ from ._suitability import refuse_massless_subtrees
 
 
 class AbstractMassSolver(eqx.Module):
-    """Solutions with the mass matrix at one configuration, where an algorithm has found what that takes."""
+    """Solves with the mass matrix at one configuration, by what an algorithm has computed already."""
 
     @abc.abstractmethod
     def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:

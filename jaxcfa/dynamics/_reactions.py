@@ -7,7 +7,7 @@ from ..motion import BodyMotions
 from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._forward import default_method
 from ._method import AbstractForwardDynamics
-from ._run import solve_joint_reactions
+from ._run import explained, solve_with_wrenches
 
 
 def joint_reactions(
@@ -21,7 +21,7 @@ def joint_reactions(
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
     """Forward dynamics with the wrench that each joint transmits: what its bearings and motors have to bear.
 
-    These are the true ones (inverse dynamics' wrenches at the accelerations found), with gravity, velocities and
+    These are the actual wrenches (those of inverse dynamics at the accelerations found), with gravity, velocities and
     external wrenches: `S^T F = tau - armature * qdd` along the joint, the reaction across it.
 
     **Arguments:** as for `forward_dynamics`. `CFA()` has the wrenches as its unknowns; other methods add one pass of
@@ -32,4 +32,5 @@ def joint_reactions(
 
     **Raises:** as `forward_dynamics`.
     """
-    return solve_joint_reactions(default_method(model) if method is None else method, model, q, v, tau, f_ext, motions)
+    method = default_method(model) if method is None else method
+    return explained(solve_with_wrenches, method, model, q, v, tau, f_ext, motions)

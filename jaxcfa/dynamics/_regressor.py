@@ -31,8 +31,8 @@ def regressor(
     Columns `10 i` to `10 i + 9` are `J_i^T A_i`, with the Jacobian of body i and the regressor of the wrench that moves
     it, `F_i = A_i pi_i`; they vanish in all rows whose joints do not carry body i.
 
-    Armature is linear too but is a parameter of a joint, so that it has no column. To find it as well, append
-    `jnp.diag(qdd)`; for viscous damping `jnp.diag(v)`.
+    Torques are linear in armature too, but it is a parameter of joints and has no column. To identify it as well,
+    append `jnp.diag(qdd)`; for viscous damping `jnp.diag(v)`.
 
     **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s]; `qdd` (nv,) [rad/s^2, m/s^2]; `schedule` and
     `motions` as for `inverse_dynamics`.

@@ -9,9 +9,9 @@ from jaxtyping import Array, Float
 from ..compilation import jit_of_one_state
 from ..model import Model
 from ..model._arguments import as_arrays, is_concrete
-from ..motion import BodyMotions, motions_at, schedule_for
+from ..motion import check_motions, motions_at
 from ..one_function import as_one_function
-from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
+from ..typing import Velocity
 from ._articulated_body import ABA
 from ._method import (
     AbstractForwardDynamics,
@@ -22,37 +22,11 @@ from ._method import (
 )
 
 
-def solve_forward_dynamics(
-    method: AbstractForwardDynamics,
-    model: Model,
-    q: ConfigurationLike,
-    v: VelocityLike,
-    tau: VelocityLike,
-    f_ext: BodyForcesLike | None,
-    motions: BodyMotions | None = None,
-) -> Velocity:
-    """`method.solve` with checked arguments, and an explanation where the mass matrix is singular."""
-    return explained(_solve, method, model, q, v, tau, f_ext, motions)
-
-
-def solve_joint_reactions(
-    method: AbstractForwardDynamics,
-    model: Model,
-    q: ConfigurationLike,
-    v: VelocityLike,
-    tau: VelocityLike,
-    f_ext: BodyForcesLike | None,
-    motions: BodyMotions | None = None,
-) -> tuple[Velocity, Float[Array, "nb 6"]]:
-    """The same of `method.solve_with_wrenches`."""
-    return explained(_solve_with_wrenches, method, model, q, v, tau, f_ext, motions)
-
-
 def explained(function, method, model: Model, q, v, tau, f_ext, motions):
     """`function(method, model, ...)` with checked arguments, and with an explanation where it has no finite result."""
     check_method(method)
     arguments = as_arrays(model, q=q, v=v, tau=tau, f_ext=f_ext)
-    schedule_for(model, None, motions, *arguments[:2])
+    check_motions(model, motions, *arguments[:2])
     if is_concrete(model) and not is_concrete(arguments):
         # Results cannot be looked at while tracing, but the model usually can.
         method.refuse(model)
@@ -66,14 +40,16 @@ def explained(function, method, model: Model, q, v, tau, f_ext, motions):
 
 @jit_of_one_state
 @as_one_function
-def _solve(method, model, q, v, tau, f_ext, motions) -> Velocity:
+def solve(method, model, q, v, tau, f_ext, motions) -> Velocity:
+    """Joint accelerations by the method."""
     motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_solver(method, model, motions, Loads(tau, f_ext))[0]
 
 
 @jit_of_one_state
 @as_one_function
-def _solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, Float[Array, "nb 6"]]:
+def solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    """The same with the wrenches that joints transmit, as `accelerations_and_wrenches`."""
     motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_wrenches(method, model, motions, Loads(tau, f_ext))
 
@@ -95,7 +71,7 @@ def refuse_without_accelerations(model: Model, q: Float[Array, "nq"]) -> None:
     The mass matrix is singular if there are none at rest without loads either.
     """
     still = jnp.zeros(model.nv, q.dtype)
-    if are_finite(_solve(ABA(), model, q, still, still, jnp.zeros((model.nb, 6), q.dtype), None)):
+    if are_finite(solve(ABA(), model, q, still, still, jnp.zeros((model.nb, 6), q.dtype), None)):
         raise ValueError(
             f"The accelerations are too large for {q.dtype}: velocities, torques or wrenches are enormous. See what "
             "made them so; a simulation that diverges needs a shorter step."
@@ -111,7 +87,7 @@ def _explain(method: AbstractForwardDynamics, model: Model, arguments: list[Arra
     if not are_finite(arguments, mechanism_of(model)):
         return
     method.refuse(model)
-    if method != ABA() and are_finite(_solve(ABA(), model, *arguments, None)):
+    if method != ABA() and are_finite(solve(ABA(), model, *arguments, None)):
         name = eqx.tree_pformat(method, width=200)
         raise ValueError(
             f"{name} lost all digits at this configuration: some joint moves almost no inertia of its own body, or the "

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..configuration import neutral
 from ..model import Model, join_bodies, massless_subtrees, motion_subspace_blocks, pad_dofs
+from ..numerics._options import quoted
 
 
 def refuse_massless_subtrees(model: Model) -> None:
@@ -13,7 +14,7 @@ def refuse_massless_subtrees(model: Model) -> None:
     bodies = massless_subtrees(model)
     if bodies:
         raise ValueError(
-            f"Forward dynamics needs an invertible mass matrix, but body {_names(bodies)} "
+            f"Forward dynamics needs an invertible mass matrix, but body {quoted(bodies)} "
             "and all that it carries have no inertia. Give them some, give their joints armature, or fix them."
         )
 
@@ -29,7 +30,7 @@ def refuse_bodies_without_inertia(model: Model, which: np.ndarray) -> None:
     if bodies:
         raise ValueError(
             f"The constraint force algorithm needs every body to have mass and a positive definite inertia by itself, "
-            f"which body {_names(bodies)} lacks. Use ABA(), which does not need it, put such bodies on side branches "
+            f"which body {quoted(bodies)} lacks. Use ABA(), which does not need it, put such bodies on side branches "
             "and fold these in (CFA(side_branches=...)), or merge them with their neighbours."
         )
 
@@ -41,7 +42,7 @@ def refuse_joints_without_inertia(
     bodies = joints_without_inertia(model)
     if bodies:
         raise ValueError(
-            f"{what} needs every joint to move some inertia of its own body, which that of body {_names(bodies)} does "
+            f"{what} needs every joint to move some inertia of its own body, which that of body {quoted(bodies)} does "
             f"not. Use {instead}, for which that does not matter, give the joint armature, or merge the body with a "
             "neighbour."
         )
@@ -64,9 +65,3 @@ def joints_without_inertia(model: Model) -> list[str]:
     smallest = np.linalg.eigvalsh(moved / scale[:, :, None] / scale[:, None, :])[:, 0]
     idle = smallest <= 4 * np.finfo(inertia.dtype).eps
     return [model.body_names[body] for body in np.flatnonzero(idle)]
-
-
-def _names(bodies: list[str], most: int = 5) -> str:
-    """Quoted names; the first few of many."""
-    named = ", ".join(map(repr, bodies[:most]))
-    return named if len(bodies) <= most else f"{named} and {len(bodies) - most} more"

@@ -100,7 +100,7 @@ def eliminated_by_sweep(model: Model, motions: BodyMotions) -> SweptFactors:
 
 
 def swept_joints(motions: BodyMotions, found: list[tuple[Force, LDL]]) -> list[SweptJoint]:
-    """From gains and pivots, by segment."""
+    """Collected from gains and pivots, by segment."""
     return [
         SweptJoint(link.offset, link.subspace, pivot, gain)
         for link, (gain, pivot) in zip(motions.links, found, strict=True)

@@ -1,4 +1,4 @@
-"""Environments for learning, in the conventions of Brax and MuJoCo Playground, and as Gymnasium's.
+"""Environments for learning, in the conventions of Brax and MuJoCo Playground, and for Gymnasium.
 
 An environment is data with `reset(key)` and `step(state, action)`: pure functions for one robot, to be compiled,
 batched and differentiated, through the dynamics, too. `CartPole`, `Acrobot` and `Reacher` are ready-made; your own is a
@@ -34,6 +34,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """With what is imported only where it is used, if it can be."""
+    """Includes what is imported lazily, if its package is installed."""
     late = _OF_GYMNASIUM if find_spec("gymnasium") else ()
     return sorted({*globals(), *late})

@@ -37,8 +37,7 @@ class AutoReset(AbstractEnvironment):
     episode_length: int = eqx.field(converter=lambda x: positive_integer("episode_length", x), static=True)
 
     def __check_init__(self):
-        if not isinstance(self.environment, AbstractEnvironment) or isinstance(self.environment, AutoReset):
-            raise ValueError(f"environment must be one without AutoReset, got {self.environment!r}.")
+        check_without_reset(self.environment)
 
     @property
     def action_size(self) -> int:
@@ -109,3 +108,9 @@ def _step(environment: AutoReset, state: State, action: ArrayLike) -> State:
         done=done,
         info=after.info | of_episode | own,
     )
+
+
+def check_without_reset(environment: Any) -> None:
+    """Raises `ValueError` for what is no environment, or one with `AutoReset` already."""
+    if not isinstance(environment, AbstractEnvironment) or isinstance(environment, AutoReset):
+        raise ValueError(f"environment must be one without AutoReset, got {environment!r}.")

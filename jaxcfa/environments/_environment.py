@@ -17,11 +17,11 @@ from ..typing import Configuration, Key, Velocity
 
 
 class State(eqx.Module):
-    """What `step` takes and gives, with the fields that users of MuJoCo Playground (and, but for `data`, Brax) know.
+    """What `step` takes and returns, with the fields of MuJoCo Playground (and, except `data`, of Brax).
 
     **Fields:** `data`: the pair `q`, `v`; `obs` (n,), the observation; `reward` () of the last step; `done` (): 1 if
     that step ended the episode, else 0, a floating-point number; `metrics`: numbers by name, such as the terms of the
-    reward; `info`: what else goes from step to step, by name. Entries that an environment does not know stay.
+    reward; `info`: what else goes from step to step, by name. Unknown entries are kept.
     """
 
     data: Motion
@@ -47,7 +47,7 @@ class State(eqx.Module):
 
 
 class AbstractEnvironment(eqx.Module):
-    """Something to act in: `reset` begins an episode, `step` goes on by one action.
+    """An environment: `reset` begins an episode, `step` takes one action.
 
     Both are pure functions for one robot; `jax.vmap` makes the batch. All arrays of an environment can be replaced,
     batched and differentiated, those of its model included. A new one for a robot is a subclass of

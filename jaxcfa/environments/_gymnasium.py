@@ -1,4 +1,4 @@
-"""Environments as those of Gymnasium, on the host."""
+"""Environments for Gymnasium, on the host."""
 
 from typing import Any, SupportsIndex
 
@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from ..model._arguments import positive_integer
-from ._auto_reset import AutoReset
+from ._auto_reset import AutoReset, check_without_reset
 from ._environment import AbstractEnvironment, State
 
 try:
@@ -27,7 +27,7 @@ _NO_PICTURES = (
 
 
 class GymnasiumEnv(gymnasium.Env):
-    """An environment as a `gymnasium.Env`, one robot on the host, for packages that learn from such.
+    """An environment as a `gymnasium.Env`, one robot on the host, for packages that learn from these.
 
     Both spaces are boxes: actions between -1 and 1, observations without bounds. An episode is `terminated` where the
     environment says so and `truncated` after `episode_length` steps; it does not begin anew by itself. `info` holds the
@@ -39,7 +39,8 @@ class GymnasiumEnv(gymnasium.Env):
     """
 
     def __init__(self, environment: AbstractEnvironment, episode_length: SupportsIndex | None = None):
-        self.environment = _checked(environment)
+        check_without_reset(environment)
+        self.environment = environment
         known = episode_length is not None
         self.episode_length = positive_integer("episode_length", episode_length) if known else None
         self.metadata = {"render_modes": [], "render_fps": round(1 / float(environment.dt))}
@@ -68,7 +69,7 @@ class GymnasiumEnv(gymnasium.Env):
         return _array(self.state.obs), float(self.state.reward), terminated, truncated, info
 
     def render(self) -> None:
-        """`NotImplementedError`: there are no pictures here."""
+        """Raises `NotImplementedError`: these environments draw nothing."""
         raise NotImplementedError(_NO_PICTURES)
 
 
@@ -85,7 +86,7 @@ class GymnasiumVectorEnv(VectorEnv):
     """
 
     def __init__(self, environment: AbstractEnvironment, num_envs: SupportsIndex, episode_length: SupportsIndex):
-        self.environment = AutoReset(_checked(environment), positive_integer("episode_length", episode_length))
+        self.environment = AutoReset(environment, positive_integer("episode_length", episode_length))
         self.num_envs = num_envs = positive_integer("num_envs", num_envs)
         fps = round(1 / float(environment.dt))
         self.metadata = {"render_modes": [], "render_fps": fps, "autoreset_mode": AutoresetMode.SAME_STEP}
@@ -123,18 +124,12 @@ class GymnasiumVectorEnv(VectorEnv):
         return _array(self.state.obs), _array(self.state.reward), done & ~truncated, truncated, info
 
     def render(self) -> None:
-        """`NotImplementedError`: there are no pictures here."""
+        """Raises `NotImplementedError`: these environments draw nothing."""
         raise NotImplementedError(_NO_PICTURES)
 
 
-def _checked(environment: AbstractEnvironment) -> AbstractEnvironment:
-    if not isinstance(environment, AbstractEnvironment) or isinstance(environment, AutoReset):
-        raise ValueError(f"environment must be one without AutoReset, got {environment!r}.")
-    return environment
-
-
 def _spaces(environment: AbstractEnvironment) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
-    """Of actions and observations."""
+    """The spaces of actions and of observations."""
     obs = jax.eval_shape(environment.reset, jax.random.key(0)).obs
     actions = gymnasium.spaces.Box(-1.0, 1.0, (environment.action_size,), obs.dtype)
     return actions, gymnasium.spaces.Box(-np.inf, np.inf, obs.shape, obs.dtype)

@@ -1,4 +1,4 @@
-"""What actions do to a robot."""
+"""Robots driven by actions."""
 
 from typing import Any, SupportsIndex
 

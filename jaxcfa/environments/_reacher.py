@@ -117,7 +117,7 @@ class Reacher(AbstractRobotEnvironment):
 
 
 def _angles(model: Model) -> np.ndarray:
-    """Which coordinates (nq,) are angles of revolute joints."""
+    """(nq,): whether a coordinate is the angle of a revolute joint."""
     turns = np.zeros(model.nq, bool)
     for joint, group in zip(model.joints, model.topology.groups, strict=True):
         for element, in_q, _ in elements(joint):

@@ -27,10 +27,10 @@ Task = Any
 class AbstractRobotEnvironment(AbstractEnvironment):
     """A task for a robot. A new one is a subclass with a field `plant` and the four methods that are abstract here.
 
-    They are for one robot, and must be traceable by JAX. Episodes end where `terminated` says so; that they end after
-    some time is the business of `AutoReset`. A motion that is not finite, or so fast that a joint would move by 10,000
-    rad or m in the next step, is not made: the state stays what it was, the reward is zero, and the episode ends; first
-    derivatives are those of that.
+    They are for one robot, and must be traceable by JAX. Episodes end where `terminated` says so; `AutoReset` ends them
+    after some time. If an action leads to a motion that is not finite, or so fast that a joint would move by 10,000 rad
+    or m in the next step, the state stays what it was, the reward is zero, and the episode ends; first derivatives are
+    those of this outcome.
 
     The `info` of a state holds the `task`.
     """
@@ -51,7 +51,7 @@ class AbstractRobotEnvironment(AbstractEnvironment):
     ) -> ArrayLike | Mapping[str, ArrayLike]:
         """The reward () of a step with this action, clipped, to the state q, v; or its terms by name, to be added.
 
-        Terms are found again in the state's `metrics`, as `reward/name`.
+        The terms are also in the state's `metrics`, as `reward/name`.
         """
 
     @abc.abstractmethod

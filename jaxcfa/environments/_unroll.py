@@ -38,9 +38,9 @@ def unroll(
 ) -> tuple[State, Transition]:
     """The state after `length` steps of a policy, and what happened on the way.
 
-    **Arguments:** `policy(obs, key)` gives the action (m,), or a pair: the action, and what is to be kept with it, such
-    as its probability. `state`: where to begin. `length`: number of steps. Without `AutoReset` steps after the end of
-    an episode go on with it.
+    **Arguments:** `policy(obs, key)` gives the action (m,), or a pair: the action, and extra data to be kept with it,
+    such as its probability. `state`: where to begin. `length`: number of steps. Without `AutoReset` steps after the end
+    of an episode go on with it.
 
     Called outside `jit` it compiles anew for every new function object; an `equinox.Module` with `__call__`, whose
     arrays may change, does not.

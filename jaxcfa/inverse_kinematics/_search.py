@@ -42,7 +42,7 @@ class Phase(enum.IntEnum):
 
 
 class Searched(eqx.Module):
-    """Where a search is, and the best that it has seen.
+    """State of a search, and the best configuration that it has seen.
 
     **Fields:** `phase`; `weight` of the preferences in it; `q`, its `rows`, `cost` and `damping`; `start`, the number
     of the start; whether targets are reached by q; the `best` configuration of the first phase, its `least` cost, and
@@ -132,7 +132,7 @@ def search(
 
 
 def last_weight(dtype: jnp.dtype) -> float:
-    """Of the preferences: the targets give way by parts of its square."""
+    """Final weight of the preferences: they displace targets by the order of its square."""
     return float(jnp.finfo(dtype).eps) ** 0.2
 
 
@@ -224,7 +224,7 @@ def _step(problem: Problem, s: Searched) -> tuple[Float[Array, "nv"], Float[Arra
     damping = s.damping * 2 * s.cost + jnp.finfo(s.q.dtype).tiny
 
     def solved(fixed: Array, step: Array) -> Array:
-        """With the fixed coordinates as they are in the step."""
+        """The solution with coordinates fixed as they are in the step."""
         at = values + product(jacobian, jnp.where(fixed, step, 0))
         return jnp.where(fixed, step, _least_squares(jnp.where(fixed, 0, jacobian), at, damping))
 

@@ -14,7 +14,7 @@ from ..closed_chains._checks import prepared
 from ..compilation import jit_of_one_state
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_positive, is_concrete, positive_integer, require_single
-from ..model._ranges import ends_of_ranges, middle as middle
+from ..model._ranges import ends_of_ranges, middle
 from ..optimal_control import Cost, Problem as OptimalControl, RobotInverseDynamics, SmoothCost, SolveStatus
 from ..optimal_control._closures import hoisted
 from ..optimal_control._problem import Parts
@@ -73,12 +73,12 @@ def solve(
     - `targets`: terms such as `FramePose("hand", target)`, or any function of a stage, of which `stage.q`,
       `stage.model` and `stage.motions` count; a `Cost` gives a term its weight.
     - `q0` (nq,): where to begin; the middle of the ranges if not given.
-    - `preferences`: terms such as `Posture(q)` of which as little is wanted as the targets allow. Their weights count
-      among themselves only.
+    - `preferences`: terms such as `Posture(q)`, made as small as the targets allow; only the ratios of their weights
+      matter.
     - `constraints` that close loops, such as `model.constraints`.
     - `limits`: whether joints stay within `model.limits`.
     - `tolerance` of every residual [rad, m]: 1e-8 in float64, 1e-5 in float32, by default.
-    - `starts`, `max_iterations`: the most of both; as many iterations again make preferences least.
+    - `starts`, `max_iterations`: the largest numbers of both; preferences are minimised in as many iterations again.
 
     **Returns:** a `Solution`, whose `status` says whether the targets are reached, and if not, whether no step from any
     start led nearer (`INFEASIBLE`) or the iterations were used up before (`ITERATIONS`). Where `settled` is false
@@ -145,7 +145,7 @@ def _as_costs(name: str, terms: Any) -> tuple[Cost, ...]:
 
 
 def _balanced(preferences: tuple[Cost | SmoothCost, ...]) -> tuple[Cost, ...]:
-    """With the largest weight one."""
+    """The weights scaled so that the largest is one."""
     costs = [cost for cost in preferences if isinstance(cost, Cost)]
     if not costs:
         return ()

@@ -1,4 +1,4 @@
-"""Objects made of arrays, in one `.npz` file: the arrays, and how they belong together as JSON. Nothing is executed.
+"""Objects made of arrays, in one `.npz` file: the arrays, and their structure as JSON. Nothing is executed.
 
 Arrays are called after their places, "q" or "history.cost", so that others can read them too; in format 1 by numbers.
 """
@@ -51,7 +51,7 @@ def with_own_types(known: Types, own: Sequence[type]) -> Types:
 
 
 def write_archive(path: PathOrText, kind: str, value: Any, known: Types, own: bool = False) -> None:
-    """Write an object; what it consists of must be arrays, numbers, strings, containers and dataclasses.
+    """Write an object that consists of arrays, numbers, strings, containers and dataclasses.
 
     **Arguments:** `known`: types that the reader has; `own`: whether it may be given others.
 
@@ -70,7 +70,7 @@ def write_archive(path: PathOrText, kind: str, value: Any, known: Types, own: bo
 
 
 def read_archive(data: bytes, name: str, kind: str, known: Types) -> Any:
-    """The object that `write_archive` wrote, with JAX's arrays.
+    """The object that `write_archive` wrote, with JAX arrays.
 
     **Arguments:** `name`: of the file, for messages. `known`: the only types that are made, by name.
 

@@ -25,8 +25,8 @@ def load_model(
     **Arguments:**
 
     - `path_or_text`: path of a file, or (of URDF and MJCF) its content.
-    - `floating_base`: attach the root to the world by a free joint, whose coordinates come first. Not of saved models,
-      which have the base that they were saved with.
+    - `floating_base`: attach the root to the world by a free joint, whose coordinates come first. Not for saved models,
+      which keep their base.
     - `gravity` (3,) [m/s^2]: acceleration of gravity in world axes, in place of the file's, or of (0, 0, -9.81).
     - `dtype`: of the arrays; if absent JAX's default float type, or that of a saved model (of which doubles become
       single precision where JAX's double precision is off).

@@ -1,16 +1,14 @@
 """Actuators and keyframes of a compiled MuJoCo model."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from ..model import Actuators, Keyframes
 from ._mjcf_dofs import enum_name, gear, is_disabled, joint_transmission
-from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Layout, all_names, joint_of, unique_name
+from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Layout, MjModel, all_names, joint_of, unique_name
 from ._report import Report
-
-MjModel = Any  # mujoco.MjModel: the package is optional
 
 
 class _Actuator(NamedTuple):

@@ -1,16 +1,13 @@
 """Bodies, joints and sites of a compiled MuJoCo model."""
 
-from typing import Any
-
 import numpy as np
 
 from ..joints import AbstractJoint, Anchored, Composite, Fixed, Free, Prismatic, Revolute, Spherical
 from ..model import ModelBuilder
+from ..spatial._host import pose_matrix, rotation_matrix
 from ._mjcf_dofs import DofParameters, is_disabled
-from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Joint, Layout, joints_of, unique_name
+from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Joint, Layout, MjModel, joints_of, unique_name
 from ._report import Report
-
-MjModel = Any  # mujoco.MjModel: the package is optional
 
 
 def add_bodies(builder: ModelBuilder, mj: MjModel, layout: Layout, dofs: DofParameters, report: Report) -> None:
@@ -28,7 +25,7 @@ def add_bodies(builder: ModelBuilder, mj: MjModel, layout: Layout, dofs: DofPara
             name = unique_name("+".join(layout.joints[part.number] for part in own), joint_names)
         else:
             name = unique_name(f"{layout.bodies[body]}_fixed", joint_names)
-        axes = rotation(mj.body_iquat[body])
+        axes = rotation_matrix(mj.body_iquat[body])
         builder.add_body(
             layout.bodies[body],
             layout.bodies[parent] if parent else None,
@@ -42,22 +39,8 @@ def add_bodies(builder: ModelBuilder, mj: MjModel, layout: Layout, dofs: DofPara
         )
     for site, name in enumerate(layout.sites):
         body = int(mj.site_bodyid[site])
-        pose = homogeneous(rotation(mj.site_quat[site]), mj.site_pos[site])
+        pose = pose_matrix(rotation_matrix(mj.site_quat[site]), mj.site_pos[site])
         builder.add_frame(name, layout.bodies[body] if body else None, pose)
-
-
-def rotation(quaternion: np.ndarray) -> np.ndarray:
-    """Rotation matrix of a quaternion, w first, in double precision whatever JAX's is."""
-    w, x, y, z = quaternion / np.linalg.norm(quaternion)
-    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    return np.eye(3) + 2 * w * cross + 2 * cross @ cross
-
-
-def homogeneous(turned: np.ndarray, translation: np.ndarray) -> np.ndarray:
-    """The 4 x 4 matrix of a pose."""
-    pose = np.eye(4)
-    pose[:3, :3], pose[:3, 3] = turned, translation
-    return pose
 
 
 def _joint_and_placement(mj: MjModel, body: int, own: list[Joint]) -> tuple[AbstractJoint, np.ndarray]:
@@ -76,7 +59,7 @@ def _joint_and_placement(mj: MjModel, body: int, own: list[Joint]) -> tuple[Abst
         anchor = moved[:3, :3].T @ (mj.jnt_pos[part.number] - moved[:3, 3])
         joints.insert(0, _elementary(part.kind, axis, anchor))
         moved = _displacement(mj, part, -mj.qpos0[part.q]) @ moved
-    placement = homogeneous(rotation(mj.body_quat[body]), mj.body_pos[body]) @ moved
+    placement = pose_matrix(rotation_matrix(mj.body_quat[body]), mj.body_pos[body]) @ moved
     if not joints:
         return Fixed(), placement
     return (joints[0] if len(joints) == 1 else Composite(tuple(joints))), placement
@@ -93,10 +76,10 @@ def _displacement(mj: MjModel, joint: Joint, q: np.ndarray) -> np.ndarray:
     """Motion of the body by a slide or hinge at `q` (1,); none for others, which have no reference."""
     axis, anchor = mj.jnt_axis[joint.number], mj.jnt_pos[joint.number]
     if joint.kind == SLIDE:
-        return homogeneous(np.eye(3), q * axis)
+        return pose_matrix(np.eye(3), q * axis)
     if joint.kind == HINGE and q[0]:
-        turned = rotation(np.concatenate([np.cos(q / 2), np.sin(q / 2) * axis]))
-        return homogeneous(turned, anchor - turned @ anchor)
+        turned = rotation_matrix(np.concatenate([np.cos(q / 2), np.sin(q / 2) * axis]))
+        return pose_matrix(turned, anchor - turned @ anchor)
     return np.eye(4)
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-MjModel = Any  # mujoco.MjModel: the package is optional
+from ._mjcf_layout import MjModel
+
 _FINITE = {
     "body": ("pos", "quat", "ipos", "iquat", "mass", "inertia"),
     "site": ("pos", "quat"),

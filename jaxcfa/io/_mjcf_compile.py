@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._optional import optional_module
+from ._mjcf_layout import MjModel
 from ._mjcf_nan import refuse_nan
-from ._source import PathOrText, Source, optional_module, root_tag
+from ._source import PathOrText, Source, root_tag
 
-MjModel = Any  # mujoco.MjModel: the package is optional
 _MISSING_FILE = re.compile(r"Error opening file '(.*)'")
 
 
 def import_mujoco() -> ModuleType:
     """The `mujoco` package; `ImportError` with the remedy if it is not installed."""
-    return optional_module("mujoco")
+    return optional_module("mujoco", "io")
 
 
 class Compiled(NamedTuple):

@@ -1,14 +1,12 @@
 """Parameters of the degrees of freedom of a compiled MuJoCo model."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ._mjcf_compile import import_mujoco
-from ._mjcf_layout import Layout, joint_of
+from ._mjcf_layout import Layout, MjModel, joint_of
 from ._report import Report
-
-MjModel = Any  # mujoco.MjModel: the package is optional
 
 
 class DofParameters(NamedTuple):

@@ -1,18 +1,14 @@
 """Equality constraints of a compiled MuJoCo model."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
 from ..model import WORLD, AbstractConstraint, AbstractFrameConstraint, Connect, JointCoupling, Model, Weld
 from ..spatial import Transform
-from ._mjcf_bodies import rotation
+from ..spatial._host import rotation_matrix
 from ._mjcf_dofs import enum_name, is_disabled
-from ._mjcf_layout import HINGE, SLIDE, Layout, all_names
+from ._mjcf_layout import HINGE, SLIDE, Layout, MjModel, all_names
 from ._report import Report
-
-MjModel = Any  # mujoco.MjModel: the package is optional
 
 
 def read_equalities(mj: MjModel, layout: Layout, model: Model, report: Report) -> tuple[AbstractConstraint, ...]:
@@ -56,7 +52,7 @@ def _weld(mj: MjModel, layout: Layout, model: Model, i: int, name: str) -> Weld 
     data = mj.eq_data[i]  # anchor in body 2, then the same point in body 1 and the orientation of body 2 in it
     if not _acts_at_sites(mj, i):
         dtype = model.dtype
-        frame1 = frame1 @ Transform(jnp.asarray(rotation(data[6:10]), dtype), jnp.asarray(data[3:6], dtype))
+        frame1 = frame1 @ Transform(jnp.asarray(rotation_matrix(data[6:10]), dtype), jnp.asarray(data[3:6], dtype))
         frame2 = frame2 @ Transform(jnp.eye(3, dtype=dtype), jnp.asarray(data[:3], dtype))
     if data[10] == 0:  # the scale of torques: the frames may turn
         return Connect(body1, body2, frame1.translation, frame2.translation, name)

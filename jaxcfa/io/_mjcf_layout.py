@@ -49,7 +49,7 @@ class Layout(NamedTuple):
 
 
 def read_layout(mj: MjModel, floating_base: bool) -> Layout:
-    """Names for everything; elements without a name are called after their kind and number, or their body."""
+    """Names of all elements; unnamed ones are called after their kind and number, or their body."""
     bodies = all_names(mj.body, mj.nbody, "body", set())
     sites = [mj.site(i).name for i in range(mj.nsite)]
     taken = {*bodies, *sites}
@@ -87,7 +87,7 @@ def unique_name(name: str, taken: set[str]) -> str:
 
 
 def all_names(accessor: Callable[[int], Any], count: int, kind: str, taken: set[str]) -> list[str]:
-    """Names of all elements of a kind; those without one are called after the kind and their number."""
+    """Names of all elements of a kind; unnamed ones are called after the kind and their number."""
     return _filled([accessor(i).name for i in range(count)], kind, taken)
 
 

@@ -1,9 +1,10 @@
-"""Numbers in MJCF that are none: not left to MuJoCo, whose parser has been seen not to return from them (4.0.0)."""
+"""NaN in MJCF, refused here because MuJoCo's parser (4.0.0) has been seen to hang on it."""
 
 import re
 from pathlib import Path
 
-from ._source import Element, optional_module, tag_of, with_usual_version
+from .._optional import optional_module
+from ._source import Element, tag_of, with_usual_version
 
 _SUSPECT = re.compile(rb"(?i)\bnan\b|<include\b|<model\b")
 _NAN = re.compile(r"[+-]?nan(\(\w*\))?", re.IGNORECASE)
@@ -40,7 +41,7 @@ def _elements(data: bytes) -> list[Element]:
     """All that could be of interest; none where the document has nothing to look for."""
     if not _SUSPECT.search(data):
         return []
-    etree = optional_module("lxml.etree")
+    etree = optional_module("lxml.etree", "io")
     parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
     root = etree.fromstring(with_usual_version(data), parser)
     return [] if root is None else list(root.iter("*"))

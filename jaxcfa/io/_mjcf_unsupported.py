@@ -1,14 +1,11 @@
 """What a compiled MuJoCo model holds and is not modelled."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 
-from ._mjcf_layout import Layout, all_names
+from ._mjcf_layout import Layout, MjModel, all_names
 from ._report import Report
-
-MjModel = Any  # mujoco.MjModel: the package is optional
 
 
 def note_unsupported(mj: MjModel, layout: Layout, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""What a file holds and a model does not, collected into one warning."""
+"""What a model does not take from a file, collected into one warning."""
 
 import sys
 import warnings
@@ -40,7 +40,7 @@ class Report:
         return {note: tuple(elements) for note, elements in self._notes.items()}
 
     def warn(self) -> None:
-        """Give one `ModelWarning` with all notes, at the place that called this package; none without notes."""
+        """Issues one `ModelWarning` with all notes, if any, at the line that called this package."""
         if self._notes:
             lines = [f"- {note}{_listed(elements)}" for note, elements in self.notes.items()]
             message = "\n".join([f"{self.source} holds what is not modelled, or doubtful:", *lines])

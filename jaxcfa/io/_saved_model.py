@@ -54,7 +54,7 @@ _SHAPES = {
 
 
 def save_model(path: PathOrText, model: Model) -> None:
-    """Write a model to a file, from which `load_model` reads it again, bit by bit and without anything compiled anew.
+    """Write a model to a file, from which `load_model` reads it again bit by bit, so that nothing is compiled anew.
 
     The file holds arrays and JSON, all of the model (topology, joints, constraints, actuators, keyframes, limits,
     frames) and no code. Joints and constraints of your own types are stored by the name of the class, which
@@ -62,8 +62,8 @@ def save_model(path: PathOrText, model: Model) -> None:
 
     **Arguments:** `path`: of the file, which is overwritten; it must end with `.npz`. `model`: a model, or a batch.
 
-    **Raises:** `ValueError` for another ending, a model that is traced, and types whose fields are no arrays, numbers,
-    strings, containers or dataclasses.
+    **Raises:** `ValueError` for another ending, a model that is traced, and types with fields other than arrays,
+    numbers, strings, containers and dataclasses.
     """
     if not isinstance(model, Model):
         raise ValueError(f"save_model saves a Model, got {model!r:.200}.")

@@ -1,6 +1,5 @@
 """From a path or a text to the root element of an XML document."""
 
-import importlib
 import io
 import os
 import re
@@ -8,6 +7,8 @@ import stat
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
+
+from .._optional import optional_module
 
 PathOrText = str | bytes | os.PathLike
 Element = Any  # lxml.etree._Element: the package is optional
@@ -20,16 +21,6 @@ class Source(NamedTuple):
 
     name: str
     data: bytes
-
-
-def optional_module(name: str) -> ModuleType:
-    """A package that is needed for files only; `ImportError` with the remedy if it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f"Reading robot files needs the package {name}: pip install -e '.[io]' in a clone of jaxcfa"
-        ) from error
 
 
 def read_source(path_or_text: PathOrText) -> Source:
@@ -86,7 +77,7 @@ def _not_empty(source: Source) -> Source:
 def parse_xml(data: bytes) -> Element:
     """The root element, without comments and default namespaces. No entities, no network."""
     data = with_usual_version(data)
-    etree = optional_module("lxml.etree")
+    etree = optional_module("lxml.etree", "io")
     options = {"resolve_entities": False, "no_network": True, "remove_comments": True, "remove_pis": True}
     try:
         root = etree.fromstring(data, etree.XMLParser(**options))
@@ -104,7 +95,7 @@ def parse_xml(data: bytes) -> Element:
 
 
 def with_usual_version(data: bytes) -> bytes:
-    """As version 1.0, declared in front of everything: published files have "0.0", and empty lines before it.
+    """The document declared as version 1.0 at its beginning: published files have "0.0", and empty lines before it.
 
     The lines stay, within the declaration, so that numbers of lines in messages are those of the file.
     """
@@ -129,7 +120,7 @@ def _not_well_formed(error: Exception) -> ValueError:
 
 def root_tag(data: bytes) -> str:
     """Name of the root element, without reading further."""
-    etree = optional_module("lxml.etree")
+    etree = optional_module("lxml.etree", "io")
     stream = io.BytesIO(with_usual_version(data))
     events = etree.iterparse(stream, ("start",), resolve_entities=False, no_network=True, recover=True)
     try:

@@ -28,7 +28,7 @@ def save_trajectory(path: PathOrText, trajectory: Any) -> None:
 
 
 def load_trajectory(path: PathOrText) -> Any:
-    """What `save_trajectory` wrote: the same types, with JAX's arrays.
+    """What `save_trajectory` wrote: the same types, with JAX arrays.
 
     Doubles become single precision where JAX's double precision is off. Nothing in the file is executed.
 

@@ -7,12 +7,13 @@ import math
 
 import numpy as np
 
+from .._optional import optional_module
 from ..joints import AbstractJoint, Fixed, Free, Planar, Prismatic, Revolute
 from ..model import STANDARD_GRAVITY, Model, ModelBuilder
 from ..model._inertia_checks import doubtful_inertias, massless_subtrees
 from ..numerics._options import check_flag
 from ._report import Report
-from ._source import Element, PathOrText, optional_module, parse_xml, read_source, tag_of
+from ._source import Element, PathOrText, parse_xml, read_source, tag_of
 from ._urdf_check import checked_robot
 from ._urdf_mimic import read_mimics
 from ._urdf_tree import Joint, Link, Robot, ordered_links
@@ -33,9 +34,9 @@ def load_urdf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
     - `damping` and `friction` are read; links without `<inertial>` are massless.
     - Orientations are `rpy`, or `quat_xyzw` as in URDF 1.2.
 
-    Meshes and other geometry are not looked at: there are no collisions. What else is not modelled (transmissions,
-    sensors, simulator settings, ...) gives one `ModelWarning` that names it, and so do inertias that no rigid body has,
-    which are used as they are.
+    Meshes and other geometry are ignored: there are no collisions. What else is not modelled (transmissions, sensors,
+    simulator settings, ...) gives one `ModelWarning` that names it, and so do inertias that no rigid body has, which
+    are used as they are.
 
     **Arguments:**
 
@@ -72,7 +73,7 @@ def _parse(root: Element, report: Report) -> Robot:
         raise ValueError(
             f"the root element is <{tag_of(root)}>, but that of URDF is <robot>; `load_model` also reads MJCF."
         )
-    etree, yourdfpy = optional_module("lxml.etree"), optional_module("yourdfpy")
+    etree, yourdfpy = optional_module("lxml.etree", "io"), optional_module("yourdfpy", "io")
     text = etree.tostring(checked_robot(root, report))
     return yourdfpy.URDF.load(io.BytesIO(text), build_scene_graph=False, load_meshes=False).robot
 

@@ -1,6 +1,6 @@
 """Checking the XML of a URDF file against what a model holds.
 
-The result is a copy with nothing else in it, in which every number is one and every required part is there, so that
+The result is a copy with nothing else in it, in which all numbers are valid and no required part is missing, so that
 reading it cannot fail. What is left out is reported.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._mjcf_bodies import rotation
+from ..spatial._host import rotation_matrix
 from ._report import Report
 from ._source import Element, tag_of
 
@@ -182,7 +182,7 @@ def quaternion_rotation(origin: Element) -> np.ndarray:
         raise ValueError(f"quat_xyzw={text!r:.200} of <origin> must be four numbers that are not all zero.")
     if origin.get("rpy") is not None:
         raise ValueError("<origin> has both rpy and quat_xyzw; leave one of them out.")
-    return rotation(np.array([scalar, *vector]))
+    return rotation_matrix(np.array([scalar, *vector]))
 
 
 def _roll_pitch_yaw(matrix: np.ndarray) -> tuple[float, float, float]:

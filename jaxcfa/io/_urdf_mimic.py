@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 
 from ..model import JointCoupling, Model
+from ..numerics._options import quoted
 from ._report import Report
 from ._urdf_tree import Joint
 
@@ -41,7 +42,7 @@ def _check_no_cycle(references: dict[str, str]) -> None:
         joint = start
         while joint in references and joint not in settled:
             if joint in path:
-                raise ValueError(f"the joints {', '.join(map(repr, path))} mimic one another; remove one <mimic>.")
+                raise ValueError(f"the joints {quoted(list(path))} mimic one another; remove one <mimic>.")
             path[joint] = None
             joint = references[joint]
         settled.update(path)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..model._topology import first_duplicate
+from ..numerics._options import quoted
 
 # yourdfpy's classes: the package is optional.
 Robot = Any
@@ -28,7 +29,7 @@ def ordered_links(robot: Robot) -> list[tuple[Link, Joint | None]]:
         raise ValueError("there is no <link> in <robot>, so there is nothing to model; check how the file was made.")
     if len(roots) > 1:
         raise ValueError(
-            f"there are {len(roots)} root links ({_names(roots)}), which no joint has as child; a robot has one. "
+            f"there are {len(roots)} root links ({quoted(roots)}), which no joint has as child; a robot has one. "
             "Connect the others with joints."
         )
     order: list[tuple[Link, Joint | None]] = []
@@ -39,7 +40,7 @@ def ordered_links(robot: Robot) -> list[tuple[Link, Joint | None]]:
         pending.extend((child.child, child) for child in reversed(children[name]))
     if len(order) < len(links):
         cut_off = sorted(set(links) - {link.name for link, _ in order})
-        raise ValueError(f"the joints form a cycle at links {_names(cut_off)}; remove one joint of the cycle.")
+        raise ValueError(f"the joints form a cycle at links {quoted(cut_off)}; remove one joint of the cycle.")
     return order
 
 
@@ -61,7 +62,3 @@ def _children(robot: Robot, links: dict[str, Link]) -> dict[str, list[Joint]]:
         carried_by[joint.child] = joint.name
         children[joint.parent].append(joint)
     return children
-
-
-def _names(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")

@@ -1,6 +1,7 @@
 """The interface of a joint type."""
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -55,7 +56,7 @@ class AbstractJoint(eqx.Module):
 
     @property
     def quaternions(self) -> tuple[int, ...]:
-        """Where in `q` quaternions begin. They must not be zero, and given configurations are checked for that."""
+        """Where quaternions begin in `q`. Configurations are checked for zero quaternions."""
         return ()
 
     @property
@@ -70,7 +71,7 @@ class AbstractJoint(eqx.Module):
     def placed(self, placement: Pose, q: Float[Array, "nq"]) -> Pose:
         """Pose of the body in its parent, where the joint frame has this one: `placement @ transform(q)`.
 
-        By components; a joint type that says it in its own way may save work in all dynamics.
+        By components; a joint type with its own formula may save work in all dynamics.
         """
         return placement @ Pose.of(self.transform(q))
 
@@ -97,6 +98,28 @@ class AbstractJoint(eqx.Module):
     @abc.abstractmethod
     def random(self, key: Key, lower: Float[Array, "nq"], upper: Float[Array, "nq"]) -> Float[Array, "nq"]:
         """A random configuration; coordinates with finite limits stay within them."""
+
+
+class AbstractVectorJoint(AbstractJoint):
+    """A joint whose coordinates are numbers, none of them part of a quaternion, and `v` their rates."""
+
+    def integrate(self, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
+        return q + dv
+
+    def difference(self, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
+        return q1 - q0
+
+    def neutral(self) -> Float[Array, "nq"]:
+        return jnp.zeros(self.nq, jnp.result_type(float, *jax.tree.leaves(self)))
+
+
+class AbstractFixedAxesJoint(AbstractVectorJoint):
+    """A joint with a constant motion subspace."""
+
+    has_fixed_axes: ClassVar[bool] = True
+
+    def bias(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
+        return jnp.zeros(6, jnp.result_type(*jax.tree.leaves(self), v))
 
 
 def unit_axis(axis) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Verifying that the methods of a joint type belong together."""
+"""Verifying that the methods of a joint type are consistent."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""What joints are made of."""
+"""The elementary joints that a joint consists of."""
 
 from collections.abc import Iterator
 

@@ -10,10 +10,10 @@ from jaxtyping import Array, Float
 from ..numerics._options import as_finite
 from ..spatial import Pose, Transform, Vector, axis_angle_to_matrix, unit
 from ..typing import Key
-from ._base import AbstractJoint, uniform, unit_axis
+from ._base import AbstractFixedAxesJoint, uniform, unit_axis
 
 
-class Helical(AbstractJoint):
+class Helical(AbstractFixedAxesJoint):
     """Rotation by `q` [rad] about `axis` with a translation of `pitch q` along it.
 
     **Arguments:** `axis`: direction of the screw axis, through the body's origin. `pitch`: advance per radian
@@ -24,7 +24,6 @@ class Helical(AbstractJoint):
     pitch: Float[Array | np.ndarray, ""] = eqx.field(converter=lambda x: as_finite(x, (), "pitch of a helical joint"))
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
-    has_fixed_axes: ClassVar[bool] = True
 
     def transform(self, q: Float[Array, "1"]) -> Transform:
         axis = unit(self.axis)
@@ -38,18 +37,6 @@ class Helical(AbstractJoint):
     def motion_subspace(self, q: Float[Array, "1"]) -> Float[Array, "6 1"]:
         axis = unit(self.axis)
         return jnp.concatenate([axis, self.pitch * axis])[:, None]
-
-    def bias(self, q: Float[Array, "1"], v: Float[Array, "1"]) -> Float[Array, "6"]:
-        return jnp.zeros(6, jnp.result_type(self.axis, v))
-
-    def integrate(self, q: Float[Array, "1"], dv: Float[Array, "1"]) -> Float[Array, "1"]:
-        return q + dv
-
-    def difference(self, q0: Float[Array, "1"], q1: Float[Array, "1"]) -> Float[Array, "1"]:
-        return q1 - q0
-
-    def neutral(self) -> Float[Array, "1"]:
-        return jnp.zeros(1, self.axis.dtype)
 
     def random(self, key: Key, lower: Float[Array, "1"], upper: Float[Array, "1"]) -> Float[Array, "1"]:
         return uniform(key, lower, upper, jnp.pi)

@@ -10,10 +10,10 @@ from jaxtyping import Array, Float
 from ..numerics import cross, dot, matvec, transpose
 from ..spatial import Transform, axis_angle_to_matrix, unit
 from ..typing import Key
-from ._base import FARTHEST, FARTHEST_ANGLE, AbstractJoint, uniform, unit_axis
+from ._base import FARTHEST, FARTHEST_ANGLE, AbstractVectorJoint, uniform, unit_axis
 
 
-class Planar(AbstractJoint):
+class Planar(AbstractVectorJoint):
     """Motion in a plane: `q = [x, y, angle]`, translation [m] along `axis_x` and `axis_y` = normal x `axis_x`, both
     fixed in the parent, then rotation [rad] about the normal. Velocities are the rates of `q`.
 
@@ -59,15 +59,6 @@ class Planar(AbstractJoint):
         x, y, normal = self._axes()
         linear = matvec(transpose(axis_angle_to_matrix(normal, q[2])), v[0] * x + v[1] * y)
         return jnp.concatenate([jnp.zeros_like(linear), -cross(normal * v[2], linear)])
-
-    def integrate(self, q: Float[Array, "3"], dv: Float[Array, "3"]) -> Float[Array, "3"]:
-        return q + dv
-
-    def difference(self, q0: Float[Array, "3"], q1: Float[Array, "3"]) -> Float[Array, "3"]:
-        return q1 - q0
-
-    def neutral(self) -> Float[Array, "3"]:
-        return jnp.zeros(3, self.normal.dtype)
 
     def random(self, key: Key, lower: Float[Array, "3"], upper: Float[Array, "3"]) -> Float[Array, "3"]:
         default, farthest = jnp.array([[1.0, 1.0, jnp.pi], [FARTHEST, FARTHEST, FARTHEST_ANGLE]], lower.dtype)

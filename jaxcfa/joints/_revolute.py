@@ -9,16 +9,15 @@ from jaxtyping import Array, Float
 
 from ..spatial import Pose, Transform, Vector, axis_angle_to_matrix, unit
 from ..typing import Key
-from ._base import FARTHEST_ANGLE, AbstractJoint, uniform, unit_axis
+from ._base import FARTHEST_ANGLE, AbstractFixedAxesJoint, uniform, unit_axis
 
 
-class Revolute(AbstractJoint):
+class Revolute(AbstractFixedAxesJoint):
     """Rotation by `q` [rad] about `axis`, a line through the body's origin."""
 
     axis: Float[Array | np.ndarray, "3"] = eqx.field(converter=unit_axis)
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
-    has_fixed_axes: ClassVar[bool] = True
     only_turns: ClassVar[bool] = True
 
     def transform(self, q: Float[Array, "1"]) -> Transform:
@@ -30,18 +29,6 @@ class Revolute(AbstractJoint):
     def motion_subspace(self, q: Float[Array, "1"]) -> Float[Array, "6 1"]:
         axis = unit(self.axis)
         return jnp.concatenate([axis, jnp.zeros_like(axis)])[:, None]
-
-    def bias(self, q: Float[Array, "1"], v: Float[Array, "1"]) -> Float[Array, "6"]:
-        return jnp.zeros(6, jnp.result_type(self.axis, v))
-
-    def integrate(self, q: Float[Array, "1"], dv: Float[Array, "1"]) -> Float[Array, "1"]:
-        return q + dv
-
-    def difference(self, q0: Float[Array, "1"], q1: Float[Array, "1"]) -> Float[Array, "1"]:
-        return q1 - q0
-
-    def neutral(self) -> Float[Array, "1"]:
-        return jnp.zeros(1, self.axis.dtype)
 
     def random(self, key: Key, lower: Float[Array, "1"], upper: Float[Array, "1"]) -> Float[Array, "1"]:
         return uniform(key, lower, upper, jnp.pi, FARTHEST_ANGLE)

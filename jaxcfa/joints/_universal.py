@@ -10,10 +10,10 @@ from jaxtyping import Array, Float
 from ..numerics import cross, matmul, matvec
 from ..spatial import Transform, axis_angle_to_matrix, unit
 from ..typing import Key
-from ._base import FARTHEST_ANGLE, AbstractJoint, uniform, unit_axis
+from ._base import FARTHEST_ANGLE, AbstractVectorJoint, uniform, unit_axis
 
 
-class Universal(AbstractJoint):
+class Universal(AbstractVectorJoint):
     """Rotation by `q[0]` [rad] about `axis1`, fixed in the parent, then by `q[1]` about `axis2`, fixed in the body.
 
     The axes need not be perpendicular, only not parallel.
@@ -49,15 +49,6 @@ class Universal(AbstractJoint):
     def bias(self, q: Float[Array, "2"], v: Float[Array, "2"]) -> Float[Array, "6"]:
         angular = cross(self._first_axis_in_body(q) * v[0], unit(self.axis2) * v[1])
         return jnp.concatenate([angular, jnp.zeros_like(angular)])
-
-    def integrate(self, q: Float[Array, "2"], dv: Float[Array, "2"]) -> Float[Array, "2"]:
-        return q + dv
-
-    def difference(self, q0: Float[Array, "2"], q1: Float[Array, "2"]) -> Float[Array, "2"]:
-        return q1 - q0
-
-    def neutral(self) -> Float[Array, "2"]:
-        return jnp.zeros(2, self.axis1.dtype)
 
     def random(self, key: Key, lower: Float[Array, "2"], upper: Float[Array, "2"]) -> Float[Array, "2"]:
         return uniform(key, lower, upper, jnp.pi, FARTHEST_ANGLE)

@@ -18,6 +18,7 @@ from jax.extend.core import Literal, Primitive
 from jaxtyping import Array, PyTree
 
 from .. import backend
+from .._private_jax import operands_of_solve, parts_of_scan
 from ..one_function import without_marks
 
 
@@ -396,10 +397,9 @@ def _product_of_arrays(record, equation, x, y):
 
 
 def _scanned(record, equation, *arguments):
-    """A loop, written out. Of its arguments, those that are one for each round have an axis more than in its body."""
-    p, body = equation.params, getattr(equation.params["jaxpr"], "jaxpr", equation.params["jaxpr"])
-    carried = sum(x.aval.ndim == y.aval.ndim for x, y in zip(equation.outvars, body.outvars, strict=True))
-    fixed = sum(x.ndim == y.aval.ndim for x, y in zip(arguments, body.invars, strict=True)) - carried
+    """A loop, written out."""
+    p = equation.params
+    fixed, carried = parts_of_scan(p)
     constants, state, rows = arguments[:fixed], list(arguments[fixed : fixed + carried]), arguments[fixed + carried :]
     made: dict[int, list[np.ndarray]] = {}
     for i in range(p["length"])[:: -1 if p["reverse"] else 1]:
@@ -448,10 +448,8 @@ def _branched(record, equation, which, *arguments):
 
 def _solved(record, equation, *arguments):
     """A linear system that has a function for its solution."""
-    lengths = equation.params["const_lengths"]
-    start = lengths.matvec + lengths.vecmat
-    constants, b = arguments[start : start + lengths.solve], arguments[sum(lengths) :]
-    return _call(equation.params["jaxprs"].solve, [*constants, *b], record)
+    params = equation.params
+    return _call(params["jaxprs"].solve, operands_of_solve(params, arguments), record)
 
 
 def _called(record, equation, *arguments):

@@ -30,7 +30,7 @@ def frame_acceleration(
     """Accelerations of frames: `[angular acceleration; acceleration of the frame's origin]` [rad/s^2, m/s^2].
 
     These are classical accelerations, time derivatives of `frame_velocity` in world axes; "local" ones are the same
-    vectors in the frame's axes. Gravity is not added: an accelerometer at rest would show `-model.gravity` besides.
+    vectors in the frame's axes. Gravity is not added: an accelerometer also measures `-model.gravity`.
 
     **Arguments:** `q` (nq,), `v` (nv,), `qdd` (nv,); `frames` as for `frame_pose`; `axes`: "world", or "local" for the
     frame's own; `schedule` and `motions`, with this v, as for `forward_kinematics`.

@@ -1,4 +1,4 @@
-"""Where frames are, whose numbers may be traced, and the axes in which their motions are given."""
+"""Placements of frames, whose numbers may be traced, and the axes of their motions."""
 
 from typing import Literal
 

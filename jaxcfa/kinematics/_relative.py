@@ -33,8 +33,8 @@ def relative_pose(
 ) -> Transform:
     """Poses of frames in other frames.
 
-    **Arguments:** `q` (nq,); `frames` and `reference` as for `frame_pose`: one of both, several and one of the other,
-    or equally many, which belong together pair by pair; `schedule` and `motions` as for `forward_kinematics`.
+    **Arguments:** `q` (nq,); `frames` and `reference` as for `frame_pose`: one of each, several of one and one of the
+    other, or equally many of both, taken in pairs; `schedule` and `motions` as for `forward_kinematics`.
 
     **Returns:** a `Transform`, of several with leading axis m.
 

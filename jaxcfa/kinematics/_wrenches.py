@@ -26,7 +26,7 @@ def generalized_forces(
 ) -> Velocity:
     """Joint torques and forces equivalent to wrenches on the bodies: `sum of J_i^T w_i`, the transpose of `J v`.
 
-    The product with the Jacobians of all bodies at once, none of which is formed; `body_velocities` is the other one.
+    No Jacobian is formed. The product `J v` is `body_velocities`.
 
     **Arguments:** `q` (nq,); `wrenches` (nb, 6): `[moment; force]` on each body, world axes, at its origin [N m, N];
     `schedule` and `motions` as for `forward_kinematics`.

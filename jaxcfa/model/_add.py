@@ -24,8 +24,8 @@ def add_frames(model: Model, frames: FramesToAdd) -> Model:
     **Arguments:** `frames`: by name, the frame or body it is placed in (name, or number of a body, -1 for the world),
     or a pair of this and a placement: a `Transform`, a 4 x 4 matrix, or a translation [m]. Placements may be traced.
 
-    **Raises:** `ValueError` for names that a frame or body has, unknown frames or bodies, placements that are none, and
-    a batch of models.
+    **Raises:** `ValueError` for names that a frame or body has, unknown frames or bodies, invalid placements, and a
+    batch of models.
     """
     require_single(model, "add_frames")
     if not isinstance(frames, Mapping):
@@ -70,8 +70,8 @@ def add_payload(
     one number for all three. They, and the model's leaves, may be traced: a model of a batch of loads is made by
     `jax.vmap`.
 
-    **Raises:** `ValueError` for an unknown frame, one that is fixed to the world, values that make no sense, and a
-    batch of models.
+    **Raises:** `ValueError` for an unknown frame, one that is fixed to the world, invalid values, and a batch of
+    models.
     """
     require_single(model, "add_payload")
     body, pose = model.locate(frame)

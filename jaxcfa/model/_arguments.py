@@ -36,8 +36,8 @@ def as_arrays(model: Model, *, sizes: Mapping[str, tuple[int, str]] | None = Non
     """The arguments as arrays of the shapes that the model demands, of one floating-point type.
 
     Names say what is expected: `q`, `q0`, `q1` (nq,); `f_ext` (zero where `None`) and `wrenches` (nb, 6); `pi` and
-    `theta` (nb, 10); `control` (nu,); any other (nv,), unless `sizes` has a number for it, and how messages call that.
-    The type is what JAX promotes the model's and the arguments' to; integers count as the model's.
+    `theta` (nb, 10); `control` (nu,); any other (nv,), unless `sizes` gives its size and the name of that in messages.
+    Their type is promoted from those of the model and the arguments; integers count as the model's.
 
     **Raises:** `ValueError` naming the argument, its shape, the expected one and, for a batch, the remedy; for a batch
     of models; and for zero quaternions in a configuration that is not traced.

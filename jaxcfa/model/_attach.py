@@ -38,7 +38,7 @@ def attach(
     neutral ones if there is none.
 
     A model knows nothing of what is fixed to its world, not even the mass: that of a gripper's palm is lost when the
-    gripper is loaded with a fixed base. So that it counts, let the palm move freely, and weld it to the frame:
+    gripper is loaded with a fixed base. To keep it, load the gripper with a floating base and weld that to the frame:
 
     ```python
     hand = jaxcfa.load_model("hand.urdf", floating_base=True)
@@ -55,8 +55,8 @@ def attach(
 
     **Returns:** a model whose bodies are those of `model`, then those of `other`.
 
-    **Raises:** `ValueError` for an unknown frame, names that both models have, a placement that is none, `weld` without
-    a free joint, batches of models, and constraints that name bodies in a way of their own.
+    **Raises:** `ValueError` for an unknown frame, names that both models have, an invalid placement, `weld` without a
+    free joint, batches of models, and constraints that name bodies in a way of their own.
     """
     require_single(model, "attach")
     require_single(other, "attach", "masses of the other")

@@ -102,8 +102,8 @@ class ModelBuilder:
         **Returns:** the number of the body, to be used as `parent`. (Bodies of the finished model are numbered
         without the merged ones.)
 
-        **Raises:** `ValueError` for duplicate names, unknown parents, sizes or values that make no sense, and
-        parameters of degrees of freedom that a fixed body has not.
+        **Raises:** `ValueError` for duplicate names, unknown parents, invalid sizes or values, and parameters of
+        degrees of freedom that a fixed body does not have.
         """
         number = len(self._links)
         name = f"body{number}" if name is None else name

@@ -3,6 +3,7 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +11,14 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from ..joints import AbstractJoint
+from ..numerics._options import quoted
 from ._assemble import group_key
 from ._attachments import Actuators, Keyframes
 from ._carried import ends_of
 from ._constraints import AbstractConstraint
 from ._given import check_name
-from ._joint_groups import part_names
 from ._model import Model, require_single
+from ._rename import renamed
 from ._topology import WORLD, Topology
 
 # Arrays over bodies, coordinates or frames, which are put one after the other.
@@ -46,18 +48,17 @@ def combine(models: Sequence[Model], prefixes: Sequence[str] | None = None) -> M
     models, prefixes = _checked(models, prefixes)
     dtype = jnp.result_type(*(model.dtype for model in models))
     gravity = _common_gravity([model.gravity for model in models])
-    models = [model.astype(dtype) for model in models]
+    models = _prefixed([model.astype(dtype) for model in models], prefixes)
     starts = np.cumsum([0, *(model.nb for model in models)]).tolist()
     joints, group_bodies = _join_groups(models, starts)
-    names = _Names(models, prefixes)
     topology = Topology(
         _join_numbers([model.topology.parents for model in models], starts),
         np.concatenate([model.topology.nqs for model in models]),
         np.concatenate([model.topology.nvs for model in models]),
         group_bodies,
-        names.bodies,
-        names.joints,
-        names.frames,
+        [name for model in models for name in model.body_names],
+        [name for model in models for name in model.joint_names],
+        [name for model in models for name in model.frame_names],
         _join_numbers([model.topology.frame_bodies for model in models], starts).tolist(),
     )
     return Model(
@@ -65,11 +66,11 @@ def combine(models: Sequence[Model], prefixes: Sequence[str] | None = None) -> M
         **{row: _concatenate([getattr(model, row) for model in models]) for row in _ROWS},
         gravity=gravity.astype(dtype),
         constraints=tuple(
-            _renumbered(constraint, start, prefix)
-            for model, start, prefix in zip(models, starts[:-1], prefixes, strict=True)
+            _renumbered(constraint, start)
+            for model, start in zip(models, starts[:-1], strict=True)
             for constraint in model.constraints
         ),
-        actuators=_join_actuators([model.actuators for model in models], names.actuators),
+        actuators=_join_actuators([model.actuators for model in models]),
         keyframes=_join_keyframes([model.keyframes for model in models]),
         topology=topology,
     )
@@ -89,33 +90,22 @@ def _checked(models: Sequence[Model], prefixes: Sequence[str] | None) -> tuple[l
     return list(models), list(prefixes)
 
 
-class _Names:
-    """The prefixed names of everything; `ValueError` for those that occur in several models."""
-
-    def __init__(self, models: Sequence[Model], prefixes: Sequence[str]):
-        parts = list(zip(models, prefixes, strict=True))
-        bodies = [[prefix + name for name in model.body_names] for model, prefix in parts]
-        frames = [[prefix + name for name in model.frame_names] for model, prefix in parts]
-        joints = [_joint_names(model, prefix) for model, prefix in parts]
-        actuators = [[prefix + name for name in model.actuators.names] for model, prefix in parts]
+def _prefixed(models: Sequence[Model], prefixes: Sequence[str]) -> list[Model]:
+    """Models with prefixed names; `ValueError` for names that occur in several of them."""
+    pairs = zip(models, prefixes, strict=True)
+    models = [renamed(model, prefix.__add__) if prefix else model for model, prefix in pairs]
+    parts = {
         # Bodies and frames are looked up together.
-        places = [[*body, *frame] for body, frame in zip(bodies, frames, strict=True)]
-        for kind, names in (("bodies or frames", places), ("joints", joints), ("actuators", actuators)):
-            counts = Counter(name for part in names for name in set(part))
-            shared = [name for name, count in counts.items() if count > 1]
-            if shared:
-                shown = ", ".join(map(repr, sorted(shared)[:8])) + (", ..." if len(shared) > 8 else "")
-                raise ValueError(f"Several models have {kind} named {shown}. Give each model a prefix of its own.")
-        self.bodies, self.frames, self.joints, self.actuators = map(_flat, (bodies, frames, joints, actuators))
-
-
-def _joint_names(model: Model, prefix: str) -> list[str]:
-    """Parts of a composite joint keep names of their own."""
-    return ["+".join(prefix + name for name in parts) for parts in part_names(model)]
-
-
-def _flat(parts: list[list[str]]) -> list[str]:
-    return [name for part in parts for name in part]
+        "bodies or frames": [{*model.body_names, *model.frame_names} for model in models],
+        "joints": [set(model.joint_names) for model in models],
+        "actuators": [set(model.actuators.names) for model in models],
+    }
+    for kind, each in parts.items():
+        shared = [name for name, count in Counter(chain.from_iterable(each)).items() if count > 1]
+        if shared:
+            names = quoted(sorted(shared))
+            raise ValueError(f"Several models have {kind} named {names}. Give each model a prefix of its own.")
+    return models
 
 
 def _join_numbers(parts: list[np.ndarray], starts: list[int]) -> np.ndarray:
@@ -149,7 +139,7 @@ def _concatenate(parts: Sequence[PyTree[Array]]) -> PyTree[Array]:
 
 
 def _common_gravity(parts: Sequence[Float[Array, "3"]]) -> Float[Array, "3"]:
-    """That of the widest type, which has the most digits; the others are compared in their own."""
+    """The gravity of the widest floating-point type; the others are compared with it in their own types."""
     widest = max(parts, key=lambda gravity: jnp.finfo(gravity.dtype).bits)
     common = widest
     for number, gravity in enumerate(parts):
@@ -165,17 +155,16 @@ def _common_gravity(parts: Sequence[Float[Array, "3"]]) -> Float[Array, "3"]:
     return common
 
 
-def _renumbered(constraint: AbstractConstraint, start: int, prefix: str) -> AbstractConstraint:
+def _renumbered(constraint: AbstractConstraint, start: int) -> AbstractConstraint:
     fields = ends_of(constraint, "combine")
     numbers = {field: getattr(constraint, field) for field in fields}
     changes: dict = {field: number if number == WORLD else number + start for field, number in numbers.items()}
-    changes["name"] = constraint.name and prefix + constraint.name
     return dataclasses.replace(constraint, **changes)
 
 
-def _join_actuators(parts: Sequence[Actuators], names: Sequence[str]) -> Actuators:
+def _join_actuators(parts: Sequence[Actuators]) -> Actuators:
     return Actuators(
-        names=tuple(names),
+        names=tuple(name for part in parts for name in part.names),
         moment=_block_diagonal([part.moment for part in parts]),
         length_gradient=_block_diagonal([part.length_gradient for part in parts]),
         **{row: jnp.concatenate([getattr(part, row) for part in parts]) for row in _ACTUATOR_ROWS},

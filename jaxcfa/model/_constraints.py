@@ -31,7 +31,8 @@ class AbstractFrameConstraint(AbstractConstraint):
 
     @abc.abstractmethod
     def residual(self, body1: Transform, body2: Transform) -> Float[Array, "k"]:
-        """What has to vanish, from the poses of the bodies in the world; twice differentiable where it does [m, rad].
+        """The residual [m, rad], zero where the constraint holds, from the bodies' poses in the world; twice
+        differentiable there.
 
         Multipliers act along its derivatives, so they are forces and moments on body 2 if it grows with its motion.
         """
@@ -85,7 +86,8 @@ class JointCoupling(AbstractConstraint):
     name: str = eqx.field(static=True, default="")
 
     def residual(self, joint: Float[Array, ""], reference: Float[Array, ""]) -> Float[Array, ""]:
-        """What has to vanish, from the positions of the joints; the multiplier is the torque on `joint` [rad, m]."""
+        """The residual [rad, m], zero where the coupling holds, from the joints' positions; the multiplier is the
+        torque on `joint`."""
         x = reference - self.reference_offset
         value = jnp.zeros_like(x)
         for power in reversed(range(self.coefficients.shape[-1])):

@@ -1,4 +1,4 @@
-"""What is given for parts of a model, checked: `ValueError` saying what was given and what is wanted."""
+"""Checks of values given for parts of a model: `ValueError` saying what was given and what is expected."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -51,12 +51,7 @@ def as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
         rotation, translation = np.asarray(placement.rotation, float), np.asarray(placement.translation, float)
     else:
         array = known_numbers(f"The placement of {what}", placement)
-        if array.shape not in ((3,), (4, 4)):
-            raise ValueError(
-                f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, "
-                f"got shape {array.shape}."
-            )
-        rotation, translation = (np.eye(3), array) if array.ndim == 1 else (array[:3, :3], array[:3, 3])
+        rotation, translation = _parts(array, what)
         last_row = array[3] if array.ndim == 2 else last_row
     rotation = as_finite(rotation, (3, 3), f"rotation of {what}")
     translation = as_finite(translation, (3,), f"translation of {what}")
@@ -68,6 +63,15 @@ def as_pose(placement, what: str) -> tuple[np.ndarray, np.ndarray]:
             "is the last column: is it transposed?"
         )
     return rotation, translation
+
+
+def _parts(array: Any, what: str) -> tuple[Any, Any]:
+    """Rotation and translation of a translation, or of a 4 x 4 matrix."""
+    if array.shape not in ((3,), (4, 4)):
+        raise ValueError(
+            f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, got shape {array.shape}."
+        )
+    return (np.eye(3), array) if array.ndim == 1 else (array[:3, :3], array[:3, 3])
 
 
 def as_coordinates(key: str, value, size: int, what: str) -> np.ndarray:
@@ -131,7 +135,7 @@ def _given(value: Any, check: Callable[[Any], Any], shapes: tuple[tuple[int, ...
 
 
 def check_quaternions(model: Model, name: str, q: Array) -> None:
-    """Raises `ValueError` for orientations that are none, of which everything would be NaN; not where q is traced."""
+    """Raises `ValueError` for zero quaternions, which would make everything NaN, unless q is traced."""
     if not is_concrete(q):
         return
     for joint, group in zip(model.joints, model.topology.groups, strict=True):
@@ -211,11 +215,5 @@ def as_placement(placement: Placement | None, dtype, what: str) -> Transform:
     if is_concrete(placement):
         return Transform(*(jnp.asarray(x, dtype) for x in as_pose(placement, what)))
     if not isinstance(placement, Transform):
-        array = jnp.asarray(placement)
-        if array.shape not in ((3,), (4, 4)):
-            raise ValueError(
-                f"The placement of {what} must be a Transform, a 4 x 4 matrix or a translation, "
-                f"got shape {array.shape}."
-            )
-        placement = Transform(jnp.eye(3), array) if array.ndim == 1 else Transform(array[:3, :3], array[:3, 3])
+        placement = Transform(*_parts(jnp.asarray(placement), what))
     return jax.tree.map(lambda x: jnp.asarray(x, dtype), placement)

@@ -8,7 +8,7 @@ _TOLERANCE = 1e-6  # of the largest moment: rounding in files and in single prec
 
 
 def doubtful_inertias(mass: np.ndarray, inertia: np.ndarray) -> dict[str, np.ndarray]:
-    """For everything that no rigid body's inertia can be: a description, and where it is the case (n,).
+    """What makes inertias impossible for rigid bodies: descriptions, and for which bodies (n,) they hold.
 
     **Arguments:** `mass` (n,); `inertia` (n, 3, 3), about the centre of mass.
     """

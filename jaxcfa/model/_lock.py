@@ -31,13 +31,13 @@ def lock_joints(model: Model, joints: NameOrNumber | Sequence[NameOrNumber], q: 
     hangs on the body that carries them now. The coordinates of the joints are gone from `q`, `v` and keyframes, and so
     are their armature, springs, friction and limits. A composite joint is locked as a whole.
 
-    - Constraints relate the bodies that carry the former ones now; those within one body are dropped. In a coupling of
+    - Constraints then relate the bodies that carry the former ones; those within one body are dropped. In a coupling of
       joints the position of a locked one is a constant; if both are locked it is dropped.
     - Actuators that acted on locked joints only are dropped (where moments are traced, they stay and do nothing). In
-      the lengths of others locked joints count with their positions.
+      the lengths of the others, locked joints keep their positions.
 
-    **Arguments:** `joints`: one name or number, or several. `q` (nq,): where they are held, of which only their
-    coordinates count; neutral by default. Leaves of the model and `q` may be traced.
+    **Arguments:** `joints`: one name or number, or several. `q` (nq,): where they are held (other coordinates are not
+    used); neutral by default. Leaves of the model and `q` may be traced.
 
     **Returns:** a model with fewer bodies, numbered in the same order.
 

@@ -53,9 +53,9 @@ def chain(
 
     **Arguments:** `joint`: of every link; revolute about y by default. `length` [m], `mass` [kg] and `radius` [m] (a
     tenth of the length by default) of a rod. `floating_base`: the first link moves freely instead. `armature` [kg m^2,
-    kg] and `damping` [N m s/rad, N s/m] of every degree of freedom, or (nv,), one for each. `axes` (n, 3): an own axis
-    for every joint, for joints that have a field `axis`. `gravity` (3,) [m/s^2], world axes. `dtype`: of the arrays.
-    Time and memory are linear in `n`.
+    kg] and `damping` [N m s/rad, N s/m] of every degree of freedom, or (nv,), one for each. `axes` (n, 3): one axis for
+    every joint, for joints that have a field `axis`. `gravity` (3,) [m/s^2], world axes. `dtype`: of the arrays. Time
+    and memory are linear in `n`.
 
     **Returns:** a model with bodies `link0`, `link1`, ... and a frame `tip` at the end of the last one.
     """
@@ -117,7 +117,7 @@ def random_tree(
 
     **Returns:** a model with bodies `body0`, `body1`, ...
 
-    **Raises:** `ValueError` for numbers out of range, what is no random key, and joint types that cannot be drawn.
+    **Raises:** `ValueError` for numbers out of range, an invalid random key, and joint types that cannot be drawn.
     """
     n = positive_integer("n", n)
     if not 0 <= float(as_finite(branching, (), "branching")) <= 1:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from ..joints import AbstractJoint
 from ..numerics import symmetrise
-from ..numerics._options import check_instance, floating_type
+from ..numerics._options import check_instance, floating_type, quoted
 from ..spatial import Inertia, Transform
 from ..typing import NameOrNumber
 from ._attachments import Actuators, Keyframes
@@ -325,5 +325,4 @@ def suggestion(name: str, names: tuple[str, ...]) -> str:
     close = difflib.get_close_matches(name, names, n=3)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
-    shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
-    return f"there are: {shown}." if names else "there are none."
+    return f"there are: {quoted(names)}." if names else "there are none."

@@ -59,8 +59,7 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
     - `placement` of the joint's frame in the parent: a `Transform`, a 4 x 4 matrix, or a translation [m].
     - the arrays of the joint itself, such as `axis` or `pitch`.
 
-    **Raises:** `ValueError` for an unknown joint or parameter, wrong shapes, values that make no sense, and a batch of
-    models.
+    **Raises:** `ValueError` for an unknown joint or parameter, wrong shapes, invalid values, and a batch of models.
     """
     require_single(model, "with_joint")
     number = model.joint_index(joint)
@@ -151,7 +150,7 @@ def with_body(
     centre of mass in body axes: a 3 x 3 matrix, three principal moments, or one number for all three. They may be
     traced.
 
-    **Raises:** `ValueError` for an unknown body, wrong shapes, values that make no sense, and a batch of models.
+    **Raises:** `ValueError` for an unknown body, wrong shapes, invalid values, and a batch of models.
     """
     require_single(model, "with_body")
     number = model.body_index(body)

@@ -1,4 +1,4 @@
-"""Ranges of the joints, as searches and samples take them."""
+"""Ranges of the joints for searches and samples."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +22,7 @@ def ends_of_ranges(model: Model) -> Ends:
 
 
 def ranges_to_cover(model: Model, ends: Ends) -> Ends:
-    """The ends within which searches begin: those so far away that they stand for none are infinite."""
+    """The ends within which searches begin: infinite where they are so far away that they stand for none."""
     farthest = np.zeros(model.nq)
     for joint, group in zip(model.joints, model.topology.groups, strict=True):
         for element, in_q, _ in elements(joint):

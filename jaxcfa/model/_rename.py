@@ -1,9 +1,11 @@
 """Other names for the parts of a model."""
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from ..numerics._options import quoted
 from ._constraints import AbstractConstraint
 from ._given import check_name
 from ._joint_groups import part_names
@@ -20,9 +22,8 @@ def rename(model: Model, names: Names) -> Model:
     model = jaxcfa.rename(model, {"panda_hand": "hand", "panda_joint1": "base_yaw"})
     ```
 
-    **Arguments:** `names`: new names by old ones, for whatever has these (others stay), or a function that gives the
-    new name of everything. The joints in a composite joint have names of their own, joined by plus signs; each is
-    renamed.
+    **Arguments:** `names`: a dictionary from old names to new ones (other names stay), or a function from every old
+    name to the new one. The joints in a composite joint have names of their own, joined by plus signs; each is renamed.
 
     **Raises:** `ValueError` for old names that nothing has, and for new ones that are not unique, empty, or no strings.
     """
@@ -37,32 +38,40 @@ def rename(model: Model, names: Names) -> Model:
 
 
 def _rename(model: Model, function: Callable[[str], str]) -> Model:
-    def names(old: str) -> str:
+    @functools.cache
+    def new_name(old: str) -> str:
         new = function(old)
         check_name(f"The new name of {old!r}", new)
         return new
 
-    topology, actuators = model.topology, model.actuators
-    bodies, frames = (tuple(map(names, x)) for x in (topology.body_names, topology.frame_names))
-    joints = tuple("+".join(map(names, parts)) for parts in part_names(model))
-    motors = tuple(map(names, actuators.names))
-    # Bodies and frames are looked up together.
-    for kind, new in (("bodies or frames", (*bodies, *frames)), ("joints", joints), ("actuators", motors)):
-        shared = [name for name, count in Counter(new).items() if count > 1]
+    # Bodies and frames are looked up together. (Of joints `Topology` finds out.)
+    places = *model.body_names, *model.frame_names
+    for kind, old in (("bodies or frames", places), ("actuators", model.actuators.names)):
+        shared = [name for name, count in Counter(map(new_name, old)).items() if count > 1]
         if shared:
-            raise ValueError(f"Several {kind} would be named {', '.join(map(repr, shared))}; names must be unique.")
+            raise ValueError(f"Several {kind} would be named {quoted(shared)}; names must be unique.")
+    return renamed(model, new_name)
+
+
+def renamed(model: Model, function: Callable[[str], str]) -> Model:
+    """The model with `function(name)` for each name, without any checks."""
+    topology, actuators = model.topology, model.actuators
     return dataclasses.replace(
         model,
-        constraints=tuple(_renamed(constraint, names) for constraint in model.constraints),
-        actuators=dataclasses.replace(actuators, names=motors),
-        topology=topology.replace(body_names=bodies, joint_names=joints, frame_names=frames),
+        constraints=tuple(_renamed(constraint, function) for constraint in model.constraints),
+        actuators=dataclasses.replace(actuators, names=tuple(map(function, actuators.names))),
+        topology=topology.replace(
+            body_names=[*map(function, topology.body_names)],
+            joint_names=["+".join(map(function, parts)) for parts in part_names(model)],
+            frame_names=[*map(function, topology.frame_names)],
+        ),
     )
 
 
-def _renamed(constraint: AbstractConstraint, names: Callable[[str], str]) -> AbstractConstraint:
+def _renamed(constraint: AbstractConstraint, function: Callable[[str], str]) -> AbstractConstraint:
     if not constraint.name:
         return constraint
-    changes: dict = {"name": names(constraint.name)}
+    changes: dict = {"name": function(constraint.name)}
     return dataclasses.replace(constraint, **changes)
 
 

@@ -16,7 +16,7 @@ def with_parts(
     com: Float[Array, "n 3"],
     inertia: Float[Array, "n 3 3"],
 ) -> Model:
-    """The model with rigid parts added to its bodies, of which one may get several.
+    """The model with rigid parts added to its bodies; one body may get several.
 
     About centres of mass throughout, as inertias about distant origins would lose digits. Derivatives are finite for
     masses of zero.

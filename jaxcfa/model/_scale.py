@@ -48,14 +48,14 @@ def scale(model: Model, length: ArrayLike = 1.0, density: ArrayLike = 1.0) -> Mo
     """A geometrically similar robot: `length` times as large, of a material `density` times as dense.
 
     - Times `length`: placements of joints and frames, centres of mass, anchors and pitches of joints, points, frames
-      and rods of constraints. So are, of joints that translate, ranges, spring references and the coordinates
-      (positions and velocities) of keyframes, and couplings follow. Angles stay.
+      and rods of constraints. The same holds for ranges, spring references and keyframe coordinates (positions and
+      velocities) of joints that translate, and couplings follow. Angles stay.
     - Masses times `density length^3`, inertias times `density length^5`.
-    - As before: gravity, and what no geometry tells: armature, damping, friction, stiffness, limits of velocity and
-      effort, and actuators, of which position servos of joints that translate need other control ranges.
+    - Unchanged: gravity, and what does not follow from geometry: armature, damping, friction, stiffness, limits of
+      velocity and effort, and actuators. (Position servos of joints that translate then need other control ranges.)
 
-    Configurations whose translations are scaled so are similar too: poses differ by the factor of their translations.
-    The mass matrix of rotations, without armature, is that of the model times `density length^5`.
+    Configurations with translations scaled like that are similar too: only the translations of poses change, by that
+    factor. The mass matrix of rotations, without armature, is that of the model times `density length^5`.
 
     **Arguments:** `length`, `density`: positive numbers, which may be traced, as leaves of the model may be.
 
@@ -107,7 +107,7 @@ def _lengths(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _translations(joint: AbstractJoint) -> tuple[int, ...]:
-    """Which coordinates of a joint are lengths, in q and in v alike."""
+    """Which coordinates of a joint are lengths, the same in q and in v."""
     if type(joint) in _TRANSLATIONS:
         return _TRANSLATIONS[type(joint)]
     if joint.only_turns:

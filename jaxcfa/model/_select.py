@@ -20,8 +20,8 @@ _OF_DOFS = ("armature", "damping", "friction_loss", "stiffness")
 
 
 def acting(model: Model, bodies: np.ndarray) -> tuple[int, ...]:
-    """Numbers of the actuators that still act once only some joints are left (nb,): those that acted on others only
-    are dropped. Where moments are traced all are said to act."""
+    """Numbers of the actuators that still act once only some joints are left (nb,): those that acted on others only are
+    dropped. Where moments are traced, all count as acting."""
     actuators = model.actuators
     if not is_concrete(actuators.moment):
         return tuple(range(len(actuators.names)))

@@ -35,16 +35,12 @@ def subtree(model: Model, body: NameOrNumber) -> Model:
     """
     require_single(model, "subtree")
     root = model.body_index(body)
-    first, last = model.topology.intervals
-    kept = (first[root] <= first) & (first < last[root])
-    return _subtree(model, root, acting(model, kept))
+    return _subtree(model, root, acting(model, model.topology.carried_by(root)))
 
 
 @functools.partial(jax.jit, static_argnames=("root", "actuators"))
 def _subtree(model: Model, root: int, actuators: tuple[int, ...]) -> Model:
     topology = model.topology
-    first, last = topology.intervals
-    kept = (first[root] <= first) & (first < last[root])
     # What the body hung on and the world change places; the latter's things are left out with all other bodies'.
     base = int(topology.parents[root])
     numbers = np.append(np.arange(model.nb), WORLD)
@@ -59,4 +55,4 @@ def _subtree(model: Model, root: int, actuators: tuple[int, ...]) -> Model:
             frame_bodies=numbers[topology.frame_bodies],
         ),
     )
-    return select(whole, kept, neutral_configuration(model), actuators, "subtree")
+    return select(whole, topology.carried_by(root), neutral_configuration(model), actuators, "subtree")

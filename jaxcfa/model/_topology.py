@@ -206,6 +206,11 @@ class Topology:
             body = int(self.parents[body])
         return mask
 
+    def carried_by(self, body: int) -> np.ndarray:
+        """(nb,) mask of the bodies that `body` carries, itself included."""
+        first, last = self.intervals
+        return (first[body] <= first) & (first < last[body])
+
     @functools.cached_property
     def body_indices(self) -> dict[str, int]:
         """Number of each body by name."""

@@ -1,4 +1,4 @@
-"""The parameters of one joint or body, to be looked at."""
+"""Read-only views of the parameters of one joint or body."""
 
 import dataclasses
 

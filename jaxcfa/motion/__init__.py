@@ -5,6 +5,7 @@ from ._body_motions import (
     BodyMotions as BodyMotions,
     Link as Link,
     body_motions as body_motions,
+    check_motions as check_motions,
     motions_at as motions_at,
     schedule_for as schedule_for,
 )

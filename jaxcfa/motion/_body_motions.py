@@ -29,7 +29,7 @@ from ..model import (
     split_dofs,
 )
 from ..model._arguments import as_arrays, is_concrete
-from ..numerics import cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent, perturbed
+from ..numerics import add, cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent, perturbed
 from ..one_function import Shared, in_batches
 from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, ZeroVector, pack, rotate
 from ..structured import AbstractSchedule, Sequential
@@ -100,7 +100,7 @@ class BodyMotions(Shared):
 
     @property
     def roots(self) -> Float[Array, "nb 3"]:
-        """Where in the world the first body of the tree is that each body belongs to [m]."""
+        """World position of the first body of each body's tree [m]."""
         return self.poses.translation[self.topology.roots]
 
     @property
@@ -139,15 +139,24 @@ def schedule_for(
     q: Float[Array, "nq"],
     v: Float[Array, "nv"] | None = None,
 ) -> AbstractSchedule:
-    """The schedule that a user chooses, or that of the motions, or the default.
+    """The schedule that a user chooses, or that of the motions, which `check_motions` has seen, or the default.
 
-    `q` is the configuration that the motions are to be of, and `v` the velocity if that is needed as well.
-
-    **Raises:** `ValueError` for what is no schedule, for motions of another mechanism or without the velocity, and for
-    those of another state where that can be seen: not where it is traced.
+    **Raises:** `ValueError` for what is no schedule, and as `check_motions`.
     """
+    check_motions(model, motions, q, v)
+    return choose_schedule(model, schedule) if motions is None or schedule is not None else motions.schedule
+
+
+def check_motions(
+    model: Model,
+    motions: BodyMotions | None,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"] | None = None,
+) -> None:
+    """Raises `ValueError` for motions of another mechanism than the model's, and of another state than q (and v, if the
+    velocity is needed as well) where that can be seen: not where it is traced."""
     if motions is None:
-        return choose_schedule(model, schedule)
+        return
     if not isinstance(motions, BodyMotions):
         raise ValueError(f"motions must come from body_motions(model, q, v), got {motions!r}.")
     if motions.topology != model.topology:
@@ -155,7 +164,6 @@ def schedule_for(
     if v is not None and not motions.has_velocity:
         raise ValueError("motions were made without v, which is needed here: make them by body_motions(model, q, v).")
     _check_state(motions, q=q, **({} if v is None else {"v": v}))
-    return motions.schedule if schedule is None else choose_schedule(model, schedule)
 
 
 def _check_state(motions: BodyMotions, **state: Array) -> None:
@@ -233,10 +241,6 @@ def _trace_of_jvp(primals: tuple[Model], tangents: tuple[Model]) -> tuple[Array,
 _trace_of.defjvp(_trace_of_jvp, symbolic_zeros=True)
 
 
-def _of_type(links: tuple[Link, ...], dtype: jnp.dtype) -> tuple[Link, ...]:
-    return jax.tree.map(lambda x: x.astype(dtype), links)
-
-
 @jax.custom_jvp
 def _following(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions) -> tuple[Link, ...]:
     """The links of motions that a user hands in, with the derivatives of those made of `model`, `q` and `v`."""
@@ -256,10 +260,10 @@ def _following_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
         return links, own.links
 
     def again(model: Model, q: Array, v: Array) -> tuple[Link, ...]:
-        return _of_type(motions_at(model, q, v, motions.schedule).links, q.dtype)
+        return jax.tree.map(lambda x: x.astype(q.dtype), motions_at(model, q, v, motions.schedule).links)
 
     _, links_dot = jvp_of_perturbed(again, tuple(made_of), missing)
-    return links, jax.tree.map(jnp.add, instantiate(own.links), links_dot)
+    return links, add(instantiate(own.links), links_dot)
 
 
 _following.defjvp(_following_jvp, symbolic_zeros=True)

@@ -1,6 +1,6 @@
 """Arithmetic that all else is written in: products of small and of large matrices, and what derivative rules share."""
 
-from ._choose import choose as choose
+from ._finite import all_finite as all_finite
 from ._linear_solution import linear_solution as linear_solution
 from ._perturbed import (
     instantiate as instantiate,
@@ -10,7 +10,7 @@ from ._perturbed import (
     of_perturbed as of_perturbed,
     perturbed as perturbed,
 )
-from ._pieces import cut as cut, joined as joined
+from ._pieces import cut as cut, joined as joined, lengthened as lengthened
 from ._precise import product as product
 from ._small import (
     cross as cross,
@@ -23,3 +23,4 @@ from ._small import (
     symmetrise as symmetrise,
     transpose as transpose,
 )
+from ._trees import add as add, choose as choose

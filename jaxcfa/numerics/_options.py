@@ -3,6 +3,7 @@
 import inspect
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -55,6 +56,12 @@ def any_numbers(name: str, value: Any) -> jax.Array:
     return array
 
 
+def floating_numbers(name: str, value: Any) -> jax.Array:
+    """`any_numbers` in floating point; integers are converted to JAX's default precision."""
+    array = any_numbers(name, value)
+    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
+
+
 def as_finite(x, shape: tuple[int, ...], what: str) -> np.ndarray:
     """An array of this shape without infinities and NaN, which is a copy: the caller may go on to change theirs."""
     array = known_numbers(f"The {what}", x)
@@ -95,6 +102,11 @@ def checked_key(key: Any) -> Key:
     if array.ndim != (0 if is_new else 1):
         raise ValueError(f"key must be one key, got shape {array.shape}. Batch with jax.vmap.")
     return array
+
+
+def quoted(names: Sequence[str]) -> str:
+    """Names in quotation marks for a message: no more than eight."""
+    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -4,11 +4,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Shaped
 
 
+def lengthened(x: Shaped[Array, "n *rest"], missing: int, in_front: bool = False) -> Shaped[Array, "m *rest"]:
+    """The array extended by `missing` copies of its last element, or in front by copies of the first."""
+    if not missing:
+        return x
+    copies = jnp.broadcast_to(x[:1] if in_front else x[-1:], (missing, *x.shape[1:]))
+    return jnp.concatenate([copies, x] if in_front else [x, copies])
+
+
 def cut(x: Shaped[Array, "n *rest"], size: int) -> Shaped[Array, "pieces size *rest"]:
     """The array in pieces of `size` elements, with copies of the last element to fill the last piece."""
-    missing = -len(x) % size
-    if missing:
-        x = jnp.concatenate([x, jnp.broadcast_to(x[-1:], (missing, *x.shape[1:]))])
+    x = lengthened(x, -len(x) % size)
     return x.reshape(len(x) // size, size, *x.shape[1:])
 
 

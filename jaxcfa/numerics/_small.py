@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 
 def sum_of(terms: Iterable[Array]) -> Array:
-    """Sum of a non-empty iterable of arrays, as a chain of additions."""
+    """Sum of one or more arrays, as a chain of additions."""
     return functools.reduce(operator.add, terms)
 
 

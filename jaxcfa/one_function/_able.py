@@ -1,4 +1,4 @@
-"""What XLA:CPU has code for inside of one function, and programs without the rest where that is possible."""
+"""Operations that XLA:CPU has code for inside one function, and programs rewritten to need no others."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun, jaxprs_in_params
 from jaxtyping import Array
+
+from .._private_jax import operands_of_solve
 
 # Not among it: sorting, scattering, and what XLA leaves to libraries, as products of matrices and sums of many numbers.
 _NAMES = """
@@ -52,10 +54,7 @@ def _able_step(step: Any, given: Sequence[Any]) -> Sequence[Array]:
     if name in ("jit", "custom_jvp_call"):
         return jaxpr_as_fun(able_form(params.get("jaxpr") or params["call_jaxpr"]))(*given)
     if name == "custom_linear_solve":
-        lengths = params["const_lengths"]
-        start = lengths.matvec + lengths.vecmat
-        constants, b = given[start : start + lengths.solve], given[sum(lengths) :]
-        return jaxpr_as_fun(able_form(params["jaxprs"].solve))(*constants, *b)
+        return jaxpr_as_fun(able_form(params["jaxprs"].solve))(*operands_of_solve(params, given))
     if name == "scan":
         return bind(step, given, jaxpr=able_form(params["jaxpr"]))
     if name == "reduce_sum":

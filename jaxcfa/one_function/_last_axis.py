@@ -17,7 +17,7 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array
 
-from .._private_jax import parts_of_scan
+from .._private_jax import operands_of_solve, parts_of_scan
 from ._able import bind
 
 # What is done for each number by itself.
@@ -100,7 +100,7 @@ def _shaped(x: Any) -> ShapedArray:
 
 
 def _full(x: Array, moves: bool, shape: tuple[int, ...], size: int) -> Array:
-    """`x` of the given shape and the axis, repeated along what it lacks."""
+    """`x` broadcast to the given shape and the last axis."""
     own = x.shape[:-1] if moves else x.shape
     if moves and own == shape:
         return x
@@ -217,12 +217,10 @@ def _dot_general(step: JaxprEqn, given: list[Array], varies: list[bool], size: i
 
 
 def _custom_linear_solve(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
-    """As it is solved, without the rule for derivatives."""
-    lengths = step.params["const_lengths"]
-    start = lengths.matvec + lengths.vecmat
-    end, others = start + lengths.solve, sum(lengths)
-    solve = along_last_axis(_closed(step.params["jaxprs"].solve), varies[start:end] + varies[others:], size)
-    return solve(*given[start:end], *given[others:])
+    """The solution itself, without the rule for its derivatives."""
+    params = step.params
+    solve = along_last_axis(_closed(params["jaxprs"].solve), operands_of_solve(params, varies), size)
+    return solve(*operands_of_solve(params, given))
 
 
 def _cond(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> Sequence[Array]:
@@ -240,7 +238,7 @@ def _scan(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> 
     shapes = [x.shape for x in body.in_avals[constants:end]]
 
     def full(carry: Sequence[Array], varies: Sequence[bool]) -> list[Array]:
-        """With the axis, where some later one has it."""
+        """The carry with the last axis wherever it varies in a later iteration."""
         kept = zip(carry, varies, carried, shapes, strict=True)
         return [_full(x, own, shape, size) if later else x for x, own, later, shape in kept]
 
@@ -254,13 +252,13 @@ def _scan(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> 
 
 
 def _carried(step: JaxprEqn) -> tuple[int, int]:
-    """Where among the operands of a scan that begins and ends which it carries on."""
+    """Where the carried operands of a scan begin and end."""
     constants, carried = parts_of_scan(step.params)
     return constants, constants + carried
 
 
 def _in_loop(step: JaxprEqn, varies: list[bool]) -> tuple[list[bool], list[bool]]:
-    """Which operands vary within a scan, where what is carried on may come to do so, and which results."""
+    """Which operands vary inside a scan, whose carry may begin to, and which results do."""
     constants, end = _carried(step)
     while True:
         moved = _moved(step.params["jaxpr"].jaxpr, varies)
@@ -271,7 +269,7 @@ def _in_loop(step: JaxprEqn, varies: list[bool]) -> tuple[list[bool], list[bool]
 
 
 def _moved(program: Jaxpr, varies: Sequence[bool]) -> list[bool]:
-    """Which results vary: as `_run` finds, without running."""
+    """Which results vary, as found by `_run`, but without running."""
     known = dict(zip(program.invars, varies, strict=True))
 
     def of(atoms: Sequence[Any]) -> list[bool]:

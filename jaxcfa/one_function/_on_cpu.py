@@ -68,7 +68,7 @@ def in_pieces(
 
 
 def batch_shape(shape: tuple[int, ...], size: int, axis: int) -> tuple[int, ...]:
-    """With an axis for the states, the first or the last."""
+    """The shape with an axis for the states, as its first or its last."""
     return (size, *shape) if axis == 0 else (*shape, size)
 
 
@@ -167,5 +167,5 @@ def _parts(program: Sequence[Any]) -> list[tuple[bool, list[Any]]]:
 
 
 def _variables(atoms: Iterable[Any]) -> dict[Any, None]:
-    """Those among the atoms that are not literal, each once, in order."""
+    """The distinct variables among the atoms, in order."""
     return dict.fromkeys(x for x in atoms if not isinstance(x, Literal))

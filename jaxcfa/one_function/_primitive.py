@@ -251,7 +251,7 @@ def _varying(axes: Sequence[int | None]) -> list[bool]:
 
 
 def _own_axis(x: Any, axis: int) -> int:
-    """Where a batch's axis stays, or goes."""
+    """Where the axis of a batch stays, or is moved to."""
     return -1 if 0 < axis == x.ndim - 1 else 0
 
 
@@ -292,7 +292,7 @@ def _with_results(program: ClosedJaxpr, used: list[bool]) -> ClosedJaxpr:
 
 
 def _merged(own: Iterable[bool], some: Iterable[Any], others: Iterable[Any]) -> list[Any]:
-    """`others` with `some` in the place of those that are their own."""
+    """`others`, where `own` says so replaced by `some`, in order."""
     new = iter(some)
     return [next(new) if chosen else x for x, chosen in zip(others, own, strict=True)]
 

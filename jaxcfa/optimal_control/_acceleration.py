@@ -24,7 +24,7 @@ _NOTHING_NEW = 1e-6  # the part of a change that earlier ones do not tell, squar
 
 
 class Displacement(NamedTuple):
-    """Of states (in tangent vectors), controls and multipliers."""
+    """Displacement of states (as tangent vectors), controls and multipliers."""
 
     states: Float[Array, "T+1 n"]
     controls: Float[Array, "T m"]

@@ -16,12 +16,12 @@ UNFAIR = 0.5  # of that price, below which a step gives up bounds for gaps, and 
 
 
 def first_barrier(settings: Settings, dtype) -> Barrier:
-    """Where the interior point starts."""
+    """The barrier of the first iteration."""
     return Barrier(jnp.asarray(settings.barrier, dtype), jnp.asarray(_PRICE, dtype))
 
 
 def barrier_of_plan(settings: Settings, barrier: Barrier, inequalities: Rows) -> Barrier:
-    """Where it starts from a solution with these multipliers."""
+    """The barrier of the first iteration from a solution with these multipliers."""
     price = jnp.minimum(jnp.maximum(_PRICE_OF_PLANS, _DEARER * largest(*inequalities)), settings.largest_price)
     return barrier._replace(price=price)
 

@@ -137,7 +137,7 @@ def _is_array(x: Any) -> bool:
 
 
 def _taken_from_outside(constants: list, owner: Any) -> list:
-    """Which arrays of a program are traced, and no leaves of what it belongs to."""
+    """The traced arrays of a program that are no leaves of what it belongs to."""
     own = {id(x) for x in jax.tree.leaves(owner)}
     return [x for x in constants if isinstance(x, Tracer) and id(x) not in own]
 

@@ -93,7 +93,7 @@ class AbstractDynamics(eqx.Module):
 
 
 class FunctionDynamics(AbstractDynamics):
-    """Vectors x (n,) of which `function(x, u, t)` is the next one, with u (m,); t is the number of the stage.
+    """The system `x' = function(x, u, t)` with vectors x (n,) and u (m,); t is the number of the stage.
 
     **Fields:** `function`; `sizes` (n, m).
     """

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from ..numerics import transpose
+from ..numerics import all_finite, transpose
 from ..structured import Extremal, LinearTerms, Riccati, RiccatiFactors
 from ..structured._products import matvec
 from ._local import LocalModel, evaluate, linear_quadratic_of, model_of
@@ -50,7 +50,7 @@ class FDDP(AbstractSolver):
         check_unconstrained(type(self).__name__, problem)
         tolerance, stationarity = tolerances(x0.dtype, self.tolerance, self.stationarity)
         values = evaluate(problem, x0, guess.states, guess.controls)
-        finite = jnp.isfinite(values.cost) & jnp.all(jnp.isfinite(values.gaps))
+        finite = all_finite((values.cost, values.gaps))
         n, m = problem.dynamics.tangent_size, problem.dynamics.control_size
         start = _State(
             guess.states,

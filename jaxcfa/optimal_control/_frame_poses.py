@@ -3,14 +3,13 @@
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..configuration import displacement
 from ..kinematics import frame_pose, jacobian
 from ..model import Model
 from ..motion import BodyMotions
-from ..numerics import instantiate, is_perturbed, jvp_of_perturbed, matmul, skew
+from ..numerics import add, instantiate, is_perturbed, jvp_of_perturbed, matmul, skew
 from ..spatial import Transform
 from ..structured._products import matvec
 from ..typing import NameOrNumber
@@ -32,7 +31,7 @@ def _jvp(frame: NameOrNumber, primals: tuple, tangents: tuple) -> tuple[Transfor
     pose_dot = Transform(matmul(skew(twist[:3]), pose.rotation), twist[3:])
     if is_perturbed(model_dot):
         _, by_model = jvp_of_perturbed(lambda model: frame_pose(model, q, frame), (model,), (model_dot,))
-        pose_dot = jax.tree.map(jnp.add, pose_dot, by_model)
+        pose_dot = add(pose_dot, by_model)
     return pose, pose_dot
 
 

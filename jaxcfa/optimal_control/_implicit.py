@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..numerics import product
+from ..numerics import add, product
 from ._dynamics import AbstractDynamics
 from ._interior_point import Point, condensed_hessian, rows_along
 from ._local import (
@@ -75,7 +75,7 @@ def attached(problem: Problem, x0: Float[Array, "nx"], point: Point) -> Change:
 
 def moved(problem: Problem, point: Point, change: Change) -> Point:
     """A point displaced."""
-    rest = jax.tree.map(jnp.add, point[1:], change[1:4])
+    rest = add(point[1:], change[1:4])
     return Point(jax.vmap(problem.dynamics.plus)(point.states, change.states), *rest)
 
 
@@ -104,7 +104,7 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
     slopes = jnp.concatenate([rate.states[:-1], rate.controls], axis=-1) + gradients, rate.states[-1] + end_gradient
     lq, terms = linear_quadratic_of(local._replace(values=changes), (hessians, end_hessian), slopes, problem.start)
     found = lq.solve(terms)
-    equalities, inequalities = jax.tree.map(jnp.add, (h, g), rows_along(local, found.states, found.controls))
+    equalities, inequalities = add((h, g), rows_along(local, found.states, found.controls))
     multipliers = Multipliers(
         found.costates,
         Rows(*(x / proximity for x in equalities)),

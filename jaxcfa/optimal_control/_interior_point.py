@@ -50,7 +50,7 @@ class Barrier(NamedTuple):
         return jnp.where(g <= 0, large, small), jnp.where(g <= 0, small, large)
 
     def multipliers(self, g: Float[Array, "*k"]) -> Float[Array, "*k"]:
-        """Those of the central path: the slope of the minimum."""
+        """Multipliers of the central path: the slope of the minimum."""
         return self.near(self.parameter / self.divided(g)[0], g)
 
     def near(self, z: Float[Array, "*k"], g: Float[Array, "*k"]) -> Float[Array, "*k"]:
@@ -108,7 +108,7 @@ class Optimality(NamedTuple):
 
     @property
     def violation(self) -> Float[Array, ""]:
-        """Of all constraints."""
+        """Violation of all constraints."""
         return jnp.maximum(self.equalities, self.excess)
 
 
@@ -132,7 +132,7 @@ def newton_step(
 
 
 def _gains(factored: FactoredLinearQuadratic) -> Float[Array, "T m n"]:
-    """Of the optimal feedback, which takes a Riccati recursion where the factors have none."""
+    """Gains of the optimal feedback, by a Riccati recursion where the factors have none."""
     factors = factored.factors
     if not isinstance(factors, RiccatiFactors):
         factors = RICCATI.factor(lax.stop_gradient(factored.problem).stages())

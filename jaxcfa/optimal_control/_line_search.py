@@ -75,7 +75,7 @@ class Worth(NamedTuple):
 
     @staticmethod
     def of(values: Values) -> "Worth":
-        """From the values at the point."""
+        """The worth of a point by the values there."""
         return Worth(values.cost, largest(values.gaps), violation(values))
 
 
@@ -206,7 +206,7 @@ def _multipliers(
     barrier: Barrier,
     length: Float[Array, ""],
 ) -> Multipliers:
-    """Those of inequalities have a step length of their own, which leaves them between zero and the price."""
+    """Multipliers after a step; those of inequalities have their own step length, between zero and the price."""
     lam, y, z = point.multipliers
     dlam, dy, dz = step.multipliers
     fraction = jnp.maximum(0.99, 1 - barrier.parameter)

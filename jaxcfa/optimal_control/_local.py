@@ -81,16 +81,9 @@ def evaluate(
         gap = dynamics.minus(dynamics.step(x, u, t), following) if gaps is None else None
         return gap, _values(parts, Stage(dynamics, x, u, t))
 
-    found, (costs, equalities, inequalities) = over_stages(problem, at_stage, states[:-1], controls, states[1:])
-    last = Stage(problem.dynamics, states[-1], None, jnp.asarray(problem.steps))
-    end_cost, end_equalities, end_inequalities = _values(end_parts(problem), last)
-    return Values(
-        jnp.sum(costs) + end_cost,
-        found if gaps is None else gaps,
-        start_gap(problem, x0, states),
-        Rows(equalities, end_equalities),
-        Rows(inequalities, end_inequalities),
-    )
+    found, of_stages = over_stages(problem, at_stage, states[:-1], controls, states[1:])
+    of_end = _values(end_parts(problem), end_stage(problem, states))
+    return _joined(found if gaps is None else gaps, start_gap(problem, x0, states), of_stages, of_end)
 
 
 def model_of(
@@ -111,21 +104,9 @@ def model_of(
         model, values = _model(parts, here, sizes)
         return (dynamics.minus(after, following), values), a, b, model
 
-    (gaps, (costs, equalities, inequalities)), a, b, stages = over_stages(
-        problem, at_stage, states[:-1], controls, states[1:]
-    )
-    at_end = Stage(problem.dynamics, states[-1], None, jnp.asarray(problem.steps))
-    end, (end_cost, end_equalities, end_inequalities) = _model(
-        end_parts(problem), at_end, problem.dynamics.tangent_blocks
-    )
-    values = Values(
-        jnp.sum(costs) + end_cost,
-        gaps,
-        start_gap(problem, x0, states),
-        Rows(equalities, end_equalities),
-        Rows(inequalities, end_inequalities),
-    )
-    return LocalModel(values, a, b, stages, end)
+    (gaps, of_stages), a, b, stages = over_stages(problem, at_stage, states[:-1], controls, states[1:])
+    end, of_end = _model(end_parts(problem), end_stage(problem, states), problem.dynamics.tangent_blocks)
+    return LocalModel(_joined(gaps, start_gap(problem, x0, states), of_stages, of_end), a, b, stages, end)
 
 
 def with_curvature(
@@ -149,12 +130,11 @@ def with_curvature(
 
     rows = costates[1:], equalities.stages, inequalities.stages
     stages = over_stages(problem, at_stage, states[:-1], controls, states[1:], *rows)
-    at_end = Stage(problem.dynamics, states[-1], None, jnp.asarray(problem.steps))
 
     def lagrangian_of_end(stage: Stage) -> Array:
         return _lagrangian(last, stage, equalities.end, inequalities.end)
 
-    end = _hessian(lagrangian_of_end, at_end, problem.dynamics.tangent_blocks)
+    end = _hessian(lagrangian_of_end, end_stage(problem, states), problem.dynamics.tangent_blocks)
     return local._replace(stages=local.stages._replace(hessian=stages), end=local.end._replace(hessian=end))
 
 
@@ -199,6 +179,18 @@ def linear_quadratic_of(
     )
 
 
+def end_stage(problem: Problem, states: Float[Array, "T+1 nx"]) -> Stage:
+    """The end of a motion, as the terms of a problem see it."""
+    return Stage(problem.dynamics, states[-1], None, jnp.asarray(problem.steps))
+
+
+def _joined(gaps: Float[Array, "T n"], start: Float[Array, "n"], of_stages: tuple, of_end: tuple) -> Values:
+    """Values from costs, equalities and inequalities of all stages and of the end."""
+    (costs, equalities, inequalities), (end_cost, end_equalities, end_inequalities) = of_stages, of_end
+    rows = Rows(equalities, end_equalities), Rows(inequalities, end_inequalities)
+    return Values(jnp.sum(costs) + end_cost, gaps, start, *rows)
+
+
 def start_gap(problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+1 nx"]) -> Float[Array, "n"]:
     """The displacement of the first state that is missing to where it has to be."""
     if problem.start == "free":
@@ -233,7 +225,7 @@ def _lagrangian(parts: Parts, stage: Stage, equalities: Array, inequalities: Arr
 
 
 def _hessian(function: Callable[[Stage], Array], here: Stage, sizes: tuple[int, ...]) -> Float[Array, "z z"]:
-    """By displacements of a stage."""
+    """Hessian by displacements of a stage."""
     splits = np.cumsum(sizes)[:-1].tolist()
     zero = jnp.zeros(sum(sizes), here.x.dtype)
     return jax.hessian(lambda dz: function(here.displaced(*jnp.split(dz, splits))))(zero)
@@ -264,7 +256,7 @@ def _model(parts: Parts, here: Stage, sizes: tuple[int, ...]) -> tuple[StageMode
 
 
 def _dependence(rows: Callable, zeros: Sequence[Array]) -> list[list[bool]]:
-    """On which parts of z the residuals of each cost depend."""
+    """The parts of z on which the residuals of each cost depend."""
     program = jax.make_jaxpr(rows)(*zeros).jaxpr
     number = len(program.outvars) - 2
     return [dce_jaxpr(program, [i == k for k in range(len(program.outvars))])[1] for i in range(number)]

@@ -61,7 +61,7 @@ def lqr(problem: Problem, x, u) -> Regulator:
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
 def _regulator(problem: Problem, x: Float[Array, "nx"], u: Float[Array, "m"]) -> tuple[Regulator, Float[Array, ""]]:
-    """And by how much the system moves in one step."""
+    """The regulator, and by how much the system moves in one step."""
     costs = [dataclasses.replace(cost, during=None) for cost in problem.costs if cost.counts_at(0)]
     one = Problem(problem.phases[0].dynamics, 1, costs)
     local = model_of(one, x, jnp.stack([x, x]), u[None])

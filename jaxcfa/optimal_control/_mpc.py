@@ -28,14 +28,14 @@ def mpc_step(
 ) -> Solution:
     """The plan for the next interval: a few iterations from the last plan, shifted.
 
-    Apply `solution.controls[0]`, or between two plans the feedback `solution.control(problem, t, x)`. Always the same
-    amount of work, so it can be a step of `lax.scan`; what goes wrong is in `violation` and `status`, which is
-    `ITERATIONS` as a rule.
+    Apply `solution.controls[0]`, or between two plans the feedback `solution.control(problem, t, x)`. The amount of
+    work is always the same, so it can be a step of `lax.scan`; failures show in `violation` and `status`, which usually
+    is `ITERATIONS`.
 
     **Arguments:** `x`: the state measured now, as x0 of `solve`; `solution`: the last plan, or that of `solve`;
     `solver`: `MultipleShooting()` by default, or any with `max_iterations`, which are replaced by `iterations`;
-    `shift`: how many stages have passed since the last plan; `barrier`: where the interior point starts at least, which
-    says how near to its bounds the plan may stay while it is being changed.
+    `shift`: how many stages have passed since the last plan; `barrier`: the least barrier parameter to start from,
+    which determines how near its bounds the plan may stay while it changes.
 
     **Returns:** a `Solution` that starts in x, with the `history` of the last one.
 

@@ -81,7 +81,7 @@ class MultipleShooting(AbstractSolver):
         return _solution(problem, iterate(problem, body, start_of(settings, problem, x0, guess)))
 
     def _settings(self, problem: Problem, dtype) -> Settings:
-        """For a precision and a problem."""
+        """The settings for a precision and a problem."""
         double = jnp.finfo(dtype).bits >= 64
         tolerance, stationarity = tolerances(dtype, self.tolerance, self.stationarity)
         learns = not isinstance(problem.dynamics, AbstractRobotDynamics)

@@ -1,4 +1,4 @@
-"""Where multiple shooting starts: from a guess, or from a solution."""
+"""The first state of multiple shooting, from a guess or a solution."""
 
 import jax
 import jax.numpy as jnp

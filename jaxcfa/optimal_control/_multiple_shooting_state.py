@@ -1,9 +1,7 @@
 """What multiple shooting knows from one iteration to the next, and what is decided before."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..structured import AbstractStageSolver
@@ -64,8 +62,3 @@ class State(NamedTuple):
 def is_last(settings: Settings, state: State) -> Bool[Array, ""]:
     """Whether no iteration may follow."""
     return state.iteration + 1 >= settings.max_iterations
-
-
-def all_finite(tree: Any) -> Bool[Array, ""]:
-    """Whether no number is infinite or NaN."""
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ..numerics import choose
+from ..numerics import all_finite, choose
 from ._acceleration import Memory, accelerated
 from ._barrier_updates import UNFAIR, fair_price, next_barrier
 from ._curvature import Curvature
@@ -118,7 +118,7 @@ def _first_finite(
 
     def unfinished(carry):
         k, step, _ = carry
-        return (k <= times + 1) & ~(jnp.all(jnp.isfinite(step.states)) & jnp.all(jnp.isfinite(step.controls)))
+        return (k <= times + 1) & ~all_finite((step.states, step.controls))
 
     start = first, Step.unknown(point, safe.input.mT), preferred
     k, step, local = lax.while_loop(unfinished, attempt, start)

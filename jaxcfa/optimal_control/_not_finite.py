@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ._dynamics import AbstractDynamics
-from ._local import over_stages
+from ._local import end_stage, over_stages
 from ._problem import Problem
 from ._stage import Stage
 
@@ -50,7 +50,7 @@ def _all(problem: Problem, states: Array, controls: Array, values_of: Callable) 
         for name, value, counts in zip(["dynamics", *map(_name, parts)], found, active, strict=True):
             if counts[t]:
                 yield name, f"at stage {t}", np.asarray(value[t])
-    last = Stage(problem.dynamics, states[-1], None, jnp.asarray(problem.steps))
+    last = end_stage(problem, states)
     for part in ends:
         yield _name(part), "at the end", np.asarray(values_of(part.term, last, problem.dynamics.tangent_blocks))
 

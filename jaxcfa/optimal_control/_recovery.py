@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ..numerics import all_finite
 from ._barrier_updates import dearer, is_cheap
 from ._interior_point import Barrier, Optimality, Point, Step, distance_to_feasible, largest
 from ._line_search import Found
 from ._local import LocalModel, Rows, Values
-from ._multiple_shooting_state import DISTURBANCES, FAR_OFF, Settings, State, all_finite, is_last
+from ._multiple_shooting_state import DISTURBANCES, FAR_OFF, Settings, State, is_last
 from ._multiple_shooting_step import Trial
 from ._problem import Problem
 from ._solution import SolveStatus

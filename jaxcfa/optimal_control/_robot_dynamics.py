@@ -52,7 +52,7 @@ class AbstractRobotDynamics(AbstractDynamics):
         return self.model.nv, self.model.nv
 
     def split(self, x: Float[Array, "nx"]) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
-        """Q and v of a state."""
+        """The q and v of a state."""
         return x[: self.model.nq], x[self.model.nq :]
 
     def plus(self, x: Float[Array, "nx"], dx: Float[Array, "n"]) -> Float[Array, "nx"]:
@@ -92,7 +92,7 @@ class RobotDynamics(AbstractRobotDynamics):
         method: AbstractForwardDynamics | None = None,
         passive_forces: bool = True,
         friction_velocity: float = 0.1,
-        constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+        constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
         stabilization: AbstractStabilization | None = None,
         solver: AbstractConstraintSolver = LEAST_NORM,
         limits: bool | Stops = False,
@@ -118,7 +118,7 @@ class RobotDynamics(AbstractRobotDynamics):
             )
         if driven == "actuators" and not model.actuators.names:
             raise ValueError('actuated="actuators" needs a model with actuators, and this one has none. Name joints.')
-        self.dt = _time_step(dt, model)
+        self.dt = checked_dt(dt, model.dtype)
         self.equation = equation_of_motion(
             model,
             method,
@@ -228,7 +228,7 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         if isinstance(driven, str):
             raise ValueError("RobotInverseDynamics finds torques of joints: name them in actuated, or omit it.")
         self.model = model
-        self.dt = _time_step(dt, model)
+        self.dt = checked_dt(dt, model.dtype)
         self.contacts = tuple(contacts)
         self.actuated = driven
         check_flag("passive_forces", passive_forces)
@@ -240,11 +240,11 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         return self.model.nv + 3 * len(self.contacts)
 
     def accelerations(self, u: Float[Array, "m"]) -> Float[Array, "nv"]:
-        """Those (nv,) of a control."""
+        """The joint accelerations (nv,) in a control."""
         return u[: self.model.nv]
 
     def force(self, u: Float[Array, "m"], contact: NameOrNumber) -> Float[Array, "3"]:
-        """That on the robot at a contact, in world axes [N]."""
+        """The force on the robot at a contact, in world axes [N]."""
         if contact not in self.contacts:
             raise ValueError(f"{contact!r} is not among the contacts of the dynamics, {list(self.contacts)}.")
         first = self.model.nv + 3 * self.contacts.index(contact)
@@ -286,9 +286,3 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         if self.actuated is None:
             return jnp.zeros(0, stage.x.dtype)
         return stage.tau[np.setdiff1d(np.arange(self.model.nv), self.actuated)]
-
-
-def _time_step(dt: ArrayLike, model: Model) -> Float[Array, ""]:
-    if np.iscomplexobj(dt):
-        raise ValueError(f"dt must be real, got {dt!r}.")
-    return checked_dt(dt, model.dtype)

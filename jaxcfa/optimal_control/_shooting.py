@@ -22,7 +22,7 @@ LBFGS = optax.lbfgs()
 
 
 class Shooting(AbstractSolver):
-    """Gradient descent on the controls, of which the states are a simulation; the guess's states do not count.
+    """Gradient descent on the controls, from which the states are simulated; those of the guess are not used.
 
     For short or damped motions without constraints, and for comparison: it needs only first derivatives.
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ..model._arguments import is_concrete, positive_integer
+from ..numerics import lengthened
 from ..structured._products import matvec
 from ._local import Multipliers, Rows
 from ._problem import Problem
@@ -106,7 +107,7 @@ class Solution(eqx.Module):
         **Arguments:** `problem` that this solves; `t`: the number of the stage, from 0 to T - 1; `x` (nx,): the state,
         of a robot also the pair (q, v).
 
-        **Returns:** `u_t + K_t dx` (m,). **Raises:** `ValueError` for a wrong shape, and for stages that there are not.
+        **Returns:** `u_t + K_t dx` (m,). **Raises:** `ValueError` for a wrong shape, and for stages that do not exist.
         """
         _check_stage(t, len(self.controls))
         x = as_state(problem, x, "x").astype(self.states.dtype)
@@ -139,8 +140,7 @@ class Solution(eqx.Module):
         number = positive_integer("steps, one known number,", steps, or_zero=True)
 
         def later(x: Array) -> Array:
-            gone = min(number, len(x))
-            return jnp.concatenate([x[gone:], jnp.broadcast_to(x[-1:], (gone, *x.shape[1:]))])
+            return lengthened(x, min(number, len(x)))[-len(x) :]
 
         def rows(x: Rows) -> Rows:
             return Rows(later(x.stages), x.end)
@@ -169,12 +169,12 @@ def _check_stage(t: Any, count: int) -> None:
 
 
 def with_unbounded(status: Int[Array, ""], cost: Float[Array, ""], history: History) -> Int[Array, ""]:
-    """The status, which is another where the cost has fallen as none does that has a minimum nearby."""
+    """The status, or `UNBOUNDED` where the cost of an unsolved problem has fallen too far for a minimum nearby."""
     unsolved = (status == SolveStatus.STALLED) | (status == SolveStatus.ITERATIONS)
     fallen = cost < -_FALLEN * (1 + jnp.abs(history.cost[0]))
     return jnp.where(unsolved & fallen, SolveStatus.UNBOUNDED, status).astype(jnp.int32)
 
 
 def coordinates(problem: Problem) -> int | None:
-    """Nq of a robot, `None` for other dynamics."""
+    """The robot's nq; `None` for other dynamics."""
     return problem.dynamics.model.nq if isinstance(problem.dynamics, AbstractRobotDynamics) else None

@@ -44,11 +44,11 @@ def solve(
     over, follow from the optimality conditions, in both modes; they are those of a solution that was found
     (`status` 0), and need a strict minimum.
 
-    **Arguments:** `x0`: the first state (nx,), of a robot also the pair (q, v); without effect on problems whose start
-    is not given, but for the guess. `guess`: a pair of states (T + 1, nx), of a robot also a pair (q, v) of such, and
-    controls (T, m), or another `Solution`, perhaps `shifted()`, of which only states and controls count if it is of a
-    problem with other constraints; by default x0 at all stages, with zero controls. `solver`: `MultipleShooting()`,
-    `FDDP()`, `Shooting()`, or your own. `progress`: whether every iteration is shown in the terminal.
+    **Arguments:** `x0`: the first state (nx,), of a robot also the pair (q, v); where the start is free it only serves
+    as a guess. `guess`: a pair of states (T + 1, nx), of a robot also a pair (q, v) of such, and controls (T, m), or
+    another `Solution`, perhaps `shifted()`, of which only states and controls count if it is of a problem with other
+    constraints; by default x0 at all stages, with zero controls. `solver`: `MultipleShooting()`, `FDDP()`,
+    `Shooting()`, or your own. `progress`: whether every iteration is shown in the terminal.
 
     **Returns:** a `Solution`. Look at its `status`, a `SolveStatus`; where that can be seen, a warning says what went
     wrong.
@@ -84,7 +84,7 @@ def run(problem: Problem, x0: Array, guess: Guess, solver: AbstractSolver, progr
 
 
 def without_derivatives(tree: Any) -> Any:
-    """The same values; what is no array of numbers, as the functions of learned dynamics, stays as it is."""
+    """The same values without derivatives; leaves that are no numeric arrays, such as functions, are kept."""
     return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)
 
 
@@ -97,7 +97,7 @@ def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
         return Guess(states, jnp.zeros((problem.steps, problem.dynamics.control_size), x0.dtype))
     elif isinstance(guess, tuple | list) and len(guess) == 2:
         controls = as_array("controls, those of the guess,")(guess[1])
-        found = Guess(as_states(problem, guess[0], "states, those of the guess,"), controls)
+        found = Guess(as_states(problem, guess[0]), controls)
     else:
         raise ValueError(f"guess must be a Solution or a pair of states and controls, got {guess!r}.")
     expected = {

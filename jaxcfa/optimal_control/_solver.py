@@ -31,7 +31,7 @@ def own_tolerance(name: str) -> Any:
 
 
 def tolerances(dtype: np.dtype, tolerance: float | None, stationarity: float | None) -> tuple[float, float]:
-    """Those given; else those of a precision."""
+    """The given tolerances, or defaults for a precision."""
     defaults = (1e-8, 1e-6) if jnp.finfo(dtype).bits >= 64 else (1e-4, 1e-3)
     return defaults[0] if tolerance is None else tolerance, defaults[1] if stationarity is None else stationarity
 

@@ -81,7 +81,7 @@ class Stage:
 
     @cached_property
     def placed(self) -> BodyMotions:
-        """`body_motions` of the robot at rest: all that depends on q alone."""
+        """`body_motions` of the robot at rest, which depend on q only."""
         return body_motions(self.model, self.q)
 
     def displaced(self, *dz: Float[Array, "_"], first_order: bool = False) -> "Stage":

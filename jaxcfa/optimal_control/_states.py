@@ -40,11 +40,12 @@ def as_state(problem: Problem, x: Any, name: str = "x0") -> Float[Array, "nx"]:
     return x.astype(dtype)
 
 
-def as_states(problem: Problem, states: Any, name: str) -> Float[Array, "T+1 nx"]:
+def as_states(problem: Problem, states: Any) -> Float[Array, "T+1 nx"]:
     """The states of a guess, of a robot also the pair of q (T + 1, nq) and v (T + 1, nv).
 
-    **Raises:** `ValueError` that calls them by their `name`, for what is no array of real numbers.
+    **Raises:** `ValueError` for what is no array of real numbers.
     """
+    name = "states, those of the guess,"
     try:
         return any_numbers(name, _joined(problem, states, 2))
     except (TypeError, ValueError) as error:

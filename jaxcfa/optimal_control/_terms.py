@@ -15,7 +15,7 @@ from ..dynamics import center_of_mass
 from ..kinematics import frame_velocity
 from ..model._arguments import as_array
 from ..numerics import matmul, matvec, transpose
-from ..spatial import Transform, rotation_log, transform_log
+from ..spatial import Transform, rotation_log, transform_log, unit
 from ..typing import NameOrNumber
 from ._frame_poses import placed_frame
 from ._robot_dynamics import RobotInverseDynamics
@@ -88,7 +88,7 @@ class FrameDirection(SmoothTerm):
         for name, vector in (("direction", self.direction), ("axis", self.axis)):
             if vector.shape != (3,):
                 raise ValueError(f"The {name} of FrameDirection must be a vector (3,), got shape {vector.shape}.")
-        return matvec(_pose(stage, self.frame).rotation, _unit(self.axis)) - _unit(self.direction)
+        return matvec(_pose(stage, self.frame).rotation, unit(self.axis)) - unit(self.direction)
 
 
 class FrameDistance(SmoothTerm):
@@ -241,16 +241,12 @@ Term = AbstractTerm | Callable[[Stage], ArrayLike]
 
 
 def _difference(term: AbstractTerm, x: Float[Array, "k"], target: ArrayLike, name: str = "target") -> Float[Array, "k"]:
-    """`x - target`, of which no broadcasting makes more rows than x has."""
+    """`x - target`, where broadcasting must not make more rows than x has."""
     if jnp.shape(target) not in ((), x.shape):
         raise ValueError(
             f"The {name} of {type(term).__name__} must be a number or have shape {x.shape}, got {jnp.shape(target)}."
         )
     return x - target
-
-
-def _unit(x: Float[Array, "3"]) -> Float[Array, "3"]:
-    return x / jnp.sqrt(jnp.sum(x * x))
 
 
 def _pose(stage: Stage, frame: NameOrNumber) -> Transform:

@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree
 
 from ..defaults import batch_piece
 from ..model._arguments import positive_integer
-from ..numerics import cut, joined
+from ..numerics import cut, joined, lengthened
 from ..one_function import in_batches
 from ..structured._distributed import check_mesh
 
@@ -29,18 +29,18 @@ def batched(
     """`jax.vmap(function, in_axes)` for large batches: piece after piece, each small enough for a processor's cache.
 
     On CPUs the whole function goes through a few states at a time, which stay in the cache, along the last axis of
-    every array, over which loops are vectorised. What this package has for dynamics and kinematics does that by itself;
-    what is made of several of its functions, and a user's own, may gain a factor of two. Memory for intermediate
-    results is that of one piece, in reverse mode too: there each piece is computed a second time. (So
+    every array, over which loops are vectorised. The functions of this package for dynamics and kinematics do that by
+    themselves; compositions of several of them, and a user's own functions, may gain a factor of two. Memory for
+    intermediate results is that of one piece, in reverse mode too: there each piece is computed a second time. (So
     `batched(jax.grad(f))` does less work than the gradient of a sum over `batched(f)`, and needs as little memory.)
 
     With a mesh every device takes its share of the batch, in pieces as well, and results stay where they are made.
-    Differentiating by what all share, such as a model, sums over the devices.
+    Derivatives with respect to shared arguments, such as a model, are summed over the devices.
 
     **Arguments:** `function`: of one state, as for `jax.vmap`; `in_axes`: 0 for arguments with a leading batch axis and
-    `None` for those that all share, one for all arguments or one for each (those given by name have the axis);
-    `piece`: how many states are computed at a time, chosen for the backend if not given; `mesh`: devices, see
-    `device_mesh`; over all of its axes.
+    `None` for shared ones, one value for all arguments or one for each (keyword arguments have the axis); `piece`: how
+    many states are computed at a time, chosen for the backend if not given; `mesh`: devices, see `device_mesh`; over
+    all of its axes.
 
     **Returns:** a function of the batch, with leading axes on all of its results, for use inside or outside of
     `jax.jit`.
@@ -80,7 +80,7 @@ def batched(
             return of_all(states, shared)
         parts, copies = PartitionSpec(mesh.axis_names), PartitionSpec()
         over_devices = jax.shard_map(of_all, mesh=mesh, in_specs=(parts, copies), out_specs=parts, check_vma=False)
-        padded = _lengthened(states, -length % mesh.size)
+        padded = jax.tree.map(lambda x: lengthened(x, -length % mesh.size), states)
         return jax.tree.map(lambda x: x[:length], over_devices(padded, shared))
 
     @wraps(function)
@@ -103,13 +103,6 @@ def _in_pieces(function: Callable[..., Any], states: tuple, largest: int) -> PyT
     # Inside a loop nothing can be shared with the first evaluation, so XLA need not be kept from trying.
     found = lax.map(jax.checkpoint(lambda piece: over_piece(*piece), prevent_cse=False), pieces)
     return jax.tree.map(lambda x: joined(x, length), found)
-
-
-def _lengthened(states: tuple, missing: int) -> tuple:
-    """With copies of the last state."""
-    if not missing:
-        return states
-    return jax.tree.map(lambda x: jnp.concatenate([x, jnp.broadcast_to(x[-1:], (missing, *x.shape[1:]))]), states)
 
 
 def _common_length(states: tuple) -> int:

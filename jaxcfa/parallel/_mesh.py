@@ -1,4 +1,4 @@
-"""Meshes of devices, and what lies where on them."""
+"""Meshes of devices, and arrays spread over them."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..numerics import choose
+from ..numerics import choose, cut, joined
 
 Carry = TypeVar("Carry", bound=PyTree[Array])
 
@@ -44,12 +44,12 @@ def checkpointed_scan(
 
     if left_over:
         xs = (jnp.arange(steps + left_over) < steps, jax.tree.map(lambda x: _padded(x, left_over), xs))
-    xs = jax.tree.map(lambda x: x.reshape(segments, length, *x.shape[1:]), xs)
+    xs = jax.tree.map(lambda x: cut(x, length), xs)
     # Inside a loop nothing can be shared with the first evaluation, so XLA need not be kept from trying.
     end, ys = jax.lax.scan(jax.checkpoint(segment, prevent_cse=False), start, xs)
-    return end, jax.tree.map(lambda y: y.reshape(segments * length, *y.shape[2:])[:steps], ys)
+    return end, jax.tree.map(lambda y: joined(y, steps), ys)
 
 
 def _padded(x: Array, count: int) -> Array:
-    """With the first element again at the end, `count` times."""
+    """The array extended by `count` copies of its first element."""
     return jnp.concatenate([x, jnp.broadcast_to(x[:1], (count, *x.shape[1:]))])

@@ -17,7 +17,7 @@ def checked_dt(dt: Any, dtype: Any) -> Float[Array, ""]:
     """The time step as a scalar, positive if that can be seen."""
     try:
         array = jnp.asarray(dt)
-        if array.dtype == bool or jnp.issubdtype(array.dtype, jnp.complexfloating):
+        if array.dtype == bool or jnp.iscomplexobj(array):
             raise TypeError
     except (TypeError, ValueError) as error:
         raise ValueError(f"dt must be a time step in seconds, got {dt!r}.") from error

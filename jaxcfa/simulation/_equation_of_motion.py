@@ -124,8 +124,8 @@ class EquationOfMotion(eqx.Module):
     ) -> Int[Array, ""]:
         """Flags of `ConstraintStatus` in the state `q`, `v` of a mechanism with constraints.
 
-        Loops count as open, or as moving, from a hundredth on of what they are compared with: integrators leave more
-        than the tolerance of `constrained_forward_dynamics`.
+        Loops count as open, or as moving, if the error is more than a hundredth of what it is compared with:
+        integrators leave more than the tolerance of `constrained_forward_dynamics`.
         """
         forces = self.forces(q, v, tau)
         return status_in_motion(
@@ -169,7 +169,7 @@ def equation_of_motion(
     method: Any,
     has_passive_forces: bool,
     friction_velocity: float,
-    constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+    constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
     stabilization: Any = None,
     solver: Any = LEAST_NORM,
     actuated: Driven = None,
@@ -177,7 +177,7 @@ def equation_of_motion(
     *,
     dt: Float[Array, ""],
 ) -> EquationOfMotion:
-    """The equation with checked options; `method` may be `None`, and must be so with constraints.
+    """The equation with checked options; `method` may be `None`, and must be with constraints.
 
     `limits` are `Stops`, or whether there are those by default. `dt` is the length of the steps [s].
 

@@ -52,7 +52,7 @@ def linearize(
     *,
     passive_forces: bool = True,
     friction_velocity: float = 1e-3,
-    constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+    constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
     stabilization: AbstractStabilization | None = None,
     solver: AbstractConstraintSolver = LEAST_NORM,
     actuated: Actuated = False,
@@ -129,7 +129,7 @@ def _in_closed_form(
     dt: Float[Array, ""],
     motions: BodyMotions | None,
 ) -> tuple[Configuration, Velocity, Float[Array, "n n"], Float[Array, "n nv"]]:
-    """Of a step `v' = v + dt qdd` and `q' = integrate(q, v or v', dt)`."""
+    """The next state, A and B of a step `v' = v + dt qdd` and `q' = integrate(q, v or v', dt)`."""
     model, nv, still = equation.model, v.shape[0], jnp.zeros_like(v)
     semi_implicit = isinstance(integrator, SemiImplicitEuler)
     qdd, by_state, by_tau = acceleration_by_state(equation, q, v, tau, f_ext, dt if semi_implicit else None, motions)
@@ -158,7 +158,7 @@ def _by_differentiation(
     f_ext: Float[Array, "nb 6"],
     dt: Float[Array, ""],
 ) -> tuple[Configuration, Velocity, Float[Array, "n n"], Float[Array, "n nu"]]:
-    """Of any step, by as many directions in forward mode as A and B have columns."""
+    """The next state, A and B of any step, by forward mode in as many directions as A and B have columns."""
     model, still = equation.model, jnp.zeros_like(v)
 
     def displaced(dq: Array, dv: Array, du: Array) -> tuple[Array, Array]:

@@ -18,6 +18,7 @@ from ..compilation import jit_of_one_state
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..model._arguments import NO_ACTUATORS, as_arrays, check_model, is_concrete, positive_integer
+from ..numerics import all_finite
 from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
 from ._checks import check_arguments, check_integrator, checked_dt
@@ -33,12 +34,11 @@ Policy = Callable[[Float[Array, ""], Float[Array, "nq"], Float[Array, "nv"]], Ar
 class Trajectory(NamedTuple):
     """States at `steps + 1` instants, and the torques of the `steps` between.
 
-    **Fields:** `t` (steps + 1,) [s], from zero; `q` (steps + 1, nq); `v` (steps + 1, nv) [rad/s, m/s];
-    `tau` (steps, nv) [N m, N], those of the actuators if controls are theirs, and within the effort limits if these
-    act; `status`: flags of `closed_chains.ConstraintStatus`, all that are set in some state,
-    0 if all is well. Loops are said to be open, or to move, from a hundredth on of what they are compared with (a
-    length of the mechanism; its speeds), which is more than integrators should leave. Without constraints only
-    `NOT_FINITE` can be set.
+    **Fields:** `t` (steps + 1,) [s], from zero; `q` (steps + 1, nq); `v` (steps + 1, nv) [rad/s, m/s]; `tau` (steps,
+    nv) [N m, N], those of the actuators if controls are theirs, and within the effort limits if these act; `status`:
+    flags of `closed_chains.ConstraintStatus`, all that are set in some state, 0 if all is well. A loop counts as open,
+    or as moving, if its error is more than a hundredth of what it is compared with (a length of the mechanism; its
+    speeds): more than integrators should leave. Without constraints only `NOT_FINITE` can be set.
     """
 
     t: Float[Array, "steps+1"]
@@ -61,7 +61,7 @@ def rollout(
     steps: SupportsIndex | None = None,
     passive_forces: bool = True,
     friction_velocity: float = 1e-3,
-    constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+    constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
     stabilization: AbstractStabilization | None = None,
     solver: AbstractConstraintSolver = LEAST_NORM,
     actuated: Actuated = False,
@@ -164,8 +164,7 @@ def _status(
     Not in the loop over steps, so that nothing of it is computed where it is not used, nor differentiated.
     """
     equation, q, v, tau, f_ext = jax.lax.stop_gradient((equation, q, v, tau, f_ext))
-    finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
-    status = jnp.where(finite, 0, jnp.asarray(ConstraintStatus.NOT_FINITE, jnp.int32))
+    status = jnp.where(all_finite((q, v)), 0, jnp.asarray(ConstraintStatus.NOT_FINITE, jnp.int32))
     if not equation.constraints:
         return status
 

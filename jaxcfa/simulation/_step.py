@@ -42,7 +42,7 @@ def step(
     *,
     passive_forces: bool = True,
     friction_velocity: float = 1e-3,
-    constraints: Sequence[AbstractConstraint] | AbstractConstraint = (),
+    constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
     stabilization: AbstractStabilization | None = None,
     solver: AbstractConstraintSolver = LEAST_NORM,
     actuated: Actuated = False,

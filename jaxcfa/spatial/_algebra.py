@@ -112,7 +112,7 @@ class Matrix(eqx.Module):
         return Matrix(*map(Vector.of, jnp.unstack(array, axis=-2)))
 
     def array(self) -> Float[Array, "*n 3 3"]:
-        """As an array whose last two axes are the matrix."""
+        """The matrix as an array, along its last two axes."""
         return jnp.stack([self.x.array(), self.y.array(), self.z.array()], axis=-2)
 
     @property
@@ -176,7 +176,7 @@ class Symmetric(eqx.Module):
         )
 
     def array(self) -> Float[Array, "*n 3 3"]:
-        """As an array whose last two axes are the matrix."""
+        """The matrix as an array, along its last two axes."""
         return self.full.array()
 
     def __add__(self, other: "Symmetric") -> "Symmetric":

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..numerics import cross, dot
-from ._rotation import rotation_exp, rotation_log
+from ._rotation import is_small, rotation_exp, rotation_log
 
 
 def screw_of(rotation: Float[Array, "*batch 3 3"], translation: Float[Array, "*batch 3"]) -> Float[Array, "*batch 6"]:
@@ -15,7 +15,7 @@ def screw_of(rotation: Float[Array, "*batch 3 3"], translation: Float[Array, "*b
     """
     w, p = rotation_log(rotation), translation
     square = dot(w, w)
-    small = square < jnp.finfo(square.dtype).eps ** 0.25
+    small = is_small(square)
     # The double `where` keeps the quotient finite; the series is exact to rounding where it is used.
     half = 0.5 * jnp.sqrt(jnp.where(small, 1.0, square))
     closed = (1 - half * jnp.cos(half) / jnp.sin(half)) / jnp.where(small, 1.0, square)
@@ -32,7 +32,7 @@ def along_screw(screw: Float[Array, "*batch 6"]) -> tuple[Float[Array, "*batch 3
     """
     w, p = screw[..., :3], screw[..., 3:]
     square = dot(w, w)
-    small = square < jnp.finfo(square.dtype).eps ** 0.25
+    small = is_small(square)
     angle = jnp.sqrt(jnp.where(small, 1.0, square))
     safe = jnp.where(small, 1.0, square)
     a = jnp.where(small, 1 / 2 - square * (1 / 24 - square * (1 / 720 - square / 40320)), (1 - jnp.cos(angle)) / safe)

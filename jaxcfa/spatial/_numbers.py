@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
-import jax.numpy as jnp
 
-from ..numerics._options import any_numbers
+from ..numerics._options import floating_numbers
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,5 +37,4 @@ def _floating(name: str, value: Any) -> Any:
     dtype = getattr(value, "dtype", None)
     if isinstance(value, eqx.Module) if dtype is None else dtype.kind not in "iubc":
         return value
-    array = any_numbers(name, value)
-    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
+    return floating_numbers(name, value)

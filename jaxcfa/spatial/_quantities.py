@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..numerics import sum_of
+from ..numerics import sum_of, symmetrise
 from ._algebra import (
     AnyVector,
     Matrix,
@@ -42,14 +42,12 @@ class Motion(eqx.Module):
     @staticmethod
     def of(array: Float[Array, "*n 6"]) -> "Motion":
         """From an array whose last axis is `[angular; linear]`."""
-        components = jnp.unstack(array, axis=-1)
-        return Motion(Vector(*components[:3]), Vector(*components[3:]))
+        return Motion(*_two_vectors(array, -1))
 
     @staticmethod
     def columns(array: Float[Array, "*n 6 d"]) -> "Motion":
         """The columns of a matrix."""
-        rows = jnp.unstack(array, axis=-2)
-        return Motion(Vector(*rows[:3]), Vector(*rows[3:]))
+        return Motion(*_two_vectors(array, -2))
 
     @staticmethod
     def zero(dtype: jnp.dtype) -> "Motion":
@@ -71,7 +69,7 @@ class Motion(eqx.Module):
         return Motion(self.angular * factor, self.linear * factor)
 
     def at(self, r: Vector) -> "Motion":
-        """About a point of the body that is displaced by r: `[w; v + w x r]`."""
+        """The same about a point of the body displaced by r: `[w; v + w x r]`."""
         return Motion(self.angular, self.linear + self.angular.cross(r))
 
     def cross(self, other: "Motion") -> "Motion":
@@ -85,11 +83,11 @@ class Motion(eqx.Module):
         return Force(w.cross(force.moment) + v.cross(force.force), w.cross(force.force))
 
     def rotated(self, by: Matrix) -> "Motion":
-        """In other axes."""
+        """The same in other axes."""
         return Motion(by @ self.angular, by @ self.linear)
 
     def dense(self) -> "Motion":
-        """With the components of what is known to be zero."""
+        """The same with explicit zeros for parts that are known to be zero."""
         one = jax.tree.leaves(self)[0]
         return Motion(_dense(self.angular, one), _dense(self.linear, one))
 
@@ -111,14 +109,12 @@ class Force(eqx.Module):
     @staticmethod
     def of(array: Float[Array, "*n 6"]) -> "Force":
         """From an array whose last axis is `[moment; force]`."""
-        components = jnp.unstack(array, axis=-1)
-        return Force(Vector(*components[:3]), Vector(*components[3:]))
+        return Force(*_two_vectors(array, -1))
 
     @staticmethod
     def columns(array: Float[Array, "*n 6 d"]) -> "Force":
         """The columns of a matrix."""
-        rows = jnp.unstack(array, axis=-2)
-        return Force(Vector(*rows[:3]), Vector(*rows[3:]))
+        return Force(*_two_vectors(array, -2))
 
     @staticmethod
     def zero(dtype: jnp.dtype) -> "Force":
@@ -143,11 +139,11 @@ class Force(eqx.Module):
         return Force(self.moment * factor, self.force * factor)
 
     def carried(self, r: Vector) -> "Force":
-        """About a point displaced by -r, such as the parent's origin: `[n + r x f; f]`."""
+        """The same about a point displaced by -r, such as the parent's origin: `[n + r x f; f]`."""
         return Force(self.moment + r.cross(self.force), self.force)
 
     def rotated(self, by: Matrix) -> "Force":
-        """In other axes."""
+        """The same in other axes."""
         return Force(by @ self.moment, by @ self.force)
 
     def combined(self, x: Float[Array, "d"]) -> "Force":
@@ -172,7 +168,7 @@ class Pose(eqx.Module):
         return Pose(Symmetric(*jnp.array([1, 0, 0, 1, 0, 1], dtype)).full, _zero(dtype))
 
     def arrays(self) -> Transform:
-        """As arrays."""
+        """The pose as arrays."""
         return Transform(self.rotation.array(), self.translation.array())
 
     def __matmul__(self, other: "Pose") -> "Pose":
@@ -188,25 +184,25 @@ class RigidInertia(eqx.Module):
 
     @staticmethod
     def of_com(mass: Float[Array, "*n"], com: Float[Array, "*n 3"], inertia: Float[Array, "*n 3 3"]) -> "RigidInertia":
-        """From arrays: mass, centre of mass, inertia about that, of which only the symmetric part counts."""
+        """From mass, centre of mass and the inertia about it, whose symmetric part is taken."""
         centre = Vector.of(com)
         moment = centre * mass
         # So that derivatives by inertias are symmetric.
-        about_com = Symmetric.of(0.5 * (inertia + jnp.swapaxes(inertia, -1, -2)))
+        about_com = Symmetric.of(symmetrise(inertia))
         return RigidInertia(mass, moment, about_com + _steiner(centre, moment))
 
     @staticmethod
     def zero(dtype: jnp.dtype) -> "RigidInertia":
-        """Of no body."""
+        """The inertia of no body."""
         o = jnp.zeros((), dtype)
-        return RigidInertia(o, _zero(dtype), Symmetric(o, o, o, o, o, o))
+        return RigidInertia(o, Vector(o, o, o), Symmetric(o, o, o, o, o, o))
 
     def rotated(self, by: Matrix) -> "RigidInertia":
-        """In other axes."""
+        """The same in other axes."""
         return RigidInertia(self.mass, by @ self.moment, self.rotational.congruent(by))
 
     def carried(self, r: Vector) -> "RigidInertia":
-        """About a point displaced by -r, such as the parent's origin."""
+        """The same about a point displaced by -r, such as the parent's origin."""
         displaced = r * self.mass
         cross = symmetric_outer(self.moment, r) + symmetric_outer(r, self.moment)
         # J + 2 (h . r) - (h r^T + r h^T) + m (r . r - r r^T)
@@ -273,7 +269,7 @@ class ArticulatedInertia(eqx.Module):
 
     @staticmethod
     def zero(dtype: jnp.dtype) -> "ArticulatedInertia":
-        """Of no body."""
+        """The inertia of no body."""
         o = jnp.zeros((), dtype)
         nothing = Symmetric(o, o, o, o, o, o)
         return ArticulatedInertia(nothing, nothing.full, nothing)
@@ -286,12 +282,12 @@ class ArticulatedInertia(eqx.Module):
         )
 
     def array(self) -> Float[Array, "*n 6 6"]:
-        """As a matrix."""
+        """The inertia as a matrix."""
         top = jnp.concatenate([self.angular.array(), self.coupling.array()], axis=-1)
         return jnp.concatenate([top, jnp.concatenate([self.coupling.T.array(), self.linear.array()], axis=-1)], axis=-2)
 
     def plus(self, body: RigidInertia) -> "ArticulatedInertia":
-        """With a rigid body added."""
+        """The sum with the inertia of a rigid body."""
         return ArticulatedInertia(
             self.angular + body.rotational,
             self.coupling + skew(body.moment),
@@ -316,7 +312,7 @@ class ArticulatedInertia(eqx.Module):
         )
 
     def carried(self, r: Vector) -> "ArticulatedInertia":
-        """About a point displaced by -r: `X^T I X` with `X = [[1, 0], [-[r]x, 1]]`."""
+        """The same about a point displaced by -r: `X^T I X` with `X = [[1, 0], [-[r]x, 1]]`."""
         coupling = self.coupling + cross_columns(r, self.linear.full)
         lever = cross_columns(r, self.coupling.T) + cross_columns(r, coupling.T).T
         return ArticulatedInertia(self.angular + Symmetric.upper(lever), coupling, self.linear)
@@ -330,6 +326,12 @@ def _plus_diagonal(matrix: Matrix, value: Scalar) -> Matrix:
 def _zero(dtype: jnp.dtype) -> Vector:
     o = jnp.zeros((), dtype)
     return Vector(o, o, o)
+
+
+def _two_vectors(array: Array, axis: int) -> tuple[Vector, Vector]:
+    """The first three and the last three of six components along an axis."""
+    components = jnp.unstack(array, axis=axis)
+    return Vector(*components[:3]), Vector(*components[3:])
 
 
 def _stacked(*parts: AnyVector, axis: int = -1) -> Array:

@@ -75,7 +75,7 @@ def matrix_to_quaternion(matrix: RotationMatrix) -> Quaternion:
     return unit(jnp.take_along_axis(rows, largest[..., None, None], axis=-2)[..., 0, :])
 
 
-def _is_small(x: Float[Array, "*batch"]) -> Array:
+def is_small(x: Float[Array, "*batch"]) -> Array:
     """Where the first four terms of a series in `x` are exact to rounding, and `sqrt(x)` is best avoided."""
     return x < jnp.finfo(x.dtype).eps ** 0.25
 
@@ -85,7 +85,7 @@ def quaternion_exp(vector: RotationVector) -> Quaternion:
     """Unit quaternion of the rotation by `|vector|` about `vector`; smooth at zero."""
     half = 0.5 * vector
     x = dot(half, half)
-    small = _is_small(x)
+    small = is_small(x)
     # The double `where` keeps sqrt away from zero, where its derivative is infinite.
     angle = jnp.sqrt(jnp.where(small, 1.0, x))
     sinc = jnp.where(small, 1 - x / 6 * (1 - x / 20 * (1 - x / 42)), jnp.sin(angle) / angle)
@@ -99,7 +99,7 @@ def quaternion_log(q: Quaternion) -> RotationVector:
     q = jnp.where(q[..., :1] < 0, -q, q)
     w, v = q[..., 0], q[..., 1:]
     square = dot(v, v)
-    small = _is_small(square)
+    small = is_small(square)
     length = jnp.sqrt(jnp.where(small, 1.0, square))
     # angle / |v| = 2 atan(t) / |v| with t = |v| / w; near zero the series of atan(t) / t, and w is close to one.
     w_safe = jnp.where(small, w, 1.0)

@@ -44,7 +44,7 @@ class Transform(eqx.Module):
 
     @staticmethod
     def from_translation(translation: ArrayLike) -> "Transform":
-        """Of a frame with the same axes, its origin at `translation` (..., 3) [m]."""
+        """A translation (..., 3) [m] without rotation."""
         (point,) = _floating(translation=(translation, 3))
         return Transform(jnp.broadcast_to(jnp.eye(3, dtype=point.dtype), (*point.shape, 3)), point)
 
@@ -175,7 +175,7 @@ def _floating(**arguments: tuple[ArrayLike | None, int | None]) -> list[Array]:
 
 
 def _posed(rotation: Float[Array, "*#batch 3 3"], translation: Float[Array, "*#batch 3"]) -> Transform:
-    """With the batch axes of both."""
+    """The transform with the batch axes of both."""
     batch = jnp.broadcast_shapes(rotation.shape[:-2], translation.shape[:-1])
     return Transform(jnp.broadcast_to(rotation, (*batch, 3, 3)), jnp.broadcast_to(translation, (*batch, 3)))
 

@@ -7,7 +7,7 @@ parent and a child is a pure change of reference point by `r`, the vector from t
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..numerics import cross, matmul, matvec, skew
+from ..numerics import cross, matmul, matvec, skew, transpose
 from ._numbers import of_numbers
 
 SpatialVector = Float[Array, "*#batch 6"]
@@ -80,7 +80,7 @@ def force_cross(v: SpatialVector, f: SpatialVector) -> Float[Array, "*batch 6"]:
 @of_numbers
 def motion_transform(rotation: Float[Array, "*#batch 3 3"], r: Point) -> Float[Array, "*batch 6 6"]:
     """Plucker matrix A -> B of motion vectors, for B with axes `rotation` and origin `r` in A (RBDA Eq. 2.24)."""
-    e = jnp.swapaxes(rotation, -1, -2)
+    e = transpose(rotation)
     top = jnp.concatenate([e, jnp.zeros_like(e)], axis=-1)
     bottom = jnp.concatenate([-matmul(e, skew(r)), e], axis=-1)
     return jnp.concatenate([top, bottom], axis=-2)

@@ -7,7 +7,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..numerics import linear_solution, transpose
-from ._arguments import as_blocks, as_columns, as_floating
+from ..numerics._options import floating_numbers
+from ._arguments import as_blocks, as_columns
 from ._products import following, matmul, previous
 from ._scan import SEQUENTIAL, AbstractSchedule, check_schedule, compose_affine
 
@@ -70,7 +71,7 @@ def transpose_recurrence(a: Float[Array, "n k k"], reverse: bool) -> Float[Array
 
 
 def _with_start(a: Array, columns: Array, x0: ArrayLike, first: int) -> Array:
-    start = as_floating("x0", x0)
+    start = floating_numbers("x0", x0)
     start = start[:, None] if start.ndim == 1 else start
     expected = columns.shape[1:]
     if start.shape not in (expected, (expected[0], 1)):

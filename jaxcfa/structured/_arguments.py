@@ -6,14 +6,14 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..numerics._options import any_numbers
+from ..numerics._options import floating_numbers
 
 _BATCH = "Functions are for one system; batch them with jax.vmap."
 
 
 def as_blocks(name: str, value: ArrayLike) -> Float[Array, "n k k"]:
     """A stack of square blocks, or `ValueError`."""
-    array = as_floating(name, value)
+    array = floating_numbers(name, value)
     if array.ndim != 3 or array.shape[1] != array.shape[2]:
         raise ValueError(f"{name} must be square blocks of shape (n, k, k), got {array.shape}. {_BATCH}")
     return array
@@ -26,7 +26,7 @@ def as_columns(
 
     They have the type that JAX promotes that of the blocks and of the value to.
     """
-    array = as_floating(name, value)
+    array = floating_numbers(name, value)
     n, k, _ = blocks.shape
     if array.shape[:2] != (n, k) or array.ndim not in (2, 3):
         raise ValueError(
@@ -37,9 +37,3 @@ def as_columns(
     if array.ndim == 2:
         return array[..., None], lambda x: x[..., 0]
     return array, lambda x: x
-
-
-def as_floating(name: str, value: ArrayLike) -> Array:
-    """An array of floating-point numbers; integers become such of JAX's default precision. No complex ones."""
-    array = any_numbers(name, value)
-    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)

@@ -91,7 +91,7 @@ class FactoredBlockTridiagonal(eqx.Module):
         self.factors = solver.factor(diagonal, lower) if diagonal.size else None
 
     def solve(self, b: Annotated[ArrayLike, "n k"] | Annotated[ArrayLike, "n k m"]) -> Array:
-        """As `BlockTridiagonal.solve`."""
+        """Solves as `BlockTridiagonal.solve` does."""
         columns, restore = as_columns("b", b, self.matrix.diagonal)
         factors = self.factors
         if factors is None:

@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..numerics import product
-from ._arguments import as_floating
+from ..numerics._options import floating_numbers
 
 
 class ReciprocalBases(eqx.Module):
@@ -46,7 +46,7 @@ def change_of_basis(mass: Annotated[ArrayLike, "n n"], free: Annotated[ArrayLike
 
     **Raises:** `ValueError` for shapes that do not fit.
     """
-    mass, free = as_floating("mass", mass), as_floating("free", free)
+    mass, free = floating_numbers("mass", mass), floating_numbers("free", free)
     n = mass.shape[0] if mass.ndim else 0
     if mass.shape != (n, n) or free.ndim != 2 or len(free) != n or free.shape[1] > n:
         raise ValueError(

@@ -13,7 +13,7 @@ from jax import lax
 from jax.sharding import AxisType, Mesh, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
-from ..numerics import choose, transpose
+from ..numerics import choose, lengthened, transpose
 from ._block_ldl import BLOCK_LDL
 from ._products import matmul
 from ._scan import (
@@ -50,7 +50,7 @@ class Distributed(AbstractParallelSchedule):
         check_schedule(self.inside, "inside")
 
     def scan(self, combine: Combine, elements: Element, reverse: bool = False) -> Element:
-        """As for every schedule; the chunks are reversed each on its device."""
+        """`AbstractSchedule.scan`; in reverse each device reverses its own chunk."""
         elements = jax.tree.map(jnp.asarray, elements)
         n = common_length(elements)
         if n == 0:
@@ -58,7 +58,7 @@ class Distributed(AbstractParallelSchedule):
         across = _Across(self.mesh, self.axis)
         missing = -n % across.size
         # Copies at that end of the sequence which comes last.
-        padded = jax.tree.map(lambda x: _repeated(x, missing, reverse), elements)
+        padded = jax.tree.map(lambda x: lengthened(x, missing, reverse), elements)
         whole = across(lambda chunk: self._of_chunk(combine, chunk, reverse), padded)
         return jax.tree.map(lambda x: x[missing:] if reverse else x[:n], whole) if missing else whole
 
@@ -214,14 +214,6 @@ def check_mesh(mesh: object, *axes: str) -> None:
 
 
 def _stacked(results: tuple[_Chunk, Array, Array]) -> tuple[_Chunk, Array, Array]:
-    """With a leading axis for the devices where results differ between them."""
+    """Results with a leading axis for the devices where they differ between devices."""
     chunk, *same = results
     return jax.tree.map(lambda x: x[None], chunk), *same
-
-
-def _repeated(x: Array, missing: int, reverse: bool) -> Array:
-    """With copies of the element that comes last in the order of the scan."""
-    if not missing:
-        return x
-    copies = jnp.broadcast_to(x[:1] if reverse else x[-1:], (missing, *x.shape[1:]))
-    return jnp.concatenate([copies, x] if reverse else [x, copies])

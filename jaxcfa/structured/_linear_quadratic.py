@@ -13,9 +13,8 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..numerics import choose, linear_solution, symmetrise, transpose
-from ..numerics._options import check_instance
-from ._arguments import as_floating
+from ..numerics import add, choose, linear_solution, symmetrise, transpose
+from ..numerics._options import check_instance, floating_numbers
 from ._products import followed, matvec, preceded
 from ._riccati import RICCATI
 from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
@@ -79,8 +78,8 @@ class LinearQuadratic(eqx.Module):
     ):
         needed = {"transition": transition, "input": input, "state_cost": state_cost, "control_cost": control_cost}
         others = {"cross_cost": cross_cost, "end_rows": end_rows, "regularization": regularization}
-        required = [as_floating(name, x) for name, x in needed.items()]
-        optional = [None if x is None else as_floating(name, x) for name, x in others.items()]
+        required = [floating_numbers(name, x) for name, x in needed.items()]
+        optional = [None if x is None else floating_numbers(name, x) for name, x in others.items()]
         dtype = jnp.result_type(*required, *(x for x in optional if x is not None))
         self.transition, self.input, self.state_cost, self.control_cost = (x.astype(dtype) for x in required)
         self.cross_cost, self.end_rows, self.regularization = (x if x is None else x.astype(dtype) for x in optional)
@@ -110,7 +109,7 @@ class LinearQuadratic(eqx.Module):
         unknown = sorted(set(given) - set(shapes))
         if unknown:
             raise ValueError(f"Linear terms are {', '.join(shapes)}; there is no {', '.join(unknown)}.")
-        arrays = {name: as_floating(name, value) for name, value in given.items()}
+        arrays = {name: floating_numbers(name, value) for name, value in given.items()}
         for name, array in arrays.items():
             if array.shape != shapes[name]:
                 raise ValueError(
@@ -261,7 +260,7 @@ def _refined(factored: FactoredLinearQuadratic, rhs: Extremal) -> Extremal:
 
     found = factored.once(rhs)
     missing = rest(found)
-    better = jax.tree.map(jnp.add, found, factored.once(missing))
+    better = add(found, factored.once(missing))
     accepted = size(rest(better), better) <= size(missing, found)
     return choose(accepted, better, found)
 

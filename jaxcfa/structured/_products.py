@@ -67,7 +67,7 @@ def followed(x: Float[Array, "n *rest"], last: Float[Array, "*rest"] | None = No
 
 
 def filled(x: Float[Array, "n *rest"], place: int, value: Float[Array, "*rest"]) -> Float[Array, "n *rest"]:
-    """With another value at one place, which devices that share x do without an exchange."""
+    """`x` with another value at one place, found without communication where devices share x."""
     return jnp.where((np.arange(len(x)) == place).reshape(-1, *[1] * (x.ndim - 1)), value, x)
 
 

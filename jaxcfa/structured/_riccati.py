@@ -10,8 +10,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..numerics import linear_solution, symmetrise, transpose
+from ..numerics._options import floating_numbers
 from ._affine_scan import run
-from ._arguments import as_floating
 from ._products import followed, matvec, nested_matmul as matmul, preceded
 from ._scan import SEQUENTIAL, AbstractSchedule, Sequential, check_schedule
 from ._small_spd import LDL, ldl_factor, ldl_solve
@@ -136,7 +136,7 @@ def steady_riccati(
     named = {"transition": transition, "input": input, "state_cost": state_cost, "control_cost": control_cost}
     if cross_cost is not None:
         named["cross_cost"] = cross_cost
-    given = [as_floating(name, x) for name, x in named.items()]
+    given = [floating_numbers(name, x) for name, x in named.items()]
     n, m = given[1].shape if given[1].ndim == 2 else (0, 0)
     expected = [(n, n), (n, m), (n, n), (m, m), (m, n)][: len(given)]
     if not n or [x.shape for x in given] != expected:

@@ -11,7 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from ..numerics import choose, cut, joined, transpose
+from ..numerics import add, choose, cut, joined, transpose
 from ..numerics._options import check_instance, positive_integer
 from ._products import following, matmul
 from ._rounds import rounds
@@ -88,22 +88,21 @@ class Sequential(AbstractSchedule):
 
         if tree.is_chain:
             return self.scan(combine, elements)
-        base = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), elements)
-        return sweep_outward(tree, step, base, [(jnp.asarray(tree.parents < 0), elements)])[0]
+        return sweep_outward(tree, step, _zero_of(elements), [(jnp.asarray(tree.parents < 0), elements)])[0]
 
     def ancestor_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
         def step(parent, x):
             total = add(parent, x)
             return total, total
 
-        return sweep_outward(tree, step, jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), x), [x])[0]
+        return sweep_outward(tree, step, _zero_of(x), [x])[0]
 
     def subtree_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
         def step(children, x):
             total = add(children, x)
             return total, total
 
-        return sweep_inward(tree, step, jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), x), [x])[0]
+        return sweep_inward(tree, step, _zero_of(x), [x])[0]
 
     def inward(self, tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
         def step(children, x):
@@ -111,7 +110,7 @@ class Sequential(AbstractSchedule):
             total = children + own
             return matmul(transpose(a), total), total
 
-        return sweep_inward(tree, step, jnp.zeros(x.shape[1:], x.dtype), [(a, x)])[0]
+        return sweep_inward(tree, step, _zero_of(x), [(a, x)])[0]
 
 
 class AbstractParallelSchedule(AbstractSchedule):
@@ -207,11 +206,6 @@ def check_schedule(schedule: object, name: str = "schedule") -> None:
     check_instance(name, schedule, AbstractSchedule, "one of jaxcfa.structured, such as Doubling()")
 
 
-def add(a: Element, b: Element) -> Element:
-    """The sum of two pytrees."""
-    return jax.tree.map(jnp.add, a, b)
-
-
 def compose_affine(
     first: tuple[Float[Array, "k k"], Float[Array, "k m"]], second: tuple[Float[Array, "k k"], Float[Array, "k m"]]
 ) -> tuple[Float[Array, "k k"], Float[Array, "k m"]]:
@@ -239,6 +233,11 @@ def common_length(elements: PyTree[Array]) -> int:
 def _countable(x: ArrayLike) -> Array:
     array = jnp.asarray(x)
     return array.astype(int) if array.dtype == bool else array
+
+
+def _zero_of(elements: Element) -> Element:
+    """One element of zeros."""
+    return jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), elements)
 
 
 def _flip(elements: Element) -> Element:

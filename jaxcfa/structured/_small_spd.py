@@ -16,7 +16,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from ..numerics import sum_of, transpose
-from ._arguments import as_floating
+from ..numerics._options import floating_numbers
 from ._products import matmul
 
 # Unrolled programs grow with the square of the size, and libraries become the faster ones.
@@ -42,7 +42,7 @@ def ldl_factor(
     Pivots that are not above their `floor`, for each or for all, become `instead`: NaN, so that a singular matrix
     cannot give a finite wrong answer.
     """
-    matrix = as_floating("matrix", matrix)
+    matrix = floating_numbers("matrix", matrix)
     k = matrix.shape[-1] if matrix.ndim else 0
     if matrix.shape[-2:] != (k, k):
         raise ValueError(f"matrix must be square (..., k, k), got {matrix.shape}.")
@@ -66,7 +66,7 @@ def ldl_solve(
     factor: LDL, b: Float[Array, "*batch k"] | Float[Array, "*batch k m"]
 ) -> Float[Array, "*batch k"] | Float[Array, "*batch k m"]:
     """`A^-1 b` for one right-hand side, where `b` has as many axes as `factor.pivots`, or for m of them."""
-    b = as_floating("b", b)
+    b = floating_numbers("b", b)
     if b.ndim == factor.pivots.ndim:
         return ldl_solve(factor, b[..., None])[..., 0]
     k = factor.pivots.shape[-1]

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from ..numerics import transpose
+from ..numerics import add, transpose
 from ._products import matmul
-from ._scan import DOUBLING, SEQUENTIAL, AbstractSchedule, Combine, Element, add
+from ._scan import DOUBLING, SEQUENTIAL, AbstractSchedule, Combine, Element
 from ._tree_scan import levels_inward, levels_outward
 from ._tree_schedule import TreeSchedule
 

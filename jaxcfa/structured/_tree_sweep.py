@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from .. import backend
+from ..numerics import add
 from . import _written_sweep
 from ._tree_schedule import TreeSchedule
 
@@ -104,11 +104,11 @@ def inward(
             return (message, registers), output
 
         def collect(total, registers):
-            return _add(total, _read(registers, branch["target"])), _write(registers, branch["target"], zero)
+            return add(total, _read(registers, branch["target"])), _write(registers, branch["target"], zero)
 
         def deliver(message, registers):
             at = branch["source"]
-            return zero, _write(registers, at, _add(_read(registers, at), message))
+            return zero, _write(registers, at, add(_read(registers, at), message))
 
         total, registers = _where(branch["keeps"], collect, lambda t, r: (t, r), total, registers)
         message, output = step(total, data)
@@ -169,10 +169,6 @@ def _choose(condition, one: Value, other: Value) -> Value:
     if not isinstance(condition, jax.core.Tracer):
         return one if condition else other
     return jax.tree.map(lambda x, y: lax.select(condition, x, y), one, other)
-
-
-def _add(first: PyTree[Array], second: PyTree[Array]) -> PyTree[Array]:
-    return jax.tree.map(jnp.add, first, second)
 
 
 def _scan(visit, state, xs, reverse: bool):

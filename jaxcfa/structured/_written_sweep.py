@@ -12,6 +12,7 @@ from jax import lax
 from jaxtyping import PyTree
 
 from ..backend import LoopForm
+from ..numerics import add
 from ._tree_schedule import TreeSchedule
 
 Value = TypeVar("Value")
@@ -42,7 +43,7 @@ def inward(schedule: TreeSchedule, step: Step, zero: Value, segments: Sequence[D
         for i, node in reversed(list(enumerate(nodes))):
             message, output = _fenced(run(totals.pop(node, zero), _at(data, i)), form, i)
             parent = int(parents[node])
-            totals[parent] = jax.tree.map(jnp.add, totals[parent], message) if parent in totals else message
+            totals[parent] = add(totals[parent], message) if parent in totals else message
             found.append(output)
         outputs.append(_stacked(found[::-1]))
     return outputs[::-1]

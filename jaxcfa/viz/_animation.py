@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .._optional import optional_module
 from ..model import Model
 from ..numerics._options import positive_number
-from ._extra import extra
 from ._load import Visuals
 from ._picture import AZIMUTH, ELEVATION, Scene, View, new_figure
 from ._poses import Poses, as_configurations
@@ -38,8 +38,8 @@ def animate(
     The camera rests, but follows a robot that goes further than some lengths of its own.
 
     **Arguments:** `qs` (n, nq): configurations, `dt` [s] apart. `file`: ends with `.gif` or `.mp4`.
-    `frames_per_second`: a GIF, whose pictures last whole hundredths of a second, has the nearest rate that it can have,
-    50 at most. `size` [inches, of 100 dots]. The others as of `draw`.
+    `frames_per_second`: pictures of a GIF last whole hundredths of a second, so it gets the nearest possible rate, 50
+    at most. `size` [inches, of 100 dots]. The others as of `draw`.
 
     **Raises:** as `draw`, and `ValueError` for a `dt` and `frames_per_second` that are not positive, an unknown suffix,
     more than 5000 pictures in a `.gif`, and `.mp4` without ffmpeg, or where that fails.
@@ -88,7 +88,7 @@ def frame_count(path: Path, seconds: float, rate: float = FRAMES_PER_SECOND) -> 
 
 def writer(path: Path, rate: float = FRAMES_PER_SECOND) -> Any:
     """Matplotlib's writer of such files, for a rate of `frame_rate`; `ValueError` where there is none."""
-    animation = extra("matplotlib.animation")
+    animation = optional_module("matplotlib.animation", "viz")
     match path.suffix.lower():
         case ".gif":
             # It cuts off what is below a millisecond: half of one more, so that none is lost by rounding.

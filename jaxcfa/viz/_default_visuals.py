@@ -3,7 +3,8 @@
 import numpy as np
 
 from ..model import WORLD, Model
-from ._shapes import Capsule, Sphere, Visual, along, inertia_box, pose
+from ..spatial._host import pose_matrix
+from ._shapes import Capsule, Sphere, Visual, along, inertia_box
 
 _THICKNESS = 0.12  # radius of a limb by the length of a typical one
 
@@ -45,4 +46,4 @@ def _box(model: Model, body: int, typical: float) -> Visual:
     mass, com, inertia = (np.asarray(x[body], dtype=float) for x in (model.mass, model.com, model.inertia))
     if mass > 0 and np.trace(inertia) > 0:
         return inertia_box(model.body_names[body], float(mass), com, inertia)
-    return Visual(Sphere(_THICKNESS * typical or 0.02), model.body_names[body], pose(np.eye(3), com))
+    return Visual(Sphere(_THICKNESS * typical or 0.02), model.body_names[body], pose_matrix(np.eye(3), com))

@@ -1,4 +1,4 @@
-"""Where the files are that a robot description names."""
+"""Locating the files that a robot description names."""
 
 import os
 import re

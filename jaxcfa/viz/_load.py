@@ -31,7 +31,7 @@ def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Direct
 
     - `path_or_text`: path of a file, or its content.
     - `model`: the model that `load_model` makes of it, with fixed or floating base.
-    - `package_dirs`: folders that hold packages, or are such.
+    - `package_dirs`: folders of packages, or folders that hold packages.
 
     **Raises:** `FileNotFoundError` for a wrong path, also among `package_dirs`; `ValueError` for a file that is
     malformed or of another robot; `ImportError` without the packages that read files.

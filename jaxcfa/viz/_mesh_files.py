@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._extra import extra
+from .._optional import optional_module
 from ._shapes import Color, Mesh
 
 
@@ -25,7 +25,7 @@ def read_mesh(path: Path, scale: tuple[float, float, float]) -> tuple[tuple[Mesh
 @functools.lru_cache(maxsize=256)
 def _parts(path: Path, scale: tuple[float, float, float], _time: int) -> tuple[tuple[Mesh, Color | None], ...]:
     """The time of the last change is in the key, so that what changes is read again."""
-    trimesh = extra("trimesh")
+    trimesh = optional_module("trimesh", "viz")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # between NumPy and the readers of some formats

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from ..io._mjcf_bodies import rotation
 from ..io._mjcf_compile import compile_mjcf, import_mujoco
 from ..io._mjcf_layout import read_layout
 from ..io._report import Report
 from ..io._source import PathOrText, Source
+from ..spatial._host import pose_matrix, rotation_matrix
 from ._shapes import (
     AbstractShape,
     Box,
@@ -21,7 +21,6 @@ from ._shapes import (
     Sphere,
     Visual,
     inertia_box,
-    pose,
 )
 
 _SHOWN_GROUPS = 3  # of six, as MuJoCo's own viewer does at first; models put what only collides into the others
@@ -43,7 +42,7 @@ def mjcf_visuals(path_or_text: PathOrText, source: Source, report: Report) -> li
         if shape is None:
             report.add("kind of geom that is not shown", f"geom {geom}")
         elif color is None or color[3] > 0:
-            placement = pose(rotation(mj.geom_quat[geom]), mj.geom_pos[geom])
+            placement = pose_matrix(rotation_matrix(mj.geom_quat[geom]), mj.geom_pos[geom])
             found.append(Visual(shape, names[mj.geom_bodyid[geom]], placement, color))
     boxes = {}
     for body, mesh in left_out:
@@ -112,7 +111,7 @@ def _clipped(rgba: np.ndarray) -> Color:
 
 
 def _inertia_box(mj: Any, body: int, name: str | None) -> Visual:
-    axes = rotation(mj.body_iquat[body])
+    axes = rotation_matrix(mj.body_iquat[body])
     return inertia_box(
         name, float(mj.body_mass[body]), mj.body_ipos[body], axes @ np.diag(mj.body_inertia[body]) @ axes.T
     )

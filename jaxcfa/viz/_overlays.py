@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .._optional import optional_module
 from ..model import Model
-from ._extra import extra
 from ._poses import Carried, Poses
 
 _FORCE, _MOMENT, _PATH, _CENTER = (214, 72, 62), (58, 110, 196), (238, 128, 40), (245, 190, 40)
@@ -116,4 +116,4 @@ class Trail(AbstractOverlay):
 
 def quaternions(rotation: np.ndarray) -> np.ndarray:
     """(..., 4), real part first, of rotation matrices (..., 3, 3)."""
-    return extra("viser.transforms").SO3.from_matrix(rotation).wxyz
+    return optional_module("viser.transforms", "viz").SO3.from_matrix(rotation).wxyz

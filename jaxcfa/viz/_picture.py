@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._optional import optional_module
 from ..model import Model
 from ._camera import Camera, camera
-from ._extra import extra
 from ._load import Visuals, drawn_visuals
 from ._poses import Poses, as_configurations, body_poses, carried_visuals, corners, extent, initial, of_robot
 from ._shapes import Color, Plane, Visual
@@ -71,8 +71,8 @@ def snapshot(
 
 def new_figure(size: tuple[float, float], **options) -> Any:
     """A figure of matplotlib that no display and no global state knows of."""
-    figure = extra("matplotlib.figure").Figure(figsize=size, **options)
-    extra("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
+    figure = optional_module("matplotlib.figure", "viz").Figure(figsize=size, **options)
+    optional_module("matplotlib.backends.backend_agg", "viz").FigureCanvasAgg(figure)
     return figure
 
 
@@ -138,7 +138,7 @@ class Scene:
 
     def draw(self, axes: Any, poses: Poses, view: View, ground: bool) -> None:
         """Everything at poses (n, k), of which all but the last are paler."""
-        collections = extra("matplotlib.collections")
+        collections = optional_module("matplotlib.collections", "viz")
         if ground:
             self._draw_ground(axes, collections, poses, view)
         painted = [
@@ -209,7 +209,7 @@ def _painted(
 
 def _shadow(points: np.ndarray, view: View) -> np.ndarray | None:
     """The outline (m, 3) on the ground of the shadow of points, `None` if it has no area."""
-    spatial = extra("scipy.spatial")
+    spatial = optional_module("scipy.spatial", "viz")
     height = np.maximum(points[:, 2:] - view.ground, 0)
     flat = points[:, :2] + height * (0.25, -0.15)
     try:

@@ -1,4 +1,4 @@
-"""Where everything is that a robot carries, for one configuration or many."""
+"""Poses of everything that a robot carries, for one configuration or many."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Poses(NamedTuple):
     translation: np.ndarray
 
     def only(self, which: np.ndarray) -> "Poses":
-        """Those of some of the things (k,)."""
+        """The poses of some of the things (k,)."""
         return Poses(self.rotation[:, which], self.translation[:, which])
 
 

@@ -125,7 +125,7 @@ class Robot:
         self._replace("wrenches", Wrenches(self._server.scene, f"{self._path}/wrenches", array, scale, self._size))
 
     def add_trail(self, frame: NameOrNumber) -> None:
-        """From now on draw the path of a frame or body, by name or number, as the robot moves.
+        """Draws the path of a frame or body, given by name or number, as the robot moves from now on.
 
         **Raises:** `ValueError` for a name that is not there.
         """

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..numerics._options import as_finite, check_instance, known_numbers
+from ..spatial._host import pose_matrix
 
 Color = tuple[float, float, float, float]
 _SEGMENTS = 32  # around an axis
@@ -238,19 +239,12 @@ def without_slivers(triangles: Triangles) -> Triangles:
     return Triangles(triangles.vertices, triangles.faces[area > 1e-9 * area.max(initial=0.0)])
 
 
-def pose(rotation: np.ndarray, translation: np.ndarray) -> np.ndarray:
-    """The (4, 4) matrix of a placement."""
-    matrix = np.eye(4)
-    matrix[:3, :3], matrix[:3, 3] = rotation, translation
-    return matrix
-
-
 def along(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """The placement in the middle between two points (3,), with z from the one to the other."""
     z = (end - start) / np.linalg.norm(end - start)
     x = np.cross(np.eye(3)[np.argmin(np.abs(z))], z)
     x /= np.linalg.norm(x)
-    return pose(np.stack([x, np.cross(z, x), z], axis=1), (start + end) / 2)
+    return pose_matrix(np.stack([x, np.cross(z, x), z], axis=1), (start + end) / 2)
 
 
 def inertia_box(carrier: str | None, mass: float, com: np.ndarray, inertia: np.ndarray) -> Visual:
@@ -260,8 +254,8 @@ def inertia_box(carrier: str | None, mass: float, com: np.ndarray, inertia: np.n
     """
     moments, axes = np.linalg.eigh((inertia + inertia.T) / 2)
     if not (mass > 0 and moments[0] > 0 and np.all(np.isfinite(moments))):
-        return Visual(Sphere(0.02), carrier, pose(np.eye(3), com))
+        return Visual(Sphere(0.02), carrier, pose_matrix(np.eye(3), com))
     squares = 6 * (moments.sum() - 2 * moments) / mass
     size = np.sqrt(np.maximum(squares, 1e-3 * squares.max()))
     axes = axes * np.sign(np.linalg.det(axes))
-    return Visual(Box((float(size[0]), float(size[1]), float(size[2]))), carrier, pose(axes, com))
+    return Visual(Box((float(size[0]), float(size[1]), float(size[2]))), carrier, pose_matrix(axes, com))

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._optional import optional_module
 from ..model import Model
-from ._extra import extra
 from ._poses import body_poses, initial
 
 _MOST = 60
@@ -56,8 +56,8 @@ def value_of(control: Control, q: np.ndarray) -> float:
     """What the slider shows at a configuration (nq,)."""
     if control.angle is None:
         return float(q[control.start])
-    rotation = extra("viser.transforms").SO3(np.asarray(q[control.start : control.start + 4], dtype=float)).normalize()
-    return float(rotation.as_rpy_radians()[control.angle])
+    quaternion = np.asarray(q[control.start : control.start + 4], dtype=float)
+    return float(_rotations()(quaternion).normalize().as_rpy_radians()[control.angle])
 
 
 def _shown(control: Control, q: np.ndarray) -> float:
@@ -114,7 +114,7 @@ class Sliders:
         if control.angle is None:
             self._q[control.start] = values[control.start, None]
         elif all((control.start, k) in values for k in range(3)):
-            rotation = extra("viser.transforms").SO3.from_rpy_radians(*(values[control.start, k] for k in range(3)))
+            rotation = _rotations().from_rpy_radians(*(values[control.start, k] for k in range(3)))
             self._q[control.start : control.start + 4] = rotation.wxyz
         self._moved(self._q)
 
@@ -156,3 +156,7 @@ def _finite(lower: float, upper: float, reach: float) -> tuple[float, float]:
     if high <= low:
         low, high = low - reach, low + reach
     return round(low, 3), round(high, 3)
+
+
+def _rotations() -> Any:
+    return optional_module("viser.transforms", "viz").SO3

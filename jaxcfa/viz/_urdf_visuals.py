@@ -7,9 +7,10 @@ import numpy as np
 from ..io._report import Report
 from ..io._source import Element
 from ..io._urdf_check import quaternion_rotation
+from ..spatial._host import pose_matrix
 from ._files import Directories, find_file
 from ._mesh_files import read_mesh
-from ._shapes import AbstractShape, Box, Capsule, Color, Cylinder, Sphere, Visual, inertia_box, pose
+from ._shapes import AbstractShape, Box, Capsule, Color, Cylinder, Sphere, Visual, inertia_box
 
 MISSING_MESH = (
     "mesh that is missing or cannot be read; a box with the link's inertia stands for it (package_dirs, or "
@@ -102,11 +103,11 @@ def _origin(element: Element) -> np.ndarray:
     if origin is None:
         return np.eye(4)
     if origin.get("quat_xyzw") is not None:
-        return pose(quaternion_rotation(origin), _numbers(origin, "xyz", (0, 0, 0)))
+        return pose_matrix(quaternion_rotation(origin), _numbers(origin, "xyz", (0, 0, 0)))
     (sr, sp, sy), (cr, cp, cy) = (f(_numbers(origin, "rpy", (0, 0, 0))) for f in (np.sin, np.cos))
     yaw, pitch = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]]), np.array([[cp, 0, sp], [0, 1, 0], [-sp, 0, cp]])
     roll = np.array([[1, 0, 0], [0, cr, -sr], [0, sr, cr]])
-    return pose(yaw @ pitch @ roll, _numbers(origin, "xyz", (0, 0, 0)))
+    return pose_matrix(yaw @ pitch @ roll, _numbers(origin, "xyz", (0, 0, 0)))
 
 
 def _color(element: Element, materials: dict[str | None, Color]) -> Color | None:

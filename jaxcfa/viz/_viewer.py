@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from .._optional import optional_module
 from ..model import Model
 from ..numerics._options import positive_number
 from ..typing import NameOrNumber
-from ._extra import extra
 from ._files import Directories
 from ._load import Visuals, drawn_visuals
 from ._playback import Playback, as_motion
@@ -33,11 +33,11 @@ class Viewer:
 
     - `model`.
     - `visuals`: as from `load_visuals`, or the path of a robot file; `default_visuals(model)` if absent.
-    - `port`: where to listen; the next that is free is taken.
+    - `port`: where to listen; if taken, the next free one.
     - `host`: the address to listen at. "0.0.0.0" lets the whole network see and move what is shown.
     - `package_dirs`: folders of packages, as of `load_visuals`.
 
-    **Raises:** `ValueError` for visuals on what the model has not, and a host that is not this machine; what
+    **Raises:** `ValueError` for visuals on bodies that the model lacks, and a host that is not this machine; what
     `load_visuals` raises; `ImportError` without viser.
     """
 
@@ -50,7 +50,7 @@ class Viewer:
         host: str = "127.0.0.1",
         package_dirs: Directories = (),
     ):
-        viser = extra("viser")
+        viser = optional_module("viser", "viz")
         _check_address(host)
         visuals = drawn_visuals(model, visuals, package_dirs)
         with contextlib.redirect_stdout(io.StringIO()):  # viser says that it starts and stops
@@ -123,8 +123,8 @@ class Viewer:
     ) -> Robot:
         """Add another robot, which has no sliders; `Robot.show` moves it.
 
-        **Arguments:** `name`: another than those of the robots that are there. `visuals`: as of the viewer. `base`
-        (3,): where its world is [m]. `opacity`: from 0 to 1.
+        **Arguments:** `name`: not that of a robot that is shown already. `visuals`: as of the viewer. `base` (3,):
+        where its world is [m]. `opacity`: from 0 to 1.
 
         **Raises:** `ValueError` for a name that is taken, another opacity, and visuals on what the model has not; what
         `load_visuals` raises.
@@ -240,7 +240,7 @@ def _url(host: str, port: int) -> str:
 
 
 def _check_address(host: str) -> None:
-    """`ValueError` for a host that nothing can listen at, which viser would wait for without end."""
+    """Raises `ValueError` for a host that cannot be listened on, for which viser would wait forever."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as trial:

@@ -11,7 +11,6 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import ABA, AbstractForwardDynamics, forward_dynamics
-from jaxcfa.dynamics._run import solve_forward_dynamics
 from jaxcfa.joints import Revolute
 
 Q, V, TAU = jnp.array([0.3, -0.7]), jnp.array([0.5, 0.2]), jnp.array([1.0, 2.0])
@@ -101,9 +100,9 @@ def test_only_singular_mass_matrices_are_called_so():
 @pytest.mark.parametrize("method", [ABA, "aba", jaxcfa.aba])
 def test_method_is_an_algorithm(method):
     # Without the checks of types that the tests switch on, as users have it.
-    solve = inspect.unwrap(solve_forward_dynamics)
+    solve = inspect.unwrap(forward_dynamics)
     with pytest.raises(ValueError, match="method must be an algorithm for forward dynamics, such as ABA"):
-        solve(method, arm(inertia=0.1), Q, V, TAU, None)
+        solve(arm(inertia=0.1), Q, V, TAU, method=method)
 
 
 class Dense(AbstractForwardDynamics):

@@ -163,7 +163,7 @@ def test_programs_do_not_depend_on_what_kind_of_numbers_weights_are():
 
 def test_robots_with_wrong_options_are_refused():
     model = mechanism(Revolute((0, 1, 0)))
-    with pytest.raises(ValueError, match=r"dt must be real, got 0\.1j"):
+    with pytest.raises(ValueError, match=r"dt must be a time step in seconds, got 0\.1j"):
         oc.RobotDynamics(model, 0.1j)
     with pytest.raises(ValueError, match="contacts must name every frame once"):
         oc.RobotInverseDynamics(model, 0.1, ["body 0", 0])

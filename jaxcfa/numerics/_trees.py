@@ -1,4 +1,4 @@
-"""One of two pytrees."""
+"""Functions of two pytrees, leaf by leaf."""
 
 from typing import TypeVar
 
@@ -12,3 +12,8 @@ Tree = TypeVar("Tree")
 def choose(condition: Bool[Array, "*shape"], one: Tree, other: Tree) -> Tree:
     """`jnp.where` for all leaves."""
     return jax.tree.map(lambda x, y: jnp.where(condition, x, y), one, other)
+
+
+def add(one: Tree, other: Tree) -> Tree:
+    """Sums of all leaves."""
+    return jax.tree.map(jnp.add, one, other)
