@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters.partial_eval import dce_jaxpr
@@ -190,6 +191,9 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
 def _batch(arguments: Sequence[Any], axes: Sequence[int | None], /, **params: Any) -> tuple[list[Any], list[int]]:
     inner_axes, results, size = params["axes"], params["results"], params["size"]
     new = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
+    if export.is_symbolic_dim(new):  # any number, in programs to be exported
+        found = jax.vmap(functools.partial(over_states, **params), list(axes))(*arguments)
+        return found, [0] * len(found)
     if size is not None and _varying(axes) == _varying(inner_axes):  # two batches of the same arguments are one
         both = zip(arguments, axes, inner_axes, strict=True)
         joined = [x if axis is None else _joined(x, axis, inner) for x, axis, inner in both]
