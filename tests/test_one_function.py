@@ -2,17 +2,20 @@
 
 import functools
 import gc
+import inspect
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 from jax.extend.core import Primitive
 
 import jaxcfa
 from helpers import assert_close
 from jaxcfa.one_function import _able, _last_axis, as_one_function, without_marks
+from jaxcfa.structured._lane_loop import lane_loop
 
 MARK = "xla_cpu_small_call"
 
@@ -34,6 +37,10 @@ def wave(x, y, scale):
 
 marked_wave = as_one_function(wave)
 handed_wave = as_one_function(wave, handed_on=True)
+
+
+def doubled_wave(x, y):
+    return marked_wave(x, y, 2.0)["each"]
 
 
 def test_all_names_are_those_of_primitives():
@@ -246,3 +253,24 @@ def test_models_and_states():
     assert_close(found, jnp.swapaxes(swapped, 0, 1), rtol=1e-9)
     one = jax.tree.map(lambda leaf: leaf[2] if eqx.is_array(leaf) else leaf, models)
     assert_close(found[2, 7], accelerations(one, x[7]), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "of_batch",
+    [
+        jax.vmap(lambda x: doubled_wave(x, jnp.cos(x))),
+        jax.vmap(jax.vmap(doubled_wave, (None, 0)), (0, None)),
+        jax.vmap(jax.grad(lambda x, y: jnp.sum(doubled_wave(x, y)))),
+        jax.grad(lambda x, y: jnp.sum(jax.vmap(doubled_wave)(x, y))),
+        jax.vmap(lambda x, y: lane_loop(lambda _, s: s[0] < 9, lambda c, s: s + c, 1 + y * y, x)),
+        jaxcfa.batched(doubled_wave),
+        jaxcfa.one_kernel(doubled_wave),
+    ],
+)
+def test_programs_are_exported_for_batches_of_any_size(of_batch):
+    number = len(inspect.signature(of_batch).parameters)
+    (size,) = export.symbolic_shape("n")
+    program = export.export(jax.jit(of_batch))(*[jax.ShapeDtypeStruct((size, 4), jnp.float64)] * number)
+    for n in (1, 40):
+        given = [jnp.asarray(x) for x in np.random.default_rng(n).normal(size=(number, n, 4))]
+        assert_close(program.call(*given), of_batch(*given), rtol=1e-12)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import export, lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, PyTree
 
@@ -40,6 +40,8 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
     `jax.default_device`, have it run there. Batches that are spread over several CPUs are `jax.vmap`'s; inside of
     `jax.jit`, where that is not seen, take `jax.shard_map(one_kernel(function), ..., check_vma=False)`.
 
+    Batches of any size, in programs exported with `jax.export.symbolic_shape`, are `jax.vmap`'s, too.
+
     What cannot be written so: functions that close over a traced value, or have loops of unknown length, indices that
     depend on the state, sorting, random numbers, or calls of libraries, as in `jnp.linalg`; and more than 25,000
     operations. GPUs refuse it, and on CPUs `jax.vmap` computes it, which a warning says.
@@ -65,6 +67,8 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
         return lax.platform_dependent(*arguments, default=elsewhere, **dict.fromkeys(backend.GPUS, by_kernel))
 
     def of_batch(*arguments):
+        if export.is_symbolic_dim(np.shape(jax.tree.leaves(arguments)[0])[0]):
+            return plain(*arguments)
         if backend.is_gpu():
             fast = on_gpus
         elif backend.backend() == "cpu" and (line := _line_on_cpu(function, arguments)) is not None:

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters.partial_eval import dce_jaxpr
@@ -76,7 +77,7 @@ def as_one_function(
             linear=0,
             single=single,
             derivatives=derivatives,
-            in_batches=_traced_later(without_shared, program.in_avals) if some_are_shared else None,
+            unshared=_traced_later(without_shared, program.in_avals) if some_are_shared else None,
         )
         return jax.tree.unflatten(jax.tree.structure(shapes), found)
 
@@ -86,7 +87,7 @@ def as_one_function(
 # Parameters: `program`; `axes`, where the arguments have that of the batch: 0, -1, or None if they do not vary; `size`
 # of the batch, if there is one, of which all results then have an axis, where `results` says; `width`, how many states
 # the program itself computes; `linear`: in the last so many arguments the program is linear; `single` and `derivatives`
-# as above; `in_batches`, if there are shared arguments, returns the program without them.
+# as above; `unshared`, if there are shared arguments, returns the program without them.
 
 one_function_p = Primitive("one_function")
 one_function_p.multiple_results = True
@@ -107,12 +108,12 @@ def _bind(
     program: ClosedJaxpr,
     axes: Sequence[int | None],
     linear: int,
-    in_batches: Callable[[], ClosedJaxpr] | None = None,
+    unshared: Callable[[], ClosedJaxpr] | None = None,
     **params: Any,
 ) -> list[Any]:
     """A call with those arguments that the program uses, or all if the one in batches may use others."""
     flat = convert_constvars_jaxpr(program.jaxpr)
-    inner, used = dce_jaxpr(flat, [True] * len(flat.outvars), instantiate=in_batches is not None)
+    inner, used = dce_jaxpr(flat, [True] * len(flat.outvars), instantiate=unshared is not None)
     constants = len(program.consts)
     arguments, axes = [*program.consts, *arguments], [None] * constants + list(axes)
     return one_function_p.bind(
@@ -120,7 +121,7 @@ def _bind(
         program=ClosedJaxpr(inner, ()),
         axes=tuple(itertools.compress(axes, used)),
         linear=sum(used[len(used) - linear :]),
-        in_batches=in_batches,
+        unshared=unshared,
         **params,
     )
 
@@ -181,7 +182,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     avals = [*program.in_avals, *itertools.compress(program.in_avals, moves)]
     new = {"axes": [*axes, *itertools.compress(axes, moves)], "linear": len(directions)}
     found = one_function_p.bind(*primals, **params)
-    new |= {"program": jax.make_jaxpr(along)(*avals), "in_batches": None}
+    new |= {"program": jax.make_jaxpr(along)(*avals), "unshared": None}
     return found, _bind([*primals, *directions], **{**params, **new})
 
 
@@ -212,7 +213,7 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
         ],
         "results": tuple(i or 0 for i in moved_axes),
         "linear": len(weights),
-        "in_batches": None,
+        "unshared": None,
     }
     found = _bind([*known, *weights], **{**params, **new})
     shared = [size is not None and axis is None for axis in moved_axes]
@@ -220,13 +221,16 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
 
 
 def _batch(arguments: Sequence[Any], axes: Sequence[int | None], /, **params: Any) -> tuple[list[Any], list[int]]:
-    if (in_batches := params.pop("in_batches")) is not None:
-        params["program"] = in_batches()
+    if (unshared := params.pop("unshared")) is not None:
+        params["program"] = unshared()
         constants = len(arguments) - len(params["program"].in_avals)  # of the program for single states
         arguments, axes = arguments[constants:], axes[constants:]
         params["axes"] = params["axes"][constants:]
     inner_axes, results, size = params["axes"], params["results"], params["size"]
     new = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
+    if export.is_symbolic_dim(new):  # any number, in programs to be exported
+        found = jax.vmap(functools.partial(over_states, **params), list(axes))(*arguments)
+        return found, [0] * len(found)
     if size is not None and _varying(axes) == _varying(inner_axes):  # two batches of the same arguments are one
         both = zip(arguments, axes, inner_axes, strict=True)
         joined = [x if axis is None else _joined(x, axis, inner) for x, axis, inner in both]
@@ -273,14 +277,14 @@ def _without_unused(used: list[bool], step: JaxprEqn) -> tuple[list[bool], Jaxpr
     params = step.params
     if not any(used):
         return [False] * len(step.invars), None
-    in_batches = params["in_batches"]
-    inner, kept = dce_jaxpr(params["program"].jaxpr, used, instantiate=in_batches is not None)
+    unshared = params["unshared"]
+    inner, kept = dce_jaxpr(params["program"].jaxpr, used, instantiate=unshared is not None)
     new = {
         "program": ClosedJaxpr(inner, ()),
         "axes": tuple(itertools.compress(params["axes"], kept)),
         "results": tuple(itertools.compress(params["results"], used)),
         "linear": sum(kept[len(kept) - params["linear"] :]),
-        "in_batches": in_batches and functools.cache(lambda: _with_results(in_batches(), used)),
+        "unshared": unshared and functools.cache(lambda: _with_results(unshared(), used)),
     }
     operands, results = list(itertools.compress(step.invars, kept)), list(itertools.compress(step.outvars, used))
     return kept, step.replace(invars=operands, outvars=results, params={**params, **new})

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import export, lax
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, PyTree
 
@@ -35,7 +35,8 @@ def batched(
     `batched(jax.grad(f))` does less work than the gradient of a sum over `batched(f)`, and needs as little memory.)
 
     With a mesh every device takes its share of the batch, in pieces as well, and results stay where they are made.
-    Derivatives with respect to shared arguments, such as a model, are summed over the devices.
+    Derivatives with respect to shared arguments, such as a model, are summed over the devices. Without a mesh a batch
+    may be of any size, in programs exported with `jax.export.symbolic_shape`, and is one piece then.
 
     **Arguments:** `function`: of one state, as for `jax.vmap`; `in_axes`: 0 for arguments with a leading batch axis and
     `None` for shared ones, one value for all arguments or one for each (keyword arguments have the axis); `piece`: how
@@ -96,7 +97,7 @@ def _in_pieces(function: Callable[..., Any], states: tuple, largest: int) -> PyT
     """All pieces are of equal size, so that they are one loop body; copies of the last state fill them."""
     length = _common_length(states)
     over_piece = jax.vmap(in_batches(function))
-    if length <= largest:
+    if export.is_symbolic_dim(length) or length <= largest:
         return over_piece(*states)
     size = -(-length // -(-length // largest))
     pieces = jax.tree.map(lambda x: cut(x, size), states)

@@ -94,6 +94,6 @@ class FactoredBlockTridiagonal(eqx.Module):
         """Solves as `BlockTridiagonal.solve` does."""
         columns, restore = as_columns("b", b, self.matrix.diagonal)
         factors = self.factors
-        if factors is None:
+        if factors is None or not columns.size:
             return restore(columns)
         return restore(linear_solution(self.matrix.mv, columns, lambda found, rhs: found.solve(rhs), factors))

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import export, lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool
 
@@ -50,7 +50,7 @@ def lane_loop(
                 taken, states
             )
 
-        width = _width(size, lanes_on_cpu)
+        width = size if export.is_symbolic_dim(size) else _width(size, lanes_on_cpu)
         if width == size:
             found = lanes(lambda own, state: _steps(unfinished, improve, own, state, None), states)
             return found, jax.tree.map(lambda _: True, found)

@@ -212,6 +212,8 @@ def test_nothing_to_do(solver):
     assert nothing.mv(np.zeros((0, 3))).shape == (0, 3)
     assert nothing.as_matrix().shape == (0, 0)
     assert BlockTridiagonal(np.zeros((4, 0, 0)), np.zeros((3, 0, 0))).solve(np.zeros((4, 0)), solver).shape == (4, 0)
+    matrix = BlockTridiagonal(np.broadcast_to(np.eye(3), (4, 3, 3)), np.zeros((3, 3, 3)))
+    assert matrix.solve(np.zeros((4, 3, 0)), solver).shape == (4, 3, 0)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=str)
