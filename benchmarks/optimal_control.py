@@ -19,7 +19,7 @@ from jaxcfa.structured import AbstractStageSolver, Chunked, Doubling, LinearQuad
 
 from .case import Case, Contestant, Prepared
 from .contestant import ONE_FUNCTION, compiled
-from .peers.other_python import cart_pole_step, other_python, starts_near
+from .peers.other_python import cart_pole_step, displacements, other_python
 from .robots import example_robot, load
 from .settings import Settings
 
@@ -116,7 +116,7 @@ def _many_starts(dtype: str) -> list[Contestant]:
 
 def _reached_by_all(solver: oc.AbstractSolver, dtype: str, one_function: bool = False) -> Prepared:
     problem, start = reach(STEPS, dtype)
-    starts = jnp.asarray(starts_near(np.asarray(start, float), STARTS), dtype)
+    starts = start + jnp.asarray(displacements(STARTS, start.size), dtype)
     return _solved(problem, solver, starts, one_function=one_function)._replace(value=lambda found: found[0])
 
 

@@ -61,9 +61,9 @@ def cart_pole_step(x, u, dt, functions):
     return [x[0] + dt * dp, x[1] + dt * dth, dp, dth]
 
 
-def starts_near(x0: np.ndarray, number: int) -> np.ndarray:
-    """That many states around x0."""
-    return x0 + 0.1 * np.random.default_rng(0).normal(size=(number, len(x0)))
+def displacements(number: int, size: int) -> np.ndarray:
+    """From a state to that many starts around it, in the tangent space."""
+    return 0.1 * np.random.default_rng(0).normal(size=(number, size))
 
 
 def _reach(which: str):
@@ -95,7 +95,7 @@ def _reach(which: str):
 
     running = stage({"pose": 1.0, "state": 0.1, "control": 0.1}, 0.01)
     problem = crocoddyl.ShootingProblem(x0, [running] * steps, stage({"pose": 1e3}, 0.0))
-    starts = starts_near(x0, *number) if number else [x0]
+    starts = [state.integrate(x0, d) for d in displacements(*number, state.ndx)] if number else [x0]
 
     def solution(start: np.ndarray):
         problem.x0 = start
