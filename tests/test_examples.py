@@ -111,6 +111,7 @@ def test_swing_up(capsys, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.compiled  # NumPy would give up on its loops after seconds
 def test_turning_in_space(capsys, monkeypatch, tmp_path):
     plot = tmp_path / "plot.png"
     monkeypatch.setattr(sys, "argv", ["turning_in_space.py", "--steps", "20", "--output", str(plot)])

@@ -211,7 +211,9 @@ def test_dynamics_are_marked(dtype):
     assert MARK in batch.as_text()
     tolerance = 1e-9 if dtype == jnp.float64 else 2e-4
     assert_close(one(q[0], v[0]), plain(several, q[0], v[0]), rtol=tolerance)
-    assert_close(batch(q, v), plain(jax.vmap(several), q, v), rtol=tolerance)
+    found = batch(q, v)
+    for i in (0, 127, 128, 149):  # of several pieces
+        assert_close(jax.tree.map(lambda x, i=i: x[i], found), one(q[i], v[i]), rtol=tolerance)
 
 
 @pytest.mark.slow

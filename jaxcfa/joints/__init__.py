@@ -1,7 +1,7 @@
 """Joint types: one file each, behind the interface `AbstractJoint`."""
 
 from ._anchored import Anchored as Anchored
-from ._base import AbstractJoint as AbstractJoint
+from ._base import AbstractJoint as AbstractJoint, AbstractVectorJoint as AbstractVectorJoint
 from ._check import check_joint as check_joint
 from ._composite import Composite as Composite
 from ._cylindrical import Cylindrical as Cylindrical

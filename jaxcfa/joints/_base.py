@@ -101,7 +101,10 @@ class AbstractJoint(eqx.Module):
 
 
 class AbstractVectorJoint(AbstractJoint):
-    """A joint whose coordinates are numbers, none of them part of a quaternion, and `v` their rates."""
+    """A joint whose coordinates are numbers, none of them part of a quaternion, and `v` their rates.
+
+    A new one is a subclass with all that `AbstractJoint` asks for but `integrate`, `difference` and `neutral`.
+    """
 
     def integrate(self, q: Float[Array, "nq"], dv: Float[Array, "nv"]) -> Float[Array, "nq"]:
         return q + dv

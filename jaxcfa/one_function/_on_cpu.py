@@ -15,7 +15,7 @@ from ._last_axis import along_last_axis
 from ._marks import marked
 
 # Fewer states than this are computed as one is.
-_FEW = 16
+FEW = 16
 # Of so many states, a piece, a number takes these bytes: then what is worked on fits into the fast cache. And so many
 # at most go in and come out, which for motions of many stages is more than that cache holds.
 _ROW, _MOST = 512, 2**23
@@ -42,7 +42,7 @@ def in_pieces(
     whether few states are computed by functions of their own.
     """
     varies = [axis is not None for axis in axes]
-    if size is None or width * size < _FEW or not any(varies):
+    if size is None or width * size < FEW or not any(varies):
         return at_once(over_states, arguments) if single else over_states(*arguments)
     number = -(-size // _piece(program, varies, width))
     length = -(-size // number)
@@ -76,7 +76,7 @@ def _piece(program: ClosedJaxpr, varies: Sequence[bool], width: int) -> int:
     """How many states of a batch are computed at a time."""
     own = [*itertools.compress(program.in_avals, varies), *program.out_avals]
     number, size = max(x.dtype.itemsize for x in own), sum(x.size * x.dtype.itemsize for x in own)
-    return max(min(_ROW // (number * width), _MOST // max(size, 1)), _FEW)
+    return max(min(_ROW // (number * width), _MOST // max(size, 1)), FEW)
 
 
 def _part(x: Array, first: Array, length: int, axis: int) -> Array:

@@ -17,7 +17,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from .._private_jax import convert_constvars_jaxpr, set_without_unused
 from ..backend import backend
 from ._marks import has_marks, inside_one_function
-from ._on_cpu import batch_shape, in_pieces
+from ._on_cpu import FEW, batch_shape, in_pieces
 
 Result = TypeVar("Result")
 
@@ -44,7 +44,7 @@ def as_one_function(
     too, for which they compute anew what they need, or those of the function as it stands; `handed_on`: whether results
     mostly go to other such functions: then their last axis is that of a batch, which need not be moved there and back.
 
-    Arguments that are `Shared` are used by single states alone.
+    Arguments that are `Shared` are used by single states alone, and by few.
     """
 
     @functools.wraps(function)
@@ -221,16 +221,16 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
 
 
 def _batch(arguments: Sequence[Any], axes: Sequence[int | None], /, **params: Any) -> tuple[list[Any], list[int]]:
-    if (unshared := params.pop("unshared")) is not None:
-        params["program"] = unshared()
-        constants = len(arguments) - len(params["program"].in_avals)  # of the program for single states
-        arguments, axes = arguments[constants:], axes[constants:]
-        params["axes"] = params["axes"][constants:]
-    inner_axes, results, size = params["axes"], params["results"], params["size"]
     new = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
     if export.is_symbolic_dim(new):  # any number, in programs to be exported
         found = jax.vmap(functools.partial(over_states, **params), list(axes))(*arguments)
         return found, [0] * len(found)
+    if params["unshared"] is not None and new * (params["size"] or 1) >= FEW:
+        params["program"], params["unshared"] = params["unshared"](), None
+        constants = len(arguments) - len(params["program"].in_avals)  # of the program for single states
+        arguments, axes = arguments[constants:], axes[constants:]
+        params["axes"] = params["axes"][constants:]
+    inner_axes, results, size = params["axes"], params["results"], params["size"]
     if size is not None and _varying(axes) == _varying(inner_axes):  # two batches of the same arguments are one
         both = zip(arguments, axes, inner_axes, strict=True)
         joined = [x if axis is None else _joined(x, axis, inner) for x, axis, inner in both]
@@ -243,6 +243,7 @@ def _batch(arguments: Sequence[Any], axes: Sequence[int | None], /, **params: An
     if size is not None:  # what varies with one of them only must not be repeated for the other
         program = jax.make_jaxpr(functools.partial(over_states, **params))
         params["program"] = program(*_of_batch(params["program"].in_avals, inner_axes, size))
+        params["unshared"] = None
         params["width"] = params["width"] * size
     placed = [x if axis is None else _placed(x, axis) for x, axis in zip(arguments, axes, strict=True)]
     own = [None if axis is None else _own_axis(x, axis) for x, axis in zip(arguments, axes, strict=True)]

@@ -79,6 +79,7 @@ def test_torques_and_their_derivatives():
 
 
 @pytest.mark.slow
+@pytest.mark.compiled  # NumPy would give up on its loops after seconds
 def test_stands_on_one_foot_and_then_on_both():
     """Forces carry the weight, each foot only where it may; forward dynamics give the same accelerations."""
     model, dt, steps, middle = walker(), 0.02, 12, 5
