@@ -57,8 +57,9 @@ test: .venv/.installed  ## All tests
 test-fast: .venv/.installed  ## The tests that are not marked as slow
 	$(PYTEST) -m "not slow" $(ARGS)
 
+test-newest: BIN = .venv-newest/bin
 test-newest: .venv-newest/.installed  ## The same with the newest releases of all packages, e.g. PYTHON=python3.13
-	.venv-newest/bin/python -m pytest -n $(JOBS) --maxprocesses 4 --dist worksteal -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
 
 browser:  ## Install the browser that tests of the viewer need (Debian and Ubuntu, as root)
 	apt-get update -qq

@@ -30,7 +30,7 @@ def batched(
 
     On CPUs the whole function goes through a few states at a time, which stay in the cache, along the last axis of
     every array, over which loops are vectorised. The functions of this package for dynamics and kinematics do that by
-    themselves; compositions of several of them, and a user's own functions, may gain a factor of two. Memory for
+    themselves, and gain nothing but memory; functions that compute much of their own are faster. Memory for
     intermediate results is that of one piece, in reverse mode too: there each piece is computed a second time. (So
     `batched(jax.grad(f))` does less work than the gradient of a sum over `batched(f)`, and needs as little memory.)
 
