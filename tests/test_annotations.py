@@ -18,8 +18,10 @@ checker = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 with jaxtyping.install_import_hook("jaxcfa", checker):
     import jaxcfa
 
+import evaluation
 import interpreter
 import traced_surface
+evaluation.install()
 interpreter.hasten()
 traced_surface.trace()
 """

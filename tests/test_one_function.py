@@ -276,3 +276,20 @@ def test_programs_are_exported_for_batches_of_any_size(of_batch):
     for n in (1, 40):
         given = [jnp.asarray(x) for x in np.random.default_rng(n).normal(size=(number, n, 4))]
         assert_close(program.call(*given), of_batch(*given), rtol=1e-12)
+
+
+def test_conditions_of_loops_depend_on_two_numbers_of_the_state():
+    """Of a single one XLA wants to know whether it counts, and copies all that it is computed from."""
+    loop = lane_loop(lambda _, x: x[0] < 9, lambda step, x: (x[0] + step, x[1]), 3.0, (jnp.zeros(()), jnp.ones(2)))
+    assert loop[0] == 9
+    program = jax.make_jaxpr(lambda x: lane_loop(lambda _, x: x < 9, lambda step, x: x + step, 3.0, x))(0.0).jaxpr
+    text = str(program)
+    assert text.count("while[") == 1
+    (condition,) = [
+        step.params["cond_jaxpr"].jaxpr
+        for call in program.eqns
+        for step in call.params["call"].jaxpr.eqns
+        if step.primitive.name == "while"
+    ]
+    used = {x for step in condition.eqns for x in step.invars if not hasattr(x, "val")}
+    assert len(used.intersection(condition.invars)) == 2

@@ -91,7 +91,12 @@ class Shooting(AbstractSolver):
             jnp.asarray(False),
             History.empty(self.max_iterations, x0.dtype),
         )
-        return _solution(problem, x0, lax.while_loop(lambda state: ~state.done, body, start))
+
+        def goes_on(state: _State) -> Array:
+            # The second is for XLA alone: see `lane_loop`.
+            return ~state.done & (state.iteration < self.max_iterations)
+
+        return _solution(problem, x0, lax.while_loop(goes_on, body, start))
 
 
 class _State(NamedTuple):

@@ -13,6 +13,11 @@ from ..backend import backend
 
 State = TypeVar("State")
 
+# More steps than any loop takes. Conditions compare with it so that they depend on two numbers of what is carried: a
+# single one XLA takes for a counter, and copies all that it is computed from, which may be the whole loop, many times
+# while it compiles (a fifth of the time for a problem of optimal control).
+_UNREACHED = jnp.iinfo(jnp.int32).max
+
 
 def lane_loop(
     unfinished: Callable[[Any, State], Bool[Array, ""]],
@@ -58,7 +63,7 @@ def lane_loop(
         def some(carry: tuple[Array, State]) -> tuple[Array, State]:
             turns, states = carry
             # Those that had the fewest turns come first: then few are left over at the end, when lanes are empty.
-            order = jnp.where(lanes(unfinished, states), turns, jnp.iinfo(turns.dtype).max)
+            order = jnp.where(lanes(unfinished, states), turns, _UNREACHED)
             chosen = jnp.argsort(order, stable=True)[:width]
             taken = jax.tree.map(lambda x: x[chosen], states)
             found = lanes(lambda own, state: _steps(unfinished, improve, own, state, steps), taken, chosen)
@@ -74,8 +79,7 @@ def lane_loop(
 
 def _steps(unfinished: Callable, improve: Callable, constants: Any, state: State, most: int | None) -> State:
     """The plain loop, of so many steps at most."""
-    if most is None:
-        return lax.while_loop(lambda s: unfinished(constants, s), lambda s: improve(constants, s), state)
+    most = _UNREACHED if most is None else most
 
     def goes_on(carry: tuple[Array, State]) -> Array:
         return (carry[0] < most) & unfinished(constants, carry[1])
