@@ -13,9 +13,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from ..numerics import cut, joined
+from ..numerics import cut, joined, sin_cos
 from ..one_function import marked
-from ._sin_cos import sin_cos
 from ._straight_line import Operation, StraightLine, Value, column, computed
 
 _PIECE = 128  # states

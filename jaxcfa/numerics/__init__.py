@@ -12,6 +12,7 @@ from ._perturbed import (
 )
 from ._pieces import cut as cut, joined as joined, lengthened as lengthened
 from ._precise import product as product
+from ._sin_cos import cosine as cosine, sin_cos as sin_cos, sine as sine
 from ._small import (
     cross as cross,
     dot as dot,

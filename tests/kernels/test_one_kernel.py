@@ -11,7 +11,6 @@ from jax import lax
 import jaxcfa
 from helpers import assert_close
 from jaxcfa.kernels import _one_kernel, one_kernel
-from jaxcfa.kernels._sin_cos import sin_cos
 
 pytestmark = pytest.mark.compiled
 
@@ -63,22 +62,6 @@ def test_arrays_on_cpus(size, dtype):
     found, expected = one_kernel(mixed)(*arguments), jax.vmap(mixed)(*arguments)
     assert_close(found, expected, 1e-6 if dtype == np.float32 else 1e-15)
     assert jax.tree.map(lambda x: x.dtype, found) == jax.tree.map(lambda x: x.dtype, expected)
-
-
-def test_sines_and_cosines(dtype):
-    """Near, far, and so far that the numbers are turns apart: then still on the circle, and NaN of what is infinite."""
-    spacing = np.finfo(dtype).eps
-    for size, error in ((1.0, 1.5), (1e4 if dtype == np.float32 else 1e5, 1.5), (1e12, None)):
-        x = np.random.default_rng(0).uniform(-size, size, 100_000).astype(dtype)
-        found = [np.asarray(y, np.longdouble) for y in jax.jit(sin_cos)(x)]
-        assert np.max(np.abs(found[0] ** 2 + found[1] ** 2 - 1)) < 4 * spacing
-        if error:
-            expected = np.sin(x.astype(np.longdouble)), np.cos(x.astype(np.longdouble))
-            assert np.max(np.abs(np.subtract(found, expected))) < error * spacing
-    special = np.array([0.0, -0.0, np.inf, np.nan, 1e-30], dtype)
-    sine, cosine = sin_cos(jnp.asarray(special))
-    np.testing.assert_array_equal(sine, np.array([0, -0.0, np.nan, np.nan, 1e-30], dtype))
-    np.testing.assert_array_equal(cosine, np.array([1, 1, np.nan, np.nan, 1], dtype))
 
 
 def test_dynamics(target, dtype):
