@@ -302,6 +302,16 @@ def test_what_is_converted_has_one_shape(message):
         SHAPES[message](model if "_model" in message else jaxcfa.convert.MuJoCo(model), [0, 1])
 
 
+def test_jacobian_of_one_joint_is_a_single_column_in_pinocchio():
+    pin_model = pin.Model()
+    pin_model.addJoint(0, pin.JointModelRY(), pin.SE3.Identity(), "swing")
+    jacobian = pin.computeJointJacobians(pin_model, pin_model.createData(), np.zeros(1))
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("a", None, Revolute(Y), joint_name="swing", mass=1.0)
+    coordinates = jaxcfa.convert.Pinocchio(builder.build(), pin_model)
+    assert_close(coordinates.jacobian_from([0.0], jacobian), np.eye(6)[:, 1:2])
+
+
 def test_lists_are_converted():
     coordinates = jaxcfa.convert.MuJoCo(jaxcfa.chain(2))
     assert np.array_equal(coordinates.v_to([0, 1], [1, 2]), [1, 2])

@@ -104,7 +104,7 @@ def _simulate(
             raise ValueError(
                 f"The motion is not finite after {(first + length) * settings.dt:.4g} s; take a shorter --dt."
             )
-        status = max(status, ConstraintStatus(int(found.status)))
+        status |= ConstraintStatus(int(found.status))
         qs.append(found.q[1:])
         vs.append(found.v[1:])
     t = settings.dt * jnp.arange(steps + 1, dtype=model.dtype)

@@ -10,7 +10,7 @@ from ..numerics._options import as_finite, check_flag
 from ._archive import check_types
 from ._mjcf import load_mjcf
 from ._saved_model import read_model
-from ._source import PathOrText, is_archive, read_file, read_source, root_tag
+from ._source import PathOrText, is_archive, read_file, read_source, root_tag, unknown_root
 from ._urdf import load_urdf
 
 
@@ -44,15 +44,15 @@ def load_model(
     source = read_source(path_or_text)
     try:
         tag = root_tag(source.data)
+        if tag not in ("robot", "mujoco"):
+            raise unknown_root(tag)
     except ValueError as error:
         raise ValueError(f"{source.name}: {error}") from error
     if tag == "robot":
         model = load_urdf(path_or_text, floating_base, dtype=dtype)
-    elif tag == "mujoco":
+    else:
         text = path_or_text.decode(errors="replace") if isinstance(path_or_text, bytes) else path_or_text
         model = load_mjcf(text, floating_base, dtype=dtype)
-    else:
-        raise ValueError(f"{source.name}: the root element is <{tag}>; give URDF (<robot>) or MJCF (<mujoco>).")
     return model if gravity is None else _with_gravity(model, gravity)
 
 

@@ -40,7 +40,8 @@ def load_mjcf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
 
     - `path_or_text`: path of a file, or its content.
     - `floating_base`: give the one body that is fixed to the world and carries the mechanism a free joint
-      "root_joint", whose coordinates come first. A model in which a root body has a free joint stays as it is.
+      "root_joint", whose coordinates come first. A model in which a root body has a free joint stays as it is. What
+      MuJoCo computes from masses (damping by `dampratio` and `springdamper`) is that of the fixed base.
     - `gravity` (3,) [m/s^2]: acceleration of gravity in world axes, in place of the file's.
     - `dtype`: of the arrays; JAX's default float type if absent.
 

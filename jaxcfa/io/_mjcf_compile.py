@@ -49,7 +49,7 @@ def compile_mjcf(path_or_text: PathOrText, source: Source) -> Compiled:
             model, left_out = _compile(mujoco, text, path)
         except Exception as error:  # MuJoCo has exceptions of its own, derived from nothing but Exception
             message = " ".join([str(error).strip(), *messages])
-            raise ValueError(f"MuJoCo cannot compile it: {message}\n{_remedy(message)}") from error
+            raise ValueError(f"MuJoCo cannot compile it: {message}\n{_remedy(message, text)}") from error
     return Compiled(model, list(dict.fromkeys(messages)), left_out)
 
 
@@ -154,9 +154,10 @@ def _messages_kept(mujoco: ModuleType) -> Iterator[list[str]]:
         mujoco.set_mju_user_warning(before)
 
 
-def _remedy(message: str) -> str:
+def _remedy(message: str, text: str | None) -> str:
     missing = _MISSING_FILE.search(message)
     if missing is None:
         return "Correct what the message names; MuJoCo's XML reference explains the elements."
     otherwise = "" if "'include'" in message else ", or give the bodies that need it an <inertial>"
-    return f"Put the file {missing.group(1)!r} in its place{otherwise}."
+    of_text = " Files that XML text names are looked for in the working directory; give a path instead."
+    return f"Put the file {missing.group(1)!r} in its place{otherwise}.{of_text if text is not None else ''}"

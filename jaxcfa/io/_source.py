@@ -13,6 +13,7 @@ from .._optional import optional_module
 PathOrText = str | bytes | os.PathLike
 Element = Any  # lxml.etree._Element: the package is optional
 _DECLARATION = re.compile(r"^\s*<\?xml\b[^>]*\?>")
+_XML_STARTS = (b"<", b"\xff\xfe", b"\xfe\xff")  # the others are marks of UTF-16
 _VERSION = re.compile(rb"""^(\s*)<\?xml\s+version\s*=\s*("[^"]*"|'[^']*')""")
 
 
@@ -84,7 +85,7 @@ def parse_xml(data: bytes) -> Element:
     except (etree.XMLSyntaxError, LookupError, ValueError) as error:
         root = _without_namespaces(etree, data, options)
         if root is None:
-            raise _not_well_formed(error) from error
+            raise _not_well_formed(error, data) from error
     document_type = root.getroottree().docinfo.internalDTD
     if document_type is not None and next(document_type.iterentities(), None) is not None:
         raise ValueError("declares XML entities, which are not read; write out what they stand for.")
@@ -113,7 +114,9 @@ def _without_namespaces(etree: ModuleType, data: bytes, options: dict) -> Elemen
     return root if harmless else None
 
 
-def _not_well_formed(error: Exception) -> ValueError:
+def _not_well_formed(error: Exception, data: bytes) -> ValueError:
+    if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_XML_STARTS):
+        return ValueError("no XML, which URDF and MJCF are; give the file that describes the robot.")
     what = str(getattr(error, "msg", None) or error) or "there is no element"
     return ValueError(f"no well-formed XML: {what}. Correct the file there.")
 
@@ -126,8 +129,22 @@ def root_tag(data: bytes) -> str:
     try:
         _, root = next(events)
     except (etree.XMLSyntaxError, LookupError, ValueError, StopIteration) as error:
-        raise _not_well_formed(error) from error
+        raise _not_well_formed(error, data) from error
     return tag_of(root)
+
+
+def unknown_root(tag: str) -> ValueError:
+    """The error for a file of another format."""
+    whole = ", such as the file that includes this part" if tag == "mujocoinclude" else ""
+    return ValueError(f"the root element is <{tag}>; give URDF (<robot>) or MJCF (<mujoco>){whole}.")
+
+
+def attribute_of(element: Element, name: str) -> str:
+    """Name of an attribute as it is written: with its prefix, if any, instead of the address of its namespace."""
+    address, _, local = name.rpartition("}")
+    prefixes = (prefix for prefix, known in element.nsmap.items() if prefix and known == address[1:])
+    prefix = next(prefixes, None) if address else None
+    return local if prefix is None else f"{prefix}:{local}"
 
 
 def tag_of(element: Element) -> str:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from .._optional import optional_module
-from ..joints import AbstractJoint, Fixed, Free, Planar, Prismatic, Revolute
+from ..joints import AbstractJoint, Fixed, Free, Planar, Prismatic, Revolute, Spherical
 from ..model import STANDARD_GRAVITY, Model, ModelBuilder
 from ..model._inertia_checks import doubtful_inertias, massless_subtrees
 from ..numerics._options import check_flag
@@ -30,6 +30,7 @@ def load_urdf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
       `<limit>`, `lower` and `upper` are zero if absent; without `<limit>`, `velocity` or `effort`, there is none.
     - `floating` is a free joint. `planar` moves in the plane normal to its axis: `q = [x, y, angle]` with x along the
       joint frame's x axis (made perpendicular to the normal; y if the normal is x). Pinocchio takes the normal for z.
+    - `spherical`, which MuJoCo and PyBullet read too, is a ball joint, whose limits are not modelled.
     - A joint with `mimic` keeps its own coordinate; the coupling is in `model.constraints`.
     - `damping` and `friction` are read; links without `<inertial>` are massless.
     - Orientations are `rpy`, or `quat_xyzw` as in URDF 1.2.
@@ -122,6 +123,8 @@ def _joint(joint: Joint) -> AbstractJoint:
                 return Planar(joint.axis)
             case "floating":
                 return Free()
+            case "spherical":
+                return Spherical()
             case _:
                 return Fixed()
     except ValueError as error:
@@ -129,12 +132,13 @@ def _joint(joint: Joint) -> AbstractJoint:
 
 
 def _dofs(joint: Joint, report: Report) -> dict[str, float]:
-    """Limits and passive forces of a joint with one coordinate."""
+    """Limits and passive forces of a joint; of `spherical` ones the latter, of `floating` and `planar` ones none."""
+    dofs = {}
+    if joint.dynamics is not None and joint.type != "fixed":
+        dofs = {"damping": float(joint.dynamics.damping or 0), "friction_loss": float(joint.dynamics.friction or 0)}
     if joint.type not in ("revolute", "continuous", "prismatic"):
-        return {}
-    dofs = {"spring_reference": 0.0}
-    if joint.dynamics is not None:
-        dofs |= {"damping": float(joint.dynamics.damping or 0), "friction_loss": float(joint.dynamics.friction or 0)}
+        return dofs
+    dofs["spring_reference"] = 0.0
     limit = joint.limit
     if limit is None:
         if joint.type != "continuous":
@@ -148,7 +152,10 @@ def _dofs(joint: Joint, report: Report) -> dict[str, float]:
     if joint.type != "continuous":
         lower, upper = limit.lower or 0.0, limit.upper or 0.0
         if lower > upper:
-            raise ValueError(f"joint {joint.name!r}: the lower limit {lower} exceeds the upper {upper}; exchange them.")
+            raise ValueError(
+                f"joint {joint.name!r}: the lower limit {lower} exceeds the upper {upper}. Exchange them, or "
+                "remove <limit> where they stand for none, as in PyBullet."
+            )
         dofs |= {"lower": lower, "upper": upper}
     return dofs
 

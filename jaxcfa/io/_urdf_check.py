@@ -14,7 +14,7 @@ import numpy as np
 
 from ..spatial._host import rotation_matrix
 from ._report import Report
-from ._source import Element, tag_of
+from ._source import Element, attribute_of, tag_of
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LARGEST = 1e12  # products of a few such numbers are finite in single precision
@@ -72,6 +72,7 @@ _JOINTS = {
     "fixed": _joint({}, "axis", "limit", "dynamics"),
     "floating": _joint({}, "axis"),
     "planar": _joint({"axis": _AXIS}),
+    "spherical": _joint({"dynamics": _DYNAMICS}, "axis"),
 }
 
 
@@ -159,7 +160,7 @@ def _attributes(element: Element, kind: _Kind, owner: str, report: Report) -> di
                 raise ValueError(f"{where}: {name}={value!r:.200} of <{tag}> {problem}.{hint}")
     unknown = [name for name in element.attrib if name not in kind.attributes]
     for name in unknown:
-        report.add(f"not modelled: attribute {name!r} of <{tag}>", owner)
+        report.add(f"not modelled: attribute {attribute_of(element, name)!r} of <{tag}>", owner)
     attributes = {name: value for name, value in element.attrib.items() if name in kind.attributes}
     if "quat_xyzw" in attributes:  # of URDF 1.2
         try:

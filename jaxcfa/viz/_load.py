@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..io._mjcf_compile import is_text
 from ..io._report import Report
-from ..io._source import PathOrText, parse_xml, read_source, root_tag
+from ..io._source import PathOrText, parse_xml, read_source, root_tag, unknown_root
 from ..model import Model
 from ..model._arguments import check_model
 from ..numerics._options import check_instance
@@ -52,7 +52,7 @@ def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Direct
         elif tag == "mujoco":
             found = mjcf_visuals(path_or_text, source, report)
         else:
-            raise ValueError(f"the root element is <{tag}>; give URDF (<robot>) or MJCF (<mujoco>).")
+            raise unknown_root(tag)
         for visual in found:
             if visual.carrier is not None:
                 model.locate(visual.carrier)

@@ -41,7 +41,7 @@ def test_floating_base(text):
     assert load_model(text, floating_base=True).nv == 6 + (text is URDF)
 
 
-@pytest.mark.parametrize("text", ["<sdf/>", "<Robot/>", "<html><robot/></html>"])
+@pytest.mark.parametrize("text", ["<sdf/>", "<Robot/>", "<html><robot/></html>", "<mujocoinclude/>"])
 def test_other_formats(text):
     with pytest.raises(ValueError, match=r"is <.*>; give URDF"):
         load_model(text)

@@ -453,9 +453,12 @@ def test_includes_and_any_suffix(tmp_path):
     for name in ("robot.xml", "robot.mjcf"):
         (tmp_path / name).write_text(mjcf('<include file="part.xml"/>'))
         assert load_mjcf(tmp_path / name).body_names == ("a",)
+    text = (tmp_path / "robot.xml").read_text()
     (tmp_path / "part.xml").unlink()
-    with pytest.raises(ValueError, match=r"robot\.xml.*[\s\S]*Put the file 'part\.xml'"):
+    with pytest.raises(ValueError, match=r"robot\.xml.*[\s\S]*Put the file 'part\.xml' in its place.$"):
         load_mjcf(tmp_path / "robot.xml")
+    with pytest.raises(ValueError, match=r"'part\.xml' in its place\..*working directory; give a path instead"):
+        load_mjcf(text)
 
 
 @pytest.mark.parametrize(

@@ -222,3 +222,10 @@ def test_floating_base_is_what_mujoco_makes_of_a_free_joint():
     assert_close(model.keyframe("qpos0"), reference.qpos0)
     assert_close(model.keyframe("bent"), np.append(reference.qpos0[:7], 0.5))
     assert_close(model.keyframes.v[1], np.append(np.zeros(6), 0.1))
+
+
+def test_damping_by_ratio_is_that_of_the_fixed_base():
+    text = FLOATING.replace('kp="3"', 'kp="3" dampratio="1"')
+    fixed, floating = (load_mjcf(text, floating_base=free).actuators for free in (False, True))
+    assert np.all(fixed.bias[:, 2] < 0)
+    assert_close(floating.bias, fixed.bias)

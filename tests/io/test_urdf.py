@@ -11,7 +11,7 @@ import pytest
 
 from helpers import assert_close
 from jaxcfa.io import ModelWarning, load_model, load_urdf
-from jaxcfa.joints import Free, Planar, Prismatic, Revolute
+from jaxcfa.joints import Free, Planar, Prismatic, Revolute, Spherical
 from urdf_text import INERTIA, INERTIAL, LIMIT, joint, link, one_joint, robot
 
 ARM = robot(link("base"), link("upper"), link("lower"), joint("b", "upper", "lower"), joint("a", "base", "upper"))
@@ -25,6 +25,7 @@ ARM = robot(link("base"), link("upper"), link("lower"), joint("b", "upper", "low
         ("prismatic", LIMIT, Prismatic, 1),
         ("planar", "", Planar, 3),
         ("floating", "", Free, 7),
+        ("spherical", "", Spherical, 4),
     ],
 )
 def test_joint_types(kind, content, joint_type, nq):
@@ -67,6 +68,12 @@ def test_limits_and_dynamics():
     assert [float(x[0]) for x in (limits.lower, limits.upper, limits.velocity, limits.effort)] == [-1, 2, 3, 4]
     assert float(model.damping[0]) == 0.5
     assert float(model.friction_loss[0]) == 0.25
+
+
+def test_damping_and_friction_of_spherical_joint():
+    model = load_urdf(one_joint('<dynamics damping="1" friction="2"/>', "spherical"))
+    assert_close(model.damping, np.ones(3))
+    assert_close(model.friction_loss, np.full(3, 2.0))
 
 
 def test_continuous_joint_keeps_velocity_and_effort_limits_only():
@@ -224,7 +231,7 @@ def test_one_warning_names_everything():
         link("rotor", f'<inertial><mass value="0"/>{INERTIA}</inertial>'),
         joint("a", "base", "thin", LIMIT + '<safety_controller k_velocity="1"/><dynamics K="7000"/>'),
         joint("b", "base", "negative", LIMIT * 2),
-        joint("c", "base", "rotor"),
+        joint("c", "base", "rotor", '<axis xmlns:drake="http://drake.mit.edu" drake:a="5" xyz="1 0 0"/>', "planar"),
         '<transmission name="gear"/><gazebo reference="thin"/><gazebo/>',
     )
     with warnings.catch_warnings(record=True) as caught:
@@ -235,6 +242,7 @@ def test_one_warning_names_everything():
     assert warning.message.notes == {
         'not modelled: <safety_controller> in <joint type="revolute">': ("joint 'a'",),
         "not modelled: attribute 'K' of <dynamics>": ("joint 'a'",),
+        "not modelled: attribute 'drake:a' of <axis>": ("joint 'c'",),
         "repeated, of which the first counts: <limit>": ("joint 'b'",),
         "not modelled: <transmission>": ("gear",),
         "not modelled: <gazebo>": ("thin", "line 8"),

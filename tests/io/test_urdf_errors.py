@@ -41,6 +41,7 @@ MALFORMED = {
     "entity bomb": (BOMB + ']><robot name="&a11;"/>', "XML"),
     "entity bomb in text": (BOMB + "]>" + robot("&a11;", link("a")), "XML"),
     "other root": ("<sdf/>", "root element is <sdf>"),
+    "surface": (b"solid cube", "no XML, which URDF and MJCF are"),
     "no link": (robot(), "no <link>"),
     "xacro": (robot('<xacro:arm xmlns:xacro="http://ros.org/wiki/xacro"/>'), "expand the file first"),
     "xacro undeclared": (robot("<xacro:arm/>", link("a")), "expand the file first"),
