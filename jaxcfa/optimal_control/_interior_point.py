@@ -284,9 +284,14 @@ def _excess(values: Values) -> Float[Array, ""]:
     return jnp.max(jnp.concatenate([g.reshape(-1) for g in values.inequalities]), initial=0)
 
 
-def infeasibility(values: Values) -> Float[Array, ""]:
-    """The norm of gaps and equalities; the excess of inequalities has its price."""
-    return _norm(values.gaps, values.start, *values.equalities)
+def infeasibility(values: Values, share: Float[Array, ""]) -> Float[Array, ""]:
+    """The norm of gaps, times their `share`, and equalities; the excess of inequalities has its price."""
+    return _norm(share * values.gaps, share * values.start, *values.equalities)
+
+
+def gap_norm(values: Values) -> Float[Array, ""]:
+    """The norm of gaps, also that at the start."""
+    return _norm(values.gaps, values.start)
 
 
 def remaining(step: Step, proximity: Float[Array, ""]) -> Float[Array, ""]:

@@ -16,6 +16,7 @@ from ._interior_point import (
     Step,
     bound_terms,
     fraction_to_boundary,
+    gap_norm,
     infeasibility,
     largest,
     remaining,
@@ -32,6 +33,23 @@ _ARMIJO = 1e-4
 _FADING = 0.85
 _FAR = 1e-2  # violations from which on every step may climb
 _LENGTHS = 12
+_MOST = 1e3  # the share of gaps in the penalty
+
+
+class Penalty(NamedTuple):
+    """What violations cost in the merit function: `weight * |(share * gaps, equalities)|`, a Euclidean norm.
+
+    Whole steps close all gaps to first order, and equalities only as far as they can beside that. Where these get worse
+    by more than gaps get better, no length makes both less: steps go downhill if the `share` of gaps is large.
+    """
+
+    weight: Float[Array, ""]
+    share: Float[Array, ""]
+
+    @staticmethod
+    def first(dtype) -> "Penalty":
+        """Before the first iteration."""
+        return Penalty(jnp.ones((), dtype), jnp.ones((), dtype))
 
 
 class Seen(NamedTuple):
@@ -53,17 +71,17 @@ class Seen(NamedTuple):
         """Before the first iteration."""
         return Seen(*jnp.zeros(5, dtype))
 
-    def with_entry(self, values: Values, barrier: Barrier) -> "Seen":
+    def with_entry(self, values: Values, barrier: Barrier, penalty: Penalty) -> "Seen":
         """The same after one more iteration."""
         before = _FADING * self.weight
-        entry = values.cost, *bound_terms(values, barrier), infeasibility(values)
+        entry = values.cost, *bound_terms(values, barrier), infeasibility(values, penalty.share)
         means = ((before * old + new) / (before + 1) for old, new in zip(self[1:], entry, strict=True))
         return Seen(before + 1, *means)
 
-    def merit(self, barrier: Barrier, penalty: Float[Array, ""]) -> Float[Array, ""]:
+    def merit(self, barrier: Barrier, penalty: Penalty) -> Float[Array, ""]:
         """The mean of the merit function."""
         bounds = barrier.parameter * self.logarithms + barrier.price * self.excess
-        return self.cost + bounds + penalty * self.violated
+        return self.cost + bounds + penalty.weight * self.violated
 
 
 class Worth(NamedTuple):
@@ -84,7 +102,7 @@ class Found(NamedTuple):
     the `point` reached, and what it is `worth`."""
 
     length: Float[Array, ""]
-    penalty: Float[Array, ""]
+    penalty: Penalty
     point: Point
     worth: Worth
 
@@ -97,7 +115,8 @@ def search(
     step: Step,
     barrier: Barrier,
     proximity: Float[Array, ""],
-    penalty: Float[Array, ""],
+    penalty: Penalty,
+    stuck: Bool[Array, ""],
     seen: Seen,
     may_climb: Bool[Array, ""],
     last: Float[Array, ""],
@@ -109,24 +128,22 @@ def search(
     Without constraints the first is 1, or twice the `last` one if that was short: the next mostly is short, too. With
     them, that steps stay short tells that they lead nowhere.
 
-    That is the cost with the barrier's terms and `penalty * |violations|`, with the Euclidean norm of gaps and
-    equalities, which is smooth where they are not zero. With constraints it must become less than its average (`seen`),
-    since across curved valleys only steps that climb a little are long; near the end that is only for steps which
-    `may_climb`. Steps are straight, all states at once, or simulated under the feedback, one after the other, with
-    `1 - length` of the gaps kept: then no new gaps open, which for unstable dynamics allows longer ones. `together`
-    lengths are tried at once.
+    That is the cost with the barrier's terms and the `penalty` of gaps and equalities, which is smooth where they are
+    not zero; where steps are `stuck`, gaps may get a larger share in it. With constraints it must become less than its
+    average (`seen`), since across curved valleys only steps that climb a little are long; near the end that is only for
+    steps which `may_climb`. Steps are straight, all states at once, or simulated under the feedback, one after the
+    other, with `1 - length` of the gaps kept: then no new gaps open, which for unstable dynamics allows longer ones.
+    `together` lengths are tried at once.
     """
-    violated = infeasibility(local.values)
-    closed = violated - remaining(step, proximity)
-    penalty = _sufficient(penalty, local, step, barrier, closed)
+    penalty, violated, closed = _sufficient(penalty, local, step, barrier, proximity, stuck)
 
     def merit(values: Values) -> Float[Array, ""]:
-        return Seen.nothing(x0.dtype).with_entry(values, barrier).merit(barrier, penalty)
+        return Seen.nothing(x0.dtype).with_entry(values, barrier, penalty).merit(barrier, penalty)
 
     here = merit(local.values)
     climbs = problem.is_constrained & (may_climb | (violated > _FAR))
     reference = jnp.where(climbs, jnp.maximum(here, seen.merit(barrier, penalty)), here)
-    descent = slope(local, step, barrier) - penalty * closed
+    descent = slope(local, step, barrier) - penalty.weight * closed
     rounding = 10 * jnp.finfo(x0.dtype).eps * jnp.abs(here)
 
     def tried(way: Callable, length: Float[Array, ""]):
@@ -183,20 +200,33 @@ _WAYS = {"linear": (_straight,), "nonlinear": (_simulated,), "both": (_straight,
 
 
 def _sufficient(
-    penalty: Float[Array, ""],
+    penalty: Penalty,
     local: LocalModel,
     step: Step,
     barrier: Barrier,
-    closed: Float[Array, ""],
-) -> Float[Array, ""]:
-    """A penalty for which the step goes downhill (Nocedal & Wright, Numerical Optimization, 2006, equation 18.36)."""
+    proximity: Float[Array, ""],
+    stuck: Bool[Array, ""],
+) -> tuple[Penalty, Float[Array, ""], Float[Array, ""]]:
+    """A penalty for which the step goes downhill (Nocedal & Wright, Numerical Optimization, 2006, equation 18.36); the
+    norm of what is violated, and how much of it a whole step closes to first order."""
     z = jnp.concatenate([step.states[:-1], step.controls], axis=-1)
     curvature = jnp.einsum("ti,tij,tj", z, local.stages.hessian, z, precision="highest")
     end = step.states[-1]
     curvature = curvature + jnp.einsum("i,ij,j", end, local.end.hessian, end, precision="highest")
-    rise = slope(local, step, barrier) + 0.5 * jnp.maximum(curvature, 0)
+    descent = slope(local, step, barrier)
+    rise = descent + 0.5 * jnp.maximum(curvature, 0)
+    left = remaining(step, proximity)
+    violated = infeasibility(local.values, penalty.share)
+    gaps = gap_norm(local.values)
+    needed = 2 * left / jnp.where(gaps > 0, gaps, 1)
+    uphill = (violated <= left) & (descent >= penalty.weight * (violated - left))
+    more = stuck & uphill & (gaps > 0) & (needed < _MOST)
+    share = jnp.where(more, jnp.maximum(needed, penalty.share), penalty.share)
+    violated = jnp.where(more, infeasibility(local.values, share), violated)
+    closed = violated - left
     needed = rise / (0.7 * jnp.where(closed > 0, closed, 1))
-    return jnp.where((closed > 0) & (needed > penalty), 1.5 * needed, penalty)
+    weight = jnp.where((closed > 0) & (needed > penalty.weight), 1.5 * needed, penalty.weight)
+    return Penalty(weight, share), violated, closed
 
 
 def _multipliers(

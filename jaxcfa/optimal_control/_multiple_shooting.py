@@ -11,7 +11,7 @@ from ..numerics._options import check_instance, positive_number
 from ..structured import AbstractSchedule, AbstractStageSolver, Riccati
 from ._barrier_updates import first_barrier
 from ._interior_point import optimality
-from ._line_search import Seen, Steps, Worth
+from ._line_search import Penalty, Seen, Steps, Worth
 from ._local import Hessian, model_of
 from ._multiple_shooting_start import start_of
 from ._multiple_shooting_state import Settings, State, is_last
@@ -134,7 +134,7 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, state: State, prog
         gains=trial.step.gains,
         barrier=choose(again, first, setback.barrier),
         regularization=setback.regularization,
-        penalty=jnp.where(again, 1.0, found.penalty),
+        penalty=choose(again, Penalty.first(x0.dtype), found.penalty),
         seen=choose(again, Seen.nothing(x0.dtype), trial.seen),
         length=jnp.where(trial.taken & ~again, found.length, 0),
         worth=choose(trial.taken, found.worth, Worth.of(values)),

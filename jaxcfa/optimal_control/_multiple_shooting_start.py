@@ -8,7 +8,7 @@ from ._acceleration import Memory
 from ._barrier_updates import barrier_of_plan, first_barrier
 from ._curvature import Curvature
 from ._interior_point import Point
-from ._line_search import Seen, Worth
+from ._line_search import Penalty, Seen, Worth
 from ._local import Multipliers, Rows, Values, evaluate, unknown_model
 from ._multiple_shooting_state import DISTURBANCES, Settings, State
 from ._problem import Problem
@@ -53,7 +53,7 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         gains=jnp.zeros((problem.steps, m, n), dtype),
         barrier=barrier,
         regularization=jnp.asarray(settings.regularization, dtype),
-        penalty=jnp.asarray(1.0, dtype),
+        penalty=Penalty.first(dtype),
         seen=Seen.nothing(dtype),
         length=jnp.zeros((), dtype),
         worth=Worth(nothing, nothing, nothing),

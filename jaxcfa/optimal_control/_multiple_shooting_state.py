@@ -8,7 +8,7 @@ from ..structured import AbstractStageSolver
 from ._acceleration import Memory
 from ._curvature import Curvature
 from ._interior_point import Barrier, Point
-from ._line_search import Seen, Steps, Worth
+from ._line_search import Penalty, Seen, Steps, Worth
 from ._local import Hessian, LocalModel
 from ._solution import History
 
@@ -48,7 +48,7 @@ class State(NamedTuple):
     gains: Float[Array, "T m n"]
     barrier: Barrier
     regularization: Float[Array, ""]
-    penalty: Float[Array, ""]
+    penalty: Penalty
     seen: Seen
     length: Float[Array, ""]
     worth: Worth

@@ -18,6 +18,7 @@ from ._multiple_shooting_state import FAR_OFF, Settings, State, is_last
 from ._problem import Problem
 
 _SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
+_STUCK = 1.0  # so large a regularization shows that steps have been refused again and again
 _YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
 
 
@@ -68,15 +69,29 @@ def trial_of(
         memory = memory._replace(length=state.length)
         step = choose(slope(local, faster, barrier) < 0, faster, step)
     steps, together = settings.steps, settings.together
-    seen = state.seen.with_entry(local.values, barrier)
+    seen = state.seen.with_entry(local.values, barrier, state.penalty)
     # Those of Gauss and Newton converge linearly, and swing to and fro at the end if they may climb.
+    stuck = state.regularization >= _STUCK
     found = search(
-        problem, x0, local, point, step, barrier, proximity, state.penalty, seen, curved, state.length, steps, together
+        problem,
+        x0,
+        local,
+        point,
+        step,
+        barrier,
+        proximity,
+        state.penalty,
+        stuck,
+        seen,
+        curved,
+        state.length,
+        steps,
+        together,
     )
     settled = (gain <= settings.tolerance * (jnp.abs(local.values.cost) + settings.tolerance)) | (found.length == 0)
     solved = reached & settled
     # Where gaps are dear, bounds that are not would be given up for them.
-    fair = fair_price(settings, found.penalty)
+    fair = fair_price(settings, found.penalty.weight)
     unfair = (barrier.price < UNFAIR * fair) & ~solved & ~is_last(settings, state)
     barrier = barrier._replace(price=jnp.maximum(barrier.price, fair))
     taken = (found.length > 0) & ~solved & ~unfair

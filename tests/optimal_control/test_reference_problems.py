@@ -132,6 +132,21 @@ def test_from_rest_without_a_guess(family, name, hessian, iterations, cost, rtol
     np.testing.assert_allclose(found.cost, cost, rtol=rtol)
 
 
+def test_gaps_that_close_only_at_the_cost_of_the_end():
+    """Lorenz's equations, whose linearised motions all run away; ipopt finds the cost of 32.4065."""
+
+    def rates(x, u):
+        return jnp.stack([10 * (x[1] - x[0]) + u[0], x[0] * (28 - x[2]) - x[1], x[0] * x[1] - 8 / 3 * x[2]])
+
+    dynamics, end = oc.FunctionDynamics(integrated(rates, 0.02), 3, 1), jnp.array([-8.485, -8.485, 27.0])
+    reached = [oc.Equality(oc.StateDifference(end))]
+    problem = oc.Problem(dynamics, 100, [oc.Cost(oc.Control(), 0.01)], end_constraints=reached)
+    found = oc.solve(problem, jnp.array([1.0, 1.0, 20.0]))
+    assert int(found.status) == oc.SolveStatus.SOLVED
+    np.testing.assert_allclose(found.states[-1], end, atol=1e-7)
+    assert found.cost < 35
+
+
 def test_sideways():
     """A unicycle at rest does not see how it could move aside, until it is disturbed; what is a solution is not."""
 
