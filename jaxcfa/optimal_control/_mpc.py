@@ -5,15 +5,20 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from ..model._arguments import check_positive, positive_integer
+from ..numerics import all_finite, choose
 from ._closures import hoisted
 from ._multiple_shooting import MultipleShooting
 from ._problem import Problem, check_bounds
+from ._rollout import closed_loop
 from ._solution import Solution
 from ._solve import as_guess, run
-from ._solver import AbstractSolver
+from ._solver import AbstractSolver, Guess
 from ._states import as_state, strongly_typed
+
+_FAR = 1e-2
 
 
 def mpc_step(
@@ -31,6 +36,10 @@ def mpc_step(
     Apply `solution.controls[0]`, or between two plans the feedback `solution.control(problem, t, x)`. The amount of
     work is always the same, so it can be a step of `lax.scan`; failures show in `violation` and `status`, which usually
     is `ITERATIONS`.
+
+    Where the state that was measured is far from the plan (by more than 0.01 in any coordinate), or the plan had such
+    gaps, iterations start from what the plan's feedback makes of that state, unless `steps` are `"linear"`. So also a
+    push beyond bounds that no motion can keep then is answered: they are violated as briefly as possible.
 
     **Arguments:** `x`: the state measured now, as x0 of `solve`; `solution`: the last plan, or that of `solve`;
     `solver`: `MultipleShooting()` by default, or any with `max_iterations`, which are replaced by `iterations`;
@@ -57,10 +66,26 @@ def mpc_step(
         raise ValueError(f"mpc_step needs a problem that starts in x, got one with start={problem.start!r}.")
     check_bounds(problem)
     x = as_state(problem, x, "x")
-    guess = as_guess(problem, x, solution.shifted(shift) if shift else solution)
-    start = guess.states.at[0].set(x), jnp.maximum(solution.barrier, barrier)
-    guess = eqx.tree_at(lambda g: (g.states, g.barrier), guess, start)
+    plan = solution.shifted(shift) if shift else solution
+    guess = as_guess(problem, x, plan)
+    guess = eqx.tree_at(lambda g: g.barrier, guess, jnp.maximum(solution.barrier, barrier))
     problem = strongly_typed(hoisted(problem, x.dtype), x.dtype)
+    in_parallel = isinstance(solver, MultipleShooting) and solver.steps == "linear"
+    guess = _moved(guess, x) if in_parallel else _simulated(problem, x, guess, plan)
     brief = dataclasses.replace(solver, max_iterations=iterations)  # type: ignore[call-arg]
     found = run(problem, x, guess, brief, False)
     return dataclasses.replace(found, history=solution.history)
+
+
+def _moved(guess: Guess, x: Array) -> Guess:
+    return eqx.tree_at(lambda g: g.states, guess, guess.states.at[0].set(x))
+
+
+def _simulated(problem: Problem, x: Array, guess: Guess, plan: Solution) -> Guess:
+    """The guess from x, simulated under the plan's feedback where its own states are far from a motion from there."""
+    far = plan.gap + jnp.max(jnp.abs(problem.dynamics.minus(x, guess.states[0]))) > _FAR
+    motion = closed_loop(problem, x, guess.states, guess.controls, plan.gains)
+    kept = _moved(guess, x)
+    own = kept.states, kept.controls
+    chosen = choose(far & all_finite(motion), motion, own)
+    return eqx.tree_at(lambda g: (g.states, g.controls), kept, chosen)

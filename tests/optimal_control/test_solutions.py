@@ -183,6 +183,23 @@ def test_model_predictive_control():
     assert_close(plan.shifted(3).controls[:-3], plan.controls[3:])
 
 
+def test_plans_start_where_the_robot_is():
+    """Pushed to a velocity beyond its bounds, which no plan can keep then: it brakes as hard as it can."""
+    problem = oc.Problem(
+        oc.FunctionDynamics(lambda x, u, t: x + 0.1 * jnp.stack([x[1], u[0]]), 2, 1),
+        20,
+        [oc.Cost(oc.Control(), 0.01), oc.Cost(lambda stage: stage.x, 1.0)],
+        constraints=[oc.Bounds(oc.Control(), -1, 1), oc.Bounds(lambda stage: stage.x[1:], -0.5, 0.5, during=(1, None))],
+    )
+    plan, pushed = oc.solve(problem, jnp.array([2.0, 0.0])), jnp.array([2.0, 0.9])
+    plan = oc.mpc_step(problem, pushed, plan)
+    assert plan.gap < 1e-9
+    assert jnp.all(plan.states[0] == pushed)
+    assert plan.controls[0, 0] < -0.9
+    plan = oc.mpc_step(problem, pushed, plan, iterations=30, shift=0)
+    assert_close(plan.states[:5, 1], jnp.array([0.9, 0.8, 0.7, 0.6, 0.5]), 1e-3)
+
+
 def test_regulator():
     """The inverted pendulum stays up; the gain is that of a long finite horizon."""
     problem = oc.Problem(
