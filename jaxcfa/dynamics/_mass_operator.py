@@ -15,6 +15,7 @@ from ..model._arguments import as_arrays, is_concrete
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..numerics import linear_solution, matvec, transpose
 from ..structured import LDL, AbstractSchedule, Sequential, ldl_solve
+from ..structured._small_spd import root_solve, root_solve_transposed
 from ..typing import ConfigurationLike, Velocity
 from ._factors import AbstractFactors, factorise
 from ._suitability import joints_without_inertia, refuse_massless_subtrees
@@ -182,13 +183,13 @@ def _sqrt_transpose(f: AbstractFactors, x: Float[Array, "nv"]) -> Float[Array, "
 
 
 def _inv_sqrt(f: AbstractFactors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """`C^-1 L^-1 x`, with `C^-1 = C^T D^-1`."""
-    return f.in_joints(lambda pivot, d: matvec(transpose(_root(pivot)), ldl_solve(pivot, d)), f.lower_inverse(x))
+    """`C^-1 L^-1 x`."""
+    return f.in_joints(root_solve, f.lower_inverse(x))
 
 
 def _inv_sqrt_transpose(f: AbstractFactors, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
-    """`L^-T C^-T x`, with `C^-T = D^-1 C`."""
-    return f.lower_inverse_transpose(f.in_joints(lambda pivot, d: ldl_solve(pivot, matvec(_root(pivot), d)), x))
+    """`L^-T C^-T x`."""
+    return f.lower_inverse_transpose(f.in_joints(root_solve_transposed, x))
 
 
 def _root(pivot: LDL) -> Float[Array, "n d d"]:

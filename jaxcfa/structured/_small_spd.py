@@ -87,6 +87,23 @@ def ldl_solve(
     return _back_substitute(factor, _forward_substitute(factor.lower, b))
 
 
+def root_solve(factor: LDL, b: Float[Array, "*batch k"]) -> Float[Array, "*batch k"]:
+    """`C^-1 b`, with the lower triangular root C in `A = C C^T`."""
+    roots = jnp.sqrt(factor.pivots)
+    if b.shape[-1] > LARGEST_UNROLLED:
+        return solve_triangular(factor.lower, b[..., None], lower=True, unit_diagonal=True)[..., 0] / roots
+    return _forward_substitute(factor.lower, b[..., None])[..., 0] / roots
+
+
+def root_solve_transposed(factor: LDL, b: Float[Array, "*batch k"]) -> Float[Array, "*batch k"]:
+    """`C^-T b`."""
+    roots = jnp.sqrt(factor.pivots)
+    if b.shape[-1] > LARGEST_UNROLLED:
+        lower = transpose(factor.lower)
+        return solve_triangular(lower, (b / roots)[..., None], lower=False, unit_diagonal=True)[..., 0]
+    return _back_substitute(factor, (b * roots)[..., None])[..., 0]
+
+
 class PivotRule(eqx.Module):
     """What solvers do with pivots that are not positive.
 
