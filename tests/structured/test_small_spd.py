@@ -98,7 +98,7 @@ def test_arguments(k):
         spd_inverse(jnp.ones((k, k + 1)))
 
 
-@pytest.mark.parametrize("k", [1, 6, 12])
+@pytest.mark.parametrize("k", [1, 6, 12, 70])
 def test_roots(k):
     """`C^-T C^-1 = A^-1` with `A = C C^T`, and the second is the transpose of the first."""
     matrix, b = random_spd(jax.random.key(0), 3, k), jnp.linspace(-1.0, 2.0, 3 * k).reshape(3, k)
@@ -106,3 +106,5 @@ def test_roots(k):
     half = root_solve(factor, b)
     assert_close(root_solve_transposed(factor, half), spd_solve(matrix, b), 1e-12)
     assert_close(jnp.sum(half**2), jnp.sum(b * spd_solve(matrix, b)), 1e-12)
+    # Two calls of libraries at a time may wait for one another.
+    assert k > 64 or "custom_call" not in jax.jit(root_solve).lower(factor, b).as_text()
