@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..model._arguments import check_instance, positive_integer, positive_number
 from ..numerics import product
-from ..structured import LDL, ldl_factor, ldl_solve, spd_inverse
+from ..structured import LDL, ldl_factor, ldl_solve
 from ..structured._semidefinite import reduce_semidefinite
 
 
@@ -77,7 +77,7 @@ class LeastNorm(AbstractConstraintSolver):
         # Internal forces, in the original units; columns that there are not become those of an identity.
         null = (s / jnp.max(s, initial=0))[:, None] * found.null_space()
         gram = product(null.T, null) + jnp.diag(found.chosen.astype(null.dtype))
-        unfelt = product(product(null, spd_inverse(gram)), null.T)
+        unfelt = product(product(null, reduce_semidefinite(gram, 0.0).inverse), null.T)
         felt = jnp.eye(len(matrix), dtype=matrix.dtype) - unfelt
         return _Reduced(matrix, product(product(felt, _scaled(found.inverse, s)), felt), unfelt)
 

@@ -10,16 +10,17 @@ from jaxtyping import Array, Float, Int
 
 from ..compilation import jit_of_one_state
 from ..dynamics import Loads
-from ..dynamics._inverse import bias_of_motions, inverse_dynamics_of_motions
+from ..dynamics._inverse import bias_of_motions
 from ..model import AbstractConstraint, Model
 from ..model._arguments import is_concrete
 from ..motion import BodyMotions, motions_at
-from ..numerics import all_finite, instantiate, jvp_of_perturbed, no_tangent, product
-from ..one_function import in_batches
+from ..numerics import all_finite, is_perturbed, jvp_of_perturbed, no_tangent, product
+from ..one_function import as_one_function
 from ..structured import AbstractSchedule
 from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
 from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
+from ._rates import missing_rate, without_armature
 from ._relations import Constraints, Motion, constraint_wrenches, motion_of_constraints
 from ._stabilization import Baumgarte, check_feedback, stabilising
 from ._status import ConstraintStatus, combined, exceeds, explain, status_tolerance
@@ -88,7 +89,7 @@ def constrained_forward_dynamics(
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
-@partial(in_batches, derivatives=False)
+@partial(as_one_function, derivatives=False)
 def _solution(
     plan: Plan,
     constraints: Constraints,
@@ -123,44 +124,55 @@ def status_in_motion(
 
 def _solved(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[Geometry, System, tuple]:
     """The geometry, the equations, and what a solution holds besides its status."""
-    motions = motions_at(model, q, v, plan.schedule)
+    qdd, multipliers, motions, system = _solve(plan, constraints, model, stabilization, q, v, Loads(tau, f_ext))
+    motions = motions_at(model, q, v, plan.schedule, motions)
     where = geometry(model, constraints, motions)
     motion = motion_of_constraints(model, constraints, where.bodies, q, v, jnp.zeros_like(v))
-    demanded = -motion.acceleration - stabilising(stabilization, motion)
-    qdd, multipliers, system = _solve(plan, model, motions, where, demanded, Loads(tau, f_ext))
     return where, system, _outputs(constraints, stabilization, where, motion, qdd, multipliers)
 
 
 @jax.custom_jvp
 def _solve(
-    plan: Plan, model: Model, motions: BodyMotions, where: Geometry, demanded: Float[Array, "k"], loads: Loads
-) -> tuple[Float[Array, "nv"], Float[Array, "k"], System]:
-    """Accelerations and multipliers, and the equations that they solve; these have no derivatives."""
+    plan: Plan,
+    constraints: Constraints,
+    model: Model,
+    stabilization: Baumgarte | None,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    loads: Loads,
+) -> tuple[Float[Array, "nv"], Float[Array, "k"], BodyMotions, System]:
+    """Accelerations and multipliers; motions and the equations that they solve, which have no derivatives here."""
+    return _solve_once(plan, constraints, model, stabilization, q, v, loads)
+
+
+@as_one_function
+def _solve_once(plan, constraints, model, stabilization, q, v, loads):
+    motions = motions_at(model, q, v, plan.schedule)
+    where = geometry(model, constraints, motions)
+    motion = motion_of_constraints(model, constraints, where.bodies, q, v, jnp.zeros_like(v))
+    demanded = -motion.acceleration - stabilising(stabilization, motion)
     system = assemble(model, plan, motions, where)
-    return *system.solve(loads.tau - bias_of_motions(model, motions, loads.f_ext), demanded), system
+    return *system.solve(loads.tau - bias_of_motions(model, motions, loads.f_ext), demanded), motions, system
 
 
 def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     """Differentiates the equations of motion and the constraints at the solution found, instead of its algorithm."""
-    qdd, multipliers, system = _solve(*primals)
-    _, model, motions, where, _, loads = primals
-    _, model_dot, motions_dot, where_dot, demanded_dot, loads_dot = tangents
-    _, needed_dot = jvp_of_perturbed(
-        lambda model, motions, f_ext: inverse_dynamics_of_motions(model, motions, qdd, f_ext),
-        (model, motions, loads.f_ext),
-        (model_dot, motions_dot, loads_dot.f_ext),
-    )
-    jacobian_dot, demanded_dot, tau_dot = map(instantiate, (where_dot.jacobian, demanded_dot, loads_dot.tau))
-    qdd_dot, multipliers_dot = solve_implicitly(
-        model,
-        motions,
-        system,
-        where,
-        tau_dot + product(jacobian_dot.T, multipliers) - needed_dot,
-        demanded_dot - product(jacobian_dot, qdd),
-    )
+    qdd, multipliers, found, system = _solve(*primals)
+    plan, constraints, model, _, q, v, _ = primals
+    constraints_dot, model_dot, _, q_dot, _, _ = tangents[1:]
+    # By the model it would compile longer as a function of its own.
+    rate = missing_rate if is_perturbed(without_armature(model_dot)) else as_one_function(missing_rate)
+    torque, violation = rate(plan.schedule, found, qdd, multipliers, primals[1:], tangents[1:])
+    motions = motions_at(model, q, v, plan.schedule, found)
+    where = geometry(model, constraints, motions)
+    qdd_dot, multipliers_dot = solve_implicitly(model, motions, system, where, -torque, -violation)
+
+    def jacobian(constraints: Constraints, model: Model, q: Array) -> Array:
+        return geometry(model, constraints, motions_at(model, q, v, plan.schedule, found)).jacobian
+
+    _, jacobian_dot = jvp_of_perturbed(jacobian, (constraints, model, q), (constraints_dot, model_dot, q_dot))
     multipliers_dot = multipliers_dot + internal_forces_rate(system, multipliers, jacobian_dot)
-    return (qdd, multipliers, system), (qdd_dot, multipliers_dot, no_tangent(system))
+    return (qdd, multipliers, found, system), (qdd_dot, multipliers_dot, *no_tangent((found, system)))
 
 
 _solve.defjvp(_solve_jvp, symbolic_zeros=True)

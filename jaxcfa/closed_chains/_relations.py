@@ -22,10 +22,10 @@ from ..model import (
     Model,
     join_bodies,
 )
-from ..motion import BodyMotions, drifts
+from ..motion import BodyMotions, accelerations, drifts
 from ..motion._jacobians import point_jacobians
-from ..numerics import matmul, sum_of
-from ..spatial import Transform
+from ..numerics import matmul, product, sum_of
+from ..spatial import Motion as BodyMotion, Transform
 from ._residuals import MovingBody, residual_in_motion, residual_slopes, two_derivatives
 
 Constraints = tuple[AbstractConstraint, ...]
@@ -77,10 +77,12 @@ class Bodies(eqx.Module):
     columns: Float[Array, "nv 6"]
 
     @staticmethod
-    def of(motions: BodyMotions) -> "Bodies":
-        """The motions at zero joint accelerations."""
-        accelerations = join_bodies(motions.topology, [drift.array() for drift in drifts(motions)])
-        return Bodies(Places.of(motions), motions.velocities, accelerations, motions.subspace_columns)
+    def of(motions: BodyMotions, qdd: Float[Array, "nv"] | None = None) -> "Bodies":
+        """The motions at these joint accelerations, or at none."""
+        at_rest = BodyMotion.zero(motions.q.dtype)
+        found = drifts(motions) if qdd is None else accelerations(motions, qdd, at_rest)
+        acceleration = join_bodies(motions.topology, [x.array() for x in found])
+        return Bodies(Places.of(motions), motions.velocities, acceleration, motions.subspace_columns)
 
     def of_both(
         self, constraint: AbstractConstraint, first: np.ndarray, second: np.ndarray
@@ -207,6 +209,25 @@ def constraint_wrenches(
             both = [matmul(own[:, None], slope)[:, 0] for slope in of_group]
             wrenches = wrenches.at[group.numbers].set(jnp.stack(both, axis=1))
     return wrenches
+
+
+def forces_of_constraints(
+    model: Model, constraints: Constraints, places: Places, q: Float[Array, "nq"], multipliers: Float[Array, "k"]
+) -> tuple[Float[Array, "nb 6"], Float[Array, "nv"]]:
+    """Wrenches on all bodies, world axes about their origins, and torques of couplings of joints."""
+    starts = row_starts(constraints)
+    wrenches, torques = jnp.zeros((model.nb, 6), q.dtype), jnp.zeros(model.nv, q.dtype)
+    for group in _groups(constraints):
+        if not isinstance(group.stacked, AbstractFrameConstraint):
+            torques = torques + product(multipliers[starts[group.numbers]], _coupling_jacobian(model, group, q))
+            continue
+        slopes = jax.vmap(residual_slopes)(group.stacked, *places.of_both(*group[1:]))
+        own = multipliers[starts[group.numbers][:, None] + np.arange(slopes[0].shape[1])]
+        for bodies, slope in zip(group[2:], slopes, strict=True):
+            # A product, since scattered sums are none that XLA compiles into one function.
+            belongs = jnp.asarray(np.arange(model.nb)[:, None] == bodies, q.dtype)
+            wrenches = wrenches + product(belongs, matmul(own[:, None], slope)[:, 0])
+    return wrenches, torques
 
 
 def row_starts(constraints: Constraints) -> np.ndarray:

@@ -15,6 +15,7 @@ from ..dynamics._mass_operator import MassOperator, may_scan, operator_of_motion
 from ..model import Model
 from ..motion import BodyMotions
 from ..numerics import instantiate, linear_solution, product
+from ..one_function import as_one_function
 from ..structured import AbstractSchedule
 from ._delassus import AbstractConstraintSolver, AbstractDelassus, check_solver
 from ._relations import Bodies, Constraints, Slopes, jacobian_of_constraints
@@ -124,6 +125,7 @@ def solve_implicitly(
         torques = mass_product_of_motions(model, motions, x[:n]) + product(where.jacobian.T, x[n:])
         return jnp.concatenate([torques, product(where.jacobian, x[:n])])
 
+    @as_one_function
     def solve(system: System, b: Array) -> Array:
         x, multipliers = system.solve(b[:n], b[n:])
         return jnp.concatenate([x, -multipliers])

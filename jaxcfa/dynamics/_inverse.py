@@ -131,7 +131,7 @@ def _torques_and_wrenches(
 
 def newton_euler(model: Model, motions: BodyMotions, qdd: Array, f_ext: Array) -> tuple[Velocity, Float[Array, "nb 6"]]:
     """Torques (nv,) and wrenches (nb, 6) by the recursions as they stand, which JAX can differentiate too."""
-    _, totals = _accelerations_and_forces(model, motions, qdd, f_ext)
+    _, totals = accelerations_and_forces(model, motions, qdd, f_ext)
     return _outputs(model, motions, qdd, totals)
 
 
@@ -142,7 +142,7 @@ def _torques_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, t
     """
     model, motions, qdd, f_ext = primals
     model_dot, motions_dot, qdd_dot, f_ext_dot = tangents
-    accelerations, totals = _accelerations_and_forces(*primals)
+    accelerations, totals = accelerations_and_forces(*primals)
     where = InverseMotion.of(motions, accelerations, totals)
     q_dot, v_dot, qdd_dot = map(instantiate, (motions_dot.q, motions_dot.v, qdd_dot))
     along = Direction(q_dot, v_dot, qdd_dot, f_ext_dot if is_perturbed(f_ext_dot) else None)
@@ -168,7 +168,7 @@ def _outputs(
     return joint_torques(motions, totals) + model.armature * qdd, wrenches
 
 
-def _accelerations_and_forces(
+def accelerations_and_forces(
     model: Model, motions: BodyMotions, qdd: Array, f_ext: Array
 ) -> tuple[list[Motion], list[Force]]:
     """Accelerations of all bodies, in a world that accelerates against gravity, and the wrenches on all joints."""

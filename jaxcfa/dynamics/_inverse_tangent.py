@@ -23,9 +23,9 @@ from ..configuration import displacement
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, map_joints, split_bodies
 from ..motion import BodyMotions, joint_motions, joint_torques, resting_world
-from ..numerics import matvec, transpose
+from ..numerics import matmul, matvec, skew, transpose
 from ..one_function import is_one_function
-from ..spatial import Force, Matrix, Motion, RigidInertia, Vector
+from ..spatial import Force, Matrix, Motion, RigidInertia, Transform, Vector
 from ..structured import AncestorMask, Sequential, TreeSchedule
 from ..structured._tree_scan import from_parents
 from ..typing import Velocity
@@ -65,13 +65,51 @@ class Direction(eqx.Module):
     f_ext: Float[Array, "nb 6"] | None
 
 
+class Displacements(eqx.Module):
+    """How the bodies (nb) are displaced along a direction of states, world axes.
+
+    **Fields:** `theta`, the angle by which a body turns; derivatives of the `angular` velocity and of the acceleration
+    (`rate` and `linear`), in axes that turn along; and in axes that stand still: derivatives of the `offset` from the
+    parent, and of the velocity that the joint adds (`turning` and `sliding`).
+    """
+
+    theta: Vector
+    angular: Vector
+    rate: Vector
+    linear: Vector
+    offset: Vector
+    turning: Vector
+    sliding: Vector
+
+    def of_bodies(
+        self, motions: BodyMotions, where: InverseMotion
+    ) -> tuple[Transform, Float[Array, "nb 6"], Float[Array, "nb 6"]]:
+        """Tangents of the poses, velocities and accelerations of the bodies in the world."""
+        theta, spin = self.theta, from_parents(motions.topology.schedule, where.angular, _zero(where.angular))
+        angular = self.angular + theta.cross(where.angular)
+        over_ancestors, _ = _sums(motions)
+        position, linear = over_ancestors(
+            self.offset, (angular - self.turning).cross(where.offset) + spin.cross(self.offset) + self.sliding
+        )
+        a = where.acceleration
+        acceleration = Motion(self.rate + theta.cross(a.angular), self.linear + theta.cross(a.linear))
+        turned = matmul(skew(theta.array()), where.rotation.array())
+        return Transform(turned, position.array()), Motion(angular, linear).array(), acceleration.array()
+
+
 def inverse_dynamics_tangent(
     model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], where: InverseMotion, along: Direction
 ) -> tuple[Velocity, Float[Array, "nb 6"]]:
     """Tangents of the torques, and of the wrenches that joints transmit. Linear in `along`."""
+    return torques_tangent(model, motions, where, along, displacements(model, motions, qdd, where, along))
+
+
+def displacements(
+    model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], where: InverseMotion, along: Direction
+) -> Displacements:
+    """How the bodies are displaced. Linear in `along`."""
     tree, q, v = model.topology.schedule, motions.q, motions.v
-    own_wrench = where.inertia @ where.acceleration + where.inertia.gyroscopic(where.angular)
-    over_ancestors, over_subtrees = _sums(motions)
+    over_ancestors, _ = _sums(motions)
 
     def of_joints(x: Float[Array, "nv"]) -> tuple[Vector, Vector]:
         """`S x`, angular and linear."""
@@ -79,8 +117,7 @@ def inverse_dynamics_tangent(
         return relative.angular, relative.linear
 
     # Of the parents, and of bodies relative to them.
-    at_rest = jax.tree.map(jnp.zeros_like, resting_world(model, q.dtype).angular)
-    spin = from_parents(tree, where.angular, at_rest)
+    spin = from_parents(tree, where.angular, _zero(where.angular))
     parent = from_parents(tree, where.acceleration, resting_world(model, q.dtype))
     spin_rate, centre = parent.angular, parent.linear
     turning, sliding = of_joints(v)
@@ -115,6 +152,25 @@ def inverse_dynamics_tangent(
         + gained_linear
     )
 
+    return Displacements(
+        theta=theta,
+        angular=angular_dot,
+        rate=rate_dot,
+        linear=linear_dot,
+        offset=(theta - turn).cross(offset) + shift,
+        turning=turning_dot + theta.cross(turning),
+        sliding=sliding_dot + theta.cross(sliding),
+    )
+
+
+def torques_tangent(
+    model: Model, motions: BodyMotions, where: InverseMotion, along: Direction, moved: Displacements
+) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    """`inverse_dynamics_tangent` where the bodies are displaced so. Linear in `along` and `moved`."""
+    own_wrench = where.inertia @ where.acceleration + where.inertia.gyroscopic(where.angular)
+    _, over_subtrees = _sums(motions)
+    theta, angular_dot, rate_dot, linear_dot = moved.theta, moved.angular, moved.rate, moved.linear
+
     # Newton and Euler. External wrenches do not turn along.
     w, h, mass, rotational = where.angular, where.inertia.moment, where.inertia.mass, where.inertia.rotational
     force_dot = (
@@ -138,15 +194,20 @@ def inverse_dynamics_tangent(
     # Inward, in axes that stand still, with the levers as they change.
     total = where.total
     (total_force_dot,) = over_subtrees(force_dot)
-    levers = offset.cross(total_force_dot) + ((theta - turn).cross(offset) + shift).cross(total.force)
+    levers = where.offset.cross(total_force_dot) + moved.offset.cross(total.force)
     (total_moment_dot,) = over_subtrees(moment_dot + levers)
     total_dot = Force(total_moment_dot - levers, total_force_dot)
     along_joints = total_dot - Force(theta.cross(total.moment), theta.cross(total.force))
     tau_dot = joint_torques(motions, split_bodies(motions.topology, along_joints))
     if not have_fixed_axes(model.joints):
         own_axes = total.rotated(where.rotation.T).array()
-        tau_dot = tau_dot + jax.jvp(lambda q: _torques(model, q, own_axes), (q,), (along.q,))[1]
+        tau_dot = tau_dot + jax.jvp(lambda q: _torques(model, q, own_axes), (motions.q,), (along.q,))[1]
     return tau_dot + model.armature * along.qdd, total_dot.array()
+
+
+def _zero(like: Vector) -> Vector:
+    """The vector of one body at rest."""
+    return jax.tree.map(lambda x: jnp.zeros((), x.dtype), like)
 
 
 def _sums(motions: BodyMotions) -> tuple[Callable[..., list[Vector]], Callable[..., list[Vector]]]:

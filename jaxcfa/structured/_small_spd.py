@@ -15,7 +15,7 @@ from jax import lax
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from ..numerics import sum_of, transpose
+from ..numerics import matvec, sum_of, transpose
 from ..numerics._options import floating_numbers
 from ._products import matmul
 
@@ -85,6 +85,28 @@ def ldl_solve(
             lambda a, d, b: _solve_by_blocks(LDL(a, d), b), factor.lower, factor.pivots, b, axes=(2, 1, 2)
         )
     return _back_substitute(factor, _forward_substitute(factor.lower, b))
+
+
+def root_solve(factor: LDL, b: Float[Array, "*batch k"]) -> Float[Array, "*batch k"]:
+    """`C^-1 b`, with the lower triangular root C in `A = C C^T`."""
+    roots = jnp.sqrt(factor.pivots)
+    if b.shape[-1] > LARGEST_UNROLLED:  # By the solution in blocks, whose halves are no functions of their own.
+        return matvec(transpose(lower_root(factor)), ldl_solve(factor, b))
+    return _forward_substitute(factor.lower, b[..., None])[..., 0] / roots
+
+
+def root_solve_transposed(factor: LDL, b: Float[Array, "*batch k"]) -> Float[Array, "*batch k"]:
+    """`C^-T b`."""
+    roots = jnp.sqrt(factor.pivots)
+    if b.shape[-1] > LARGEST_UNROLLED:
+        return ldl_solve(factor, matvec(lower_root(factor), b))
+    return _back_substitute(factor, (b * roots)[..., None])[..., 0]
+
+
+def lower_root(factor: LDL) -> Float[Array, "*batch k k"]:
+    """Lower triangular C in `A = C C^T`."""
+    k = factor.pivots.shape[-1]
+    return jnp.where(jnp.tri(k, dtype=bool), factor.lower, 0) * jnp.sqrt(factor.pivots)[..., None, :]
 
 
 class PivotRule(eqx.Module):

@@ -8,6 +8,7 @@ from jax.test_util import check_grads
 
 from helpers import assert_close, tolerance
 from jaxcfa.structured import LDL, ldl_factor, ldl_solve, spd_inverse, spd_solve
+from jaxcfa.structured._small_spd import root_solve, root_solve_transposed
 
 SIZES = [(0, (2, 3)), (1, ()), (3, (2, 3)), (6, (4,)), (12, (2,))]
 
@@ -95,3 +96,15 @@ def test_arguments(k):
         spd_solve(np.stack([matrix] * 3), jnp.ones(k))
     with pytest.raises(ValueError, match="matrix must be square"):
         spd_inverse(jnp.ones((k, k + 1)))
+
+
+@pytest.mark.parametrize("k", [1, 6, 12, 70])
+def test_roots(k):
+    """`C^-T C^-1 = A^-1` with `A = C C^T`, and the second is the transpose of the first."""
+    matrix, b = random_spd(jax.random.key(0), 3, k), jnp.linspace(-1.0, 2.0, 3 * k).reshape(3, k)
+    factor = ldl_factor(matrix)
+    half = root_solve(factor, b)
+    assert_close(root_solve_transposed(factor, half), spd_solve(matrix, b), 1e-12)
+    assert_close(jnp.sum(half**2), jnp.sum(b * spd_solve(matrix, b)), 1e-12)
+    # Two calls of libraries at a time may wait for one another.
+    assert k > 64 or "custom_call" not in jax.jit(root_solve).lower(factor, b).as_text()
