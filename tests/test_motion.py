@@ -232,7 +232,8 @@ def test_number_of_sweeps():
         return jnp.sum(constrained_forward_dynamics(four_bar, constraints, *state).qdd)
 
     assert sweeps(constrained, 3, *state) <= 8
-    assert sweeps(jax.grad(constrained, (0, 1, 2)), 3, *state) <= 13
+    # Motions and forces are found again for the rates, instead of stored.
+    assert sweeps(jax.grad(constrained, (0, 1, 2)), 3, *state) <= 17
 
 
 def test_senseless_motions_are_refused():

@@ -12,7 +12,7 @@ from ._perturbed import (
 )
 from ._pieces import cut as cut, joined as joined, lengthened as lengthened
 from ._precise import product as product
-from ._sin_cos import cosine as cosine, sin_cos as sin_cos, sine as sine
+from ._sin_cos import sin_cos as sin_cos, sin_cos_of_any as sin_cos_of_any
 from ._small import (
     cross as cross,
     dot as dot,

@@ -65,14 +65,9 @@ def sin_cos(x: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n
     return jnp.where(place >= 2, -one, one), jnp.where((place == 1) | (place == 2), -other, other)
 
 
-def sine(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """`sin(x)` by `sin_cos`, or by the library if one of the angles is too large for that."""
-    return lax.cond(_is_small(x), lambda x: sin_cos(x)[0], jnp.sin, x)
-
-
-def cosine(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """`cos(x)` likewise."""
-    return lax.cond(_is_small(x), lambda x: sin_cos(x)[1], jnp.cos, x)
+def sin_cos_of_any(x: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+    """`sin_cos(x)`, or by the library if one of the angles is too large for that."""
+    return lax.cond(_is_small(x), sin_cos, lambda x: (jnp.sin(x), jnp.cos(x)), x)
 
 
 def _is_small(x: Array) -> Bool[Array, ""]:

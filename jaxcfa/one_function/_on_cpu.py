@@ -10,7 +10,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 from jaxtyping import Array
 
-from ..numerics import cosine, sine
+from ..numerics import sin_cos_of_any
 from ._able import able_form, bind, evaluate, is_able, steps, values
 from ._last_axis import along_last_axis
 from ._marks import marked
@@ -110,7 +110,7 @@ def at_once(function: Callable[..., list[Array]], arguments: Sequence[Array]) ->
 
         def compute(given: list[Array], part=part, taken=taken, results=results, empty=empty) -> list[Array]:
             nothing = {x: _nothing(x) for x in empty}
-            return evaluate(part, nothing | dict(zip(taken, given, strict=True)), results, _step)
+            return evaluate(part, nothing | dict(zip(taken, given, strict=True)), results, _evaluation())
 
         given = [known[x] for x in taken]
         known.update(zip(results, marked(compute, given) if given else compute(given), strict=True))
@@ -118,12 +118,19 @@ def at_once(function: Callable[..., list[Array]], arguments: Sequence[Array]) ->
     return values(program.jaxpr.outvars, known)
 
 
-def _step(step: Any, given: Sequence[Any]) -> Sequence[Array]:
-    """The results of one step; many sines at once."""
-    function = {"sin": sine, "cos": cosine}.get(step.primitive.name)
-    if function and given[0].size >= FEW and given[0].dtype in (jnp.float32, jnp.float64):
-        return [function(given[0])]
-    return bind(step, given)
+def _evaluation() -> Callable[[Any, Sequence[Any]], Sequence[Array]]:
+    """A way to evaluate steps: each by itself, but sines and cosines of one array together."""
+    known: dict[int, tuple[Array, tuple[Array, Array]]] = {}
+
+    def run(step: Any, given: Sequence[Any]) -> Sequence[Array]:
+        x, name = (*given, None)[0], step.primitive.name
+        if name not in ("sin", "cos") or x.size < FEW or x.dtype not in (jnp.float32, jnp.float64):
+            return bind(step, given)
+        if id(x) not in known:
+            known[id(x)] = x, sin_cos_of_any(x)
+        return [known[id(x)][1][name == "cos"]]
+
+    return run
 
 
 def _nothing(x: Any) -> Array:
