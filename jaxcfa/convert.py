@@ -138,8 +138,9 @@ class AbstractCoordinates:
     def jacobian_from(self, q: ConfigurationLike, jacobian_other: ArrayLike) -> Float[Array, "6 nv"]:
         """Jacobian with angular rows first, from one with linear rows first for the other package's velocities.
 
-        With one degree of freedom also from (6,), as Pinocchio returns it."""
-        if self._model.nv == 1 and np.shape(jacobian_other) == (6,):  # as Pinocchio returns a single column
+        With one degree of freedom also from (6,), as Pinocchio returns it.
+        """
+        if self._model.nv == 1 and np.shape(jacobian_other) == (6,):
             jacobian_other = as_array("jacobian_other")(jacobian_other)[:, None]
         jacobian_other = self._checked(jacobian_other, (6, self._model.nv), "jacobian_other")
         return product(_swap_rows(jacobian_other), self.velocity_map(q))

@@ -132,6 +132,7 @@ def _solved(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[
 
 
 @jax.custom_jvp
+@as_one_function
 def _solve(
     plan: Plan,
     constraints: Constraints,
@@ -142,11 +143,6 @@ def _solve(
     loads: Loads,
 ) -> tuple[Float[Array, "nv"], Float[Array, "k"], BodyMotions, System]:
     """Accelerations and multipliers; motions and the equations that they solve, which have no derivatives here."""
-    return _solve_once(plan, constraints, model, stabilization, q, v, loads)
-
-
-@as_one_function
-def _solve_once(plan, constraints, model, stabilization, q, v, loads):
     motions = motions_at(model, q, v, plan.schedule)
     where = geometry(model, constraints, motions)
     motion = motion_of_constraints(model, constraints, where.bodies, q, v, jnp.zeros_like(v))

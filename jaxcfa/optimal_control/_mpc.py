@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array
 
 from ..model._arguments import check_positive, positive_integer
@@ -18,7 +19,7 @@ from ._solve import as_guess, run
 from ._solver import AbstractSolver, Guess
 from ._states import as_state, strongly_typed
 
-_FAR = 1e-2
+_FAR = 1e-2  # of a state from the plan, and gaps of the plan
 
 
 def mpc_step(
@@ -38,8 +39,8 @@ def mpc_step(
     is `ITERATIONS`.
 
     Where the state that was measured is far from the plan (by more than 0.01 in any coordinate), or the plan had such
-    gaps, iterations start from what the plan's feedback makes of that state, unless `steps` are `"linear"`. So also a
-    push beyond bounds that no motion can keep then is answered: they are violated as briefly as possible.
+    gaps, iterations start from what the plan's feedback makes of that state, unless `steps` are `"linear"`. So a push
+    beyond bounds that no motion can keep is answered, too: they are violated as briefly as possible.
 
     **Arguments:** `x`: the state measured now, as x0 of `solve`; `solution`: the last plan, or that of `solve`;
     `solver`: `MultipleShooting()` by default, or any with `max_iterations`, which are replaced by `iterations`;
@@ -84,8 +85,11 @@ def _moved(guess: Guess, x: Array) -> Guess:
 def _simulated(problem: Problem, x: Array, guess: Guess, plan: Solution) -> Guess:
     """The guess from x, simulated under the plan's feedback where its own states are far from a motion from there."""
     far = plan.gap + jnp.max(jnp.abs(problem.dynamics.minus(x, guess.states[0]))) > _FAR
-    motion = closed_loop(problem, x, guess.states, guess.controls, plan.gains)
     kept = _moved(guess, x)
     own = kept.states, kept.controls
-    chosen = choose(far & all_finite(motion), motion, own)
-    return eqx.tree_at(lambda g: (g.states, g.controls), kept, chosen)
+
+    def simulated() -> tuple[Array, Array]:
+        motion = closed_loop(problem, x, guess.states, guess.controls, plan.gains)
+        return choose(all_finite(motion), motion, own)
+
+    return eqx.tree_at(lambda g: (g.states, g.controls), kept, lax.cond(far, simulated, lambda: own))
