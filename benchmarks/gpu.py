@@ -17,7 +17,7 @@ TITLE = "Batches of states on a GPU"
 NEEDS = "gpu"
 BATCHES = 4096, 65_536
 QUANTITIES = FORWARD, INVERSE, MASS, GRADIENT
-_ROBOTS = "Panda", "G1", "Go2"
+_ROBOTS = "Panda", "Go2", "G1"
 _PEERS = "MJX", "Brax", "frax"
 _WAYS = {"jaxcfa, one kernel": jaxcfa.one_kernel, "jaxcfa": jax.vmap}
 # A kernel of this takes minutes to compile.
@@ -47,7 +47,8 @@ def _case(robot: str, quantity: str, batch: int) -> Case:
             # Not what is recommended for CPUs.
             precision = PEERS[name].environment("float32")[-1:]
             contestants.append(Contestant(name, prepare, f"{name} {task}", precision))
-    return Case(f"{quantity}, {batch} states", robot, contestants, None, "float32", batch)
+    later = int(quantity not in (FORWARD, GRADIENT))
+    return Case(f"{quantity}, {batch} states", robot, contestants, None, "float32", batch, later=later)
 
 
 def _own(way, robot: str, quantity: str, batch: int, dtype: str = "float32") -> Prepared:
