@@ -94,6 +94,8 @@ def _machine(results: Sequence[Result]) -> list[str]:
 
 
 def _section(result: Result, folder: Path, beside: Path) -> list[str]:
+    from .benchmarks import BENCHMARKS
+
     settings = result.settings
     limits = f"at most {settings['repetitions']} repetitions and {settings['seconds']:g} s each"
     place = folder.relative_to(beside).as_posix()
@@ -101,6 +103,7 @@ def _section(result: Result, folder: Path, beside: Path) -> list[str]:
     lines = [f"## {result.title}", "", f"`python -m benchmarks {result.benchmark}`: {limits}, [raw data]({raw}.json)."]
     if result.missing:
         lines += ["", f"**Not complete: {result.missing} cases were left out, for want of time.**"]
+    lines += ["", remark.rstrip()] if (remark := getattr(BENCHMARKS[result.benchmark], "REMARK", "")) else []
     lines += ["", *published.lines(result)] if published.lines(result) else []
     if (folder / f"{result.benchmark}.svg").exists():
         lines += ["", f"![{result.title}]({raw}.svg)"]

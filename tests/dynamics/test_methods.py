@@ -423,7 +423,9 @@ def test_defaults():
     assert_close(jaxcfa.forward_dynamics(chain, x, x, x), jaxcfa.aba(chain, x, x, x), 0)
     with jaxcfa.compiling_for("gpu"):
         assert jaxcfa.default_method(deep) == ABA("scan")
-        assert jaxcfa.default_schedule(deep) == Doubling()
+        schedules = [jaxcfa.default_schedule(jaxcfa.chain(n)) for n in (15, 16, 64)]
+        assert schedules == [Sequential(), Doubling(), Doubling()]
+        assert [jaxcfa.default_method(jaxcfa.chain(n)) for n in (32, 33)] == [ABA(), ABA("scan")]
         assert jaxcfa.default_method(mechanism("humanoid-like")) == ABA()
         massless = eqx.tree_at(lambda m: (m.mass, m.inertia), deep, (deep.mass.at[5].set(0), deep.inertia.at[5].set(0)))
         assert jaxcfa.default_method(massless) == ABA()
