@@ -82,6 +82,13 @@ def _return_free_memory() -> None:
 
 
 @pytest.fixture
+def on_cpu():
+    """For what is true of CPUs alone, wherever the tests run."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
+@pytest.fixture
 def key():
     """A fixed key, so that every run draws the same mechanisms."""
     return jax.random.key(20_240_229)

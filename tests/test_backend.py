@@ -13,7 +13,7 @@ from jaxcfa import ABA
 from jaxcfa.structured import BlockTridiagonal, CyclicReduction, Doubling, affine_scan
 
 
-def test_caches_know_of_the_backend():
+def test_caches_know_of_the_backend(on_cpu):
     traced, deep = [], jaxcfa.chain(40)
 
     @jax.jit

@@ -37,7 +37,7 @@ def test_angles_that_are_turns_apart_stay_on_the_circle(dtype):
 
 
 @pytest.mark.compiled
-def test_batches_use_them(dtype):
+def test_batches_use_them(on_cpu, dtype):
     """Wherever joints are, also beyond what sums and products can do, and to the digits of the library."""
     model = jaxcfa.chain(2, dtype=dtype)
     poses = jax.jit(jax.vmap(lambda q: jaxcfa.forward_kinematics(model, q).rotation))
