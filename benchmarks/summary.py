@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from .contestant import BATCHED, ONE_FUNCTION
+from .contestant import BATCHED, ONE_FUNCTION, STRAIGHT_LINE
 from .quantities import FORWARD, GRADIENT
 from .record import Record, Result
 from .states import BATCH
@@ -21,6 +21,7 @@ def lines(results: Sequence[Result]) -> list[str]:
     by_name = {result.benchmark: result.records for result in results if not result.settings["smoke"]}
     makers: dict[str, tuple[Callable[[list[Record]], list[str]], ...]] = {
         "states": (_beside_others, _by_batched, _precisions),
+        "gpu": (_on_gpu,),
         "chain": (_by_length,),
         "batch": (_by_group,),
         "latency": (_latency,),
@@ -72,6 +73,38 @@ def _beside_others(records: list[Record]) -> list[str]:
             f"| {others} | {f'{max(errors):.0e}' if errors else '-'} |"
         )
     return [*text, ""] if rows else []
+
+
+def _on_gpu(records: list[Record]) -> list[str]:
+    """How both ways to compute batches compare with the fastest other package, whose errors are larger."""
+    cases: dict[str, dict[str, dict[str, Record]]] = defaultdict(lambda: defaultdict(dict))
+    for record in records:
+        if record.seconds:
+            cases[record.quantity][record.label][record.contestant] = record
+    rows = []
+    for quantity, robots in cases.items():
+        others = {label: [r for r in found.values() if r.peer] for label, found in robots.items()}
+        best = {label: min(found, key=lambda r: r.median) for label, found in others.items() if found}
+        spans = [
+            _span([best[x].median / robots[x][name].median for x in best if name in robots[x]])
+            for name in (f"{_OWN}, {STRAIGHT_LINE}", _OWN)
+        ]
+        errors = [f"{r.difference:.0e}" if r.difference is not None else "not finite" for r in best.values()]
+        names = "; ".join(dict.fromkeys(r.contestant for r in best.values()))
+        cells = quantity, str(len(best)), *spans, names, ", ".join(dict.fromkeys(errors))
+        rows.append(f"| {' | '.join(cells)} |")
+    text = [
+        (
+            "**On a GPU.** How many times as fast as the fastest other package, whatever its errors, a batch is by "
+            "`jaxcfa.one_kernel` and by `jax.vmap`: the least and the largest over the robots. float32."
+        ),
+        "",
+        "| | robots | one kernel | `vmap` | the fastest other is | its errors |",
+        "|---|---:|---:|---:|---|---|",
+        *rows,
+        "",
+    ]
+    return text if rows else []
 
 
 def _summarised(quantity: str, dtype: str) -> bool:

@@ -109,6 +109,8 @@ def test_report_shows_what_was_measured(tmp_path):
     # Of one robot, the least and the largest ratio are one number.
     assert "| sums, 2048 states, float32 | 1 | 4 | 4 | Pinocchio | 2e-07 |" in text
     assert summary.lines([]) == []
+    result.benchmark = "gpu"
+    assert "| sums, 2048 states | 1 | - | 4 | Pinocchio | not finite |" in summary.lines([result])
 
 
 def test_difference():
