@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import pytest
 
 import evaluation
-from interpreter import hasten
+from interpreter import hasten, with_room
 from jaxcfa.cli._cache import processor
 
 # Laws are tested in double precision; tests of single precision convert their data with the `dtype` fixture.
@@ -45,6 +45,10 @@ def pytest_configure(config):
         folder.mkdir()
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def pytest_itemcollected(item):
+    item.setup, item.runtest = with_room(item.setup), with_room(item.runtest)
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ import interpreter
 import traced_surface
 evaluation.install()
 interpreter.hasten()
-traced_surface.trace()
+interpreter.with_room(traced_surface.trace)()
 """
 
 

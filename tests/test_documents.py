@@ -22,7 +22,7 @@ import interpreter
 evaluation.install()
 interpreter.hasten()
 for name in sys.argv[1:]:
-    runpy.run_path(name)
+    interpreter.with_room(lambda: runpy.run_path(name))()
 """
 
 
