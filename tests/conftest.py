@@ -47,6 +47,12 @@ def pytest_configure(config):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
+def pytest_sessionfinish():
+    # Then pytest looks for garbage five times, among all that tracing has left.
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_itemcollected(item):
     item.setup, item.runtest = with_room(item.setup), with_room(item.runtest)
 
