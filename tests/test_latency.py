@@ -12,6 +12,8 @@ from jax import lax
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import latency
+from jaxcfa.closed_chains import constrained_forward_dynamics
+from loops import loop
 from mechanisms import mechanism, random_state
 
 PROGRAM = """
@@ -72,6 +74,18 @@ def test_a_program_is_one_function():
     assert "xla_cpu_small_call" in main
     assert " fusion(" not in main
     assert " while(" not in main
+
+
+@pytest.mark.slow
+def test_gradients_of_constrained_dynamics_are_one_function():
+    (model, constraints, *_), x = loop("geared")
+
+    def total(q, v, tau):
+        return jnp.sum(jnp.sin(constrained_forward_dynamics(model, constraints, q, v, tau).qdd))
+
+    gradient = jax.grad(total, (0, 1, 2))
+    arguments = tuple(map(jnp.asarray, x))
+    assert_close(jaxcfa.low_latency(gradient)(*arguments), jax.jit(gradient)(*arguments), rtol=1e-9)
 
 
 def test_arguments_that_nothing_uses():

@@ -124,6 +124,17 @@ def test_batches_can_be_traced(name):
     assert [(4, *y.shape) for y in one] == [y.shape for y in batch]
 
 
+@pytest.mark.slow
+def test_ranks_are_not_promoted():
+    """For users who have JAX refuse that: of each part of the package something."""
+    model = jaxcfa.random_tree(4, jax.random.key(1), branching=0.9, armature=0.05)
+    names = ["kinematics of motions", "mass_operator", "inverse_dynamics", "regressor", "step of loops"]
+    names += ["forward_dynamics", "forward_dynamics, ABA scan", "forward_dynamics, CFA", "forward_dynamics, JSI"]
+    with jax.numpy_rank_promotion("raise"):
+        for name in names:
+            jax.eval_shape(FUNCTIONS[name].evaluate, model, random_state(model))
+
+
 MJCF = """
 <mujoco>
   <option gravity="0 0 -9.81"/>

@@ -177,4 +177,4 @@ class _Regularised(AbstractDelassus):
 
 
 def _scaled(matrix: Float[Array, "k k"], scale: Float[Array, "k"]) -> Float[Array, "k k"]:
-    return matrix * scale[:, None] * scale
+    return matrix * scale[:, None] * scale[None]

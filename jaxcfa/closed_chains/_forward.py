@@ -202,7 +202,7 @@ def _status(
     demanded = stabilising(stabilization, motion)
     tolerance = status_tolerance(v.dtype)
     drift = tolerance if drift is None else drift
-    fast, strong = jnp.sum(where.size * jnp.abs(v), axis=1), jnp.sum(where.size * jnp.abs(qdd), axis=1)
+    fast, strong = (jnp.sum(where.size * jnp.abs(x)[None], axis=1) for x in (v, qdd))
     return combined(
         {
             ConstraintStatus.SINGULAR: system.delassus.is_singular,

@@ -158,7 +158,7 @@ def _status(
     held, speeds = problem.held, [state.v for state in problem.states]
     points, velocities = (jnp.concatenate(x) for x in zip(*((a.point, a.velocity) for a in system.arms), strict=True))
     lengths = [jnp.sum(jnp.abs(arm.factors.bodies.motion.offset), axis=(1, 2)) for arm in system.arms]
-    gap = held.pose.translation + system.contacts - points
+    gap = held.pose.translation[None] + system.contacts - points
     slip = product(system.transmitted.T, (at_contacts(held.velocity, system.contacts) - velocities).reshape(-1))
     return combined(
         {

@@ -157,7 +157,7 @@ def assemble(solver: AbstractConstraintSolver, problem: GraspProblem) -> GraspSy
         for stack in stacks
     )
     contacts = _contacts([problem.grasps[i] for i in order], problem.held.pose)
-    angular, velocities = problem.held.velocity[:3], jnp.concatenate([arm.velocity for arm in arms])
+    angular, velocities = problem.held.velocity[None, :3], jnp.concatenate([arm.velocity for arm in arms])
     mobility, released = _object_alone(problem.object, problem.held)
     transmitted = block_diag(*(block_diag(m, jnp.eye(3, dtype=m.dtype)) for m in contacts.moments))
     relative = zip(contacts.moments, angular - velocities[:, :3], strict=True)

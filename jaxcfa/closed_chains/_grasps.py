@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from ..model._arguments import as_array, check_instance, is_concrete
 from ..numerics import cross, transpose
-from ..numerics._options import floating_numbers
+from ..numerics._options import common_floating_type, floating_numbers
 from ..spatial import Transform, unit
 
 
@@ -134,7 +134,7 @@ def _check_shape(name: str, x: Array, shape: tuple[int, ...]) -> None:
 
 def _dtype_of(placement: Transform) -> jnp.dtype:
     check_pose("placement", placement)
-    return jnp.result_type(placement.rotation, placement.translation, jnp.bfloat16)
+    return common_floating_type(placement.rotation, placement.translation)
 
 
 def _direction(name: str, direction: ArrayLike, placement: Transform) -> Float[Array, "3"]:

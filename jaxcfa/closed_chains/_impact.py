@@ -79,7 +79,7 @@ def _impulse(
     multipliers = with_internal_forces(multipliers, where.jacobian, system)
     wrenches = constraint_wrenches(constraints, where.slopes, multipliers)
     left = product(where.jacobian, change) - demanded
-    fast = jnp.sum(where.size * (jnp.abs(v) + jnp.abs(change)), axis=1)
+    fast = jnp.sum(where.size * (jnp.abs(v) + jnp.abs(change))[None], axis=1)
     status = combined(
         {
             ConstraintStatus.SINGULAR: system.delassus.is_singular,

@@ -13,7 +13,7 @@ from ..dynamics._inverse import accelerations_and_forces, newton_euler
 from ..dynamics._inverse_tangent import Direction, InverseMotion, displacements, torques_tangent
 from ..model import Model
 from ..motion import BodyMotions, motions_at
-from ..numerics import add, instantiate, is_perturbed, jvp_of_perturbed, no_tangent
+from ..numerics import add, instantiate, is_perturbed, jvp_of_perturbed, no_tangent, picked
 from ..structured import AbstractSchedule
 from ._relations import Bodies, Constraints, Places, forces_of_constraints, motion_of_constraints
 from ._stabilization import Baumgarte, stabilising
@@ -54,7 +54,7 @@ def missing_rate(
     along = Direction(q_dot, v_dot, jnp.zeros_like(qdd), None)
     displaced = displacements(model, motions, qdd, where, along)
     pose_dot, velocity_dot, acceleration_dot = displaced.of_bodies(motions, where)
-    root_dot = pose_dot.translation[roots]
+    root_dot = picked(pose_dot.translation, roots)
     places_dot = Places(pose_dot, pose_dot.translation - root_dot, root_dot)
     bodies_dot = Bodies(places_dot, velocity_dot, acceleration_dot, no_tangent(seen[0].columns))
     _, (wrenches_dot, torques_dot, violation_dot) = jvp_of_perturbed(

@@ -24,7 +24,7 @@ from ..model import (
 )
 from ..motion import BodyMotions, accelerations, drifts
 from ..motion._jacobians import point_jacobians
-from ..numerics import matmul, product, sum_of
+from ..numerics import matmul, picked, product, sum_of
 from ..spatial import Motion as BodyMotion, Transform
 from ._residuals import MovingBody, residual_in_motion, residual_slopes, two_derivatives
 
@@ -179,9 +179,8 @@ def jacobian_of_constraints(
         if isinstance(group.stacked, AbstractFrameConstraint):
             slopes = jax.vmap(residual_slopes)(group.stacked, *bodies.places.of_both(*group[1:]))
             all_slopes.append(slopes)
-            # No joint moves the world, so any position serves there.
             both = [
-                point_jacobians(model, bodies.columns, bodies.places.in_tree, bodies.places.in_tree[x], x)
+                point_jacobians(model, bodies.columns, bodies.places.in_tree, _rows(bodies.places.in_tree, x), x)
                 for x in (group.first, group.second)
             ]
             jacobians.append(sum_of(map(matmul, slopes, both)))
@@ -201,14 +200,16 @@ def constraint_wrenches(
     constraints: Constraints, slopes: Slopes, multipliers: Float[Array, "k"]
 ) -> Float[Array, "nc 2 6"]:
     """Wrenches on both bodies of each constraint, about the bodies' origins; zero for couplings."""
-    starts = row_starts(constraints)
-    wrenches = jnp.zeros((len(constraints), 2, 6), multipliers.dtype)
-    for group, of_group in zip(_groups(constraints), slopes, strict=True):
+    starts, groups, wrenches = row_starts(constraints), _groups(constraints), [jnp.zeros((0, 2, 6), multipliers.dtype)]
+    for group, of_group in zip(groups, slopes, strict=True):
         if of_group:
-            own = multipliers[starts[group.numbers][:, None] + np.arange(of_group[0].shape[1])]
+            own = picked(multipliers, starts[group.numbers][:, None] + np.arange(of_group[0].shape[1]))
             both = [matmul(own[:, None], slope)[:, 0] for slope in of_group]
-            wrenches = wrenches.at[group.numbers].set(jnp.stack(both, axis=1))
-    return wrenches
+            wrenches.append(jnp.stack(both, axis=1))
+        else:
+            wrenches.append(jnp.zeros((len(group.numbers), 2, 6), multipliers.dtype))
+    order = np.concatenate([np.zeros(0, int), *(group.numbers for group in groups)])
+    return picked(jnp.concatenate(wrenches), np.argsort(order))
 
 
 def forces_of_constraints(
@@ -219,10 +220,11 @@ def forces_of_constraints(
     wrenches, torques = jnp.zeros((model.nb, 6), q.dtype), jnp.zeros(model.nv, q.dtype)
     for group in _groups(constraints):
         if not isinstance(group.stacked, AbstractFrameConstraint):
-            torques = torques + product(multipliers[starts[group.numbers]], _coupling_jacobian(model, group, q))
+            own = picked(multipliers, starts[group.numbers])
+            torques = torques + product(own, _coupling_jacobian(model, group, q))
             continue
         slopes = jax.vmap(residual_slopes)(group.stacked, *places.of_both(*group[1:]))
-        own = multipliers[starts[group.numbers][:, None] + np.arange(slopes[0].shape[1])]
+        own = picked(multipliers, starts[group.numbers][:, None] + np.arange(slopes[0].shape[1]))
         for bodies, slope in zip(group[2:], slopes, strict=True):
             # A product, since scattered sums are none that XLA compiles into one function.
             belongs = jnp.asarray(np.arange(model.nb)[:, None] == bodies, q.dtype)
@@ -281,7 +283,7 @@ def _in_order(constraints: Constraints, parts: list[Array], dtype, *rest: int) -
         for group, part in zip(_groups(constraints), parts, strict=True)
     ]
     together = jnp.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts])
-    return together[np.argsort(np.concatenate(rows))]
+    return picked(together, np.argsort(np.concatenate(rows)))
 
 
 def _sizes(slope: Float[Array, "m k 6"], jacobian: Float[Array, "m 6 nv"]) -> Float[Array, "m k nv"]:
@@ -299,31 +301,36 @@ def _sizes(slope: Float[Array, "m k 6"], jacobian: Float[Array, "m 6 nv"]) -> Fl
 def _row(pose: Transform, numbers: np.ndarray) -> Transform:
     """Poses of bodies, the identity for the world."""
     world = Transform.identity(pose.translation.dtype)
-    return jax.tree.map(lambda x, y: jnp.concatenate([x, y[None]])[numbers], pose, world)
+    return jax.tree.map(lambda x, y: _or_last(jnp.concatenate([x, y[None]]), numbers), pose, world)
 
 
 def _rows(x: Float[Array, "nb k"], numbers: np.ndarray) -> Float[Array, "m k"]:
     """Rows of bodies; zero for the world."""
-    return jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)])[numbers]
+    return _or_last(jnp.concatenate([x, jnp.zeros((1, x.shape[1]), x.dtype)]), numbers)
+
+
+def _or_last(x: Float[Array, "n *rest"], numbers: np.ndarray) -> Float[Array, "m *rest"]:
+    """Rows; the last one for the world."""
+    return picked(x, np.where(numbers < 0, len(x) - 1, numbers))
 
 
 def _joint_motion(model: Model, q: Array, v: Array, qdd: Array, joints: np.ndarray) -> Float[Array, "m 3"]:
     """Position, velocity and acceleration of joints of one degree of freedom; zero for none."""
-    exists, dofs = jnp.asarray(joints >= 0), model.topology.v_starts[joints]
-    return jnp.stack([_position(model, q, joints), *(jnp.where(exists, x[dofs], 0) for x in (v, qdd))], axis=-1)
+    exists, dofs = jnp.asarray(joints >= 0), model.topology.v_starts[np.maximum(joints, 0)]
+    rates = (jnp.where(exists, picked(x, dofs), 0) for x in (v, qdd))
+    return jnp.stack([_position(model, q, joints), *rates], axis=-1)
 
 
 def _position(model: Model, q: Array, joints: np.ndarray) -> Float[Array, "m"]:
     """Coordinates of joints of one degree of freedom; zero for none."""
-    return jnp.where(jnp.asarray(joints >= 0), q[model.topology.q_starts[joints]], 0)
+    return jnp.where(jnp.asarray(joints >= 0), picked(q, model.topology.q_starts[np.maximum(joints, 0)]), 0)
 
 
 def _coupling_jacobian(model: Model, group: _Group, q: Float[Array, "nq"]) -> Float[Array, "m nv"]:
     where = [_position(model, q, x) for x in group[2:]]
     slopes = jax.vmap(jax.grad(lambda c, x, y: c.residual(x, y), (1, 2)))(group.stacked, *where)
-    rows = np.arange(len(group.numbers))
-    result = jnp.zeros((len(rows), model.nv), q.dtype)
+    result = jnp.zeros((len(group.numbers), model.nv), q.dtype)
     for joints, slope in zip(group[2:], slopes, strict=True):
-        exists = joints >= 0
-        result = result.at[rows[exists], model.topology.v_starts[joints[exists]]].add(slope[exists])
+        own = np.where(joints >= 0, model.topology.v_starts[joints], -1)
+        result = result + jnp.where(own[:, None] == np.arange(model.nv), slope[:, None], 0)
     return result

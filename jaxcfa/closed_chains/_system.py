@@ -102,7 +102,7 @@ def assemble(model: Model, plan: Plan, motions: BodyMotions, where: Geometry) ->
     rounding = 32 * float(jnp.finfo(where.jacobian.dtype).eps) * where.size
     jacobian = jnp.where(jnp.abs(where.jacobian) > rounding, where.jacobian, 0)
     half = mass.inv_sqrt_mv(jacobian.T)
-    compliance = jnp.sum(where.size**2 / mass.factors.pivots(), axis=1)
+    compliance = jnp.sum(where.size**2 / mass.factors.pivots()[None], axis=1)
     # One for constraints of what cannot move.
     scale = jnp.where(compliance > 0, compliance, 1)
     return System(mass, jacobian, half, plan.solver.factor(product(half.T, half), scale), scale)

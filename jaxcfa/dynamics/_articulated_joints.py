@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from ..model import Model, join_bodies, pad_dofs
 from ..motion import BodyArrays, BodyMotions, body_arrays
-from ..numerics import choose, matmul, transpose
+from ..numerics import choose, identity, matmul, transpose
 from ..spatial import Inertia, shift_force_columns
 from ..structured import AbstractSchedule, Doubling, TreeSchedule, TwoPort, ldl_solve, star_product
 from ..structured._scan import doubled
@@ -73,8 +73,8 @@ def eliminate_by_scan(bodies: Links, schedule: AbstractSchedule) -> JointElimina
 def free_motions(bodies: Links, joints: JointElimination) -> Float[Array, "nb 6 6"]:
     """`(1 - S D^-1 U^T) X`: how accelerations pass from parents to bodies whose joints are free."""
     motion = bodies.motion
-    identity = jnp.eye(6, dtype=joints.gain.dtype)
-    return _shift_columns(identity - matmul(motion.subspace, joints.gain), motion.offset)
+    passed = matmul(motion.subspace, joints.gain)
+    return _shift_columns(identity(6, passed) - passed, motion.offset)
 
 
 def _felt_by_parents(own: Float[Array, "nb 6 6"], bodies: Links) -> Float[Array, "nb 6 6"]:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from ..model import Model, pad_dofs, unpad_dofs
 from ..model._arguments import check_instance, positive_integer
 from ..motion import BodyArrays, BodyMotions, fictitious_acceleration
-from ..numerics import dot, matmul, matvec, transpose
+from ..numerics import dot, identity, matmul, matvec, transpose
 from ..spatial import inverse_inertia, shift_force, shift_force_columns, shift_motion
 from ..structured import (
     AbstractEdgeSolver,
@@ -226,8 +226,8 @@ def _largest(x: Float[Array, "nb 6"]) -> Float[Array, ""]:
 def _along_joints(bodies: Bodies) -> tuple[Float[Array, "nb 6 d"], Float[Array, "nb d"]]:
     """Bases T of the active wrenches, `S^T T = 1`, and the compliances of the bodies against them, `T^T I^-1 T`."""
     subspace, missing = bodies.motion.subspace, 1 - bodies.present
-    identity = jnp.eye(subspace.shape[-1], dtype=subspace.dtype)
-    gram = matmul(transpose(subspace), subspace) + missing[..., None] * identity
+    gram = matmul(transpose(subspace), subspace)
+    gram = gram + missing[..., None] * identity(subspace.shape[-1], gram)
     active = transpose(ldl_solve(ldl_factor(gram), transpose(subspace)))
     yielding = transpose(matmul(bodies.compliance, active))
     return active, dot(transpose(active), yielding) + missing
@@ -249,7 +249,7 @@ def _constraint_bases(
     """
     free = matmul(active * (1 - jnp.sqrt(load / (1 + load)))[..., None, :], transpose(subspace))
     extra = matmul(subspace * (along / (1 + load))[..., None, :], transpose(subspace))
-    return jnp.eye(6, dtype=subspace.dtype) - free, extra
+    return identity(6, free) - free, extra
 
 
 def _compliances(model: Model, rotation: Float[Array, "nb 3 3"]) -> Float[Array, "nb 6 6"]:

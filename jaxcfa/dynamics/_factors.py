@@ -171,7 +171,7 @@ def drift_accelerations(model: Model, schedule: AbstractSchedule, bodies: Links)
     """`xi = phi^T a`: accelerations at zero joint accelerations, in a world that accelerates against gravity."""
     motion = bodies.motion
     base = fictitious_acceleration(model).astype(motion.bias.dtype)
-    return scan_velocities(model.topology, motion.offset, motion.bias, schedule) + base
+    return scan_velocities(model.topology, motion.offset, motion.bias, schedule) + base[None]
 
 
 def drift_wrenches(

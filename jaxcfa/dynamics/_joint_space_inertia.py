@@ -41,7 +41,7 @@ class JSI(AbstractForwardDynamics):
         # Unit diagonal, so that the test for zero pivots does not depend on units.
         scale = 1 / jnp.sqrt(jnp.diagonal(matrix))
         floor = 4 * model.nv * float(jnp.finfo(matrix.dtype).eps)
-        factor = ldl_factor(matrix * scale[:, None] * scale, floor)
+        factor = ldl_factor(matrix * scale[:, None] * scale[None], floor)
 
         def correct(_, qdd: Array) -> Array:
             missing = loads.tau - inverse_dynamics_of_motions(model, motions, qdd, loads.f_ext)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from ..model import Model
 from ..model._arguments import as_arrays, is_concrete
-from ..numerics import dot, symmetrise
+from ..numerics import dot, identity, symmetrise
 from ..numerics._options import floating_numbers
 from ..spatial import Inertia
 from ..structured._small_spd import ldl_factor
@@ -121,7 +121,7 @@ def _of_com(
     """The inverse of `_to_com`; not finite where the pseudo-inertia is not positive definite."""
     alpha = 0.5 * jnp.log(mass)
     trace = inertia[..., 0, 0] + inertia[..., 1, 1] + inertia[..., 2, 2]
-    second = (0.5 * trace[..., None, None] * jnp.eye(3, dtype=mass.dtype) - inertia) / mass[..., None, None]
+    second = (0.5 * trace[..., None, None] * identity(3, inertia) - inertia) / mass[..., None, None]
     floor = _ROUNDING * float(jnp.finfo(mass.dtype).eps) * 0.5 * trace / mass
     floor = jnp.broadcast_to(floor[..., None], com.shape)
     # Rows and columns in reverse order make the lower triangular factor an upper one.

@@ -43,9 +43,9 @@ class OperationalSpace(eqx.Module):
         # Unit diagonal, so that what counts as zero does not depend on units.
         diagonal = jnp.diagonal(self.inverse_inertia)
         scale = jnp.where(diagonal > 0, 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1)), 0)
-        scaled = self.inverse_inertia * scale[:, None] * scale
+        scaled = self.inverse_inertia * scale[:, None] * scale[None]
         inverse = jnp.linalg.pinv(scaled, rtol=rank_tolerance, hermitian=True)
-        return symmetrise(inverse * scale[:, None] * scale)
+        return symmetrise(inverse * scale[:, None] * scale[None])
 
     @property
     def dynamically_consistent_inverse(self) -> Float[Array, "nv m"]:
@@ -97,7 +97,7 @@ def _operational_space(
     points = frames.rows(origins) + frames.lever
     of_each = jax.vmap(lambda point, support: point_jacobian(model, columns, origins, point, support))
     jacobian = of_each(points, moving_dofs(model, frames.bodies))
-    exact = _without_rounding(jacobian, columns, points[:, None] - origins[model.topology.dof_bodies])
+    exact = _without_rounding(jacobian, columns, points[:, None] - origins[model.topology.dof_bodies][None])
     jacobian, exact = (x.reshape(6 * len(numbers), model.nv) for x in (jacobian, exact))
     half = operator.inv_sqrt_mv(exact.T)
     return OperationalSpace(jacobian, product(half.T, half), operator.inv_sqrt_transpose_mv(half))
@@ -113,6 +113,6 @@ def _without_rounding(
     """
     parts = lax.stop_gradient((columns[:, :3], columns[:, 3:], levers))
     turning, sliding, lever = (jnp.linalg.norm(x, axis=-1) for x in parts)
-    size = jnp.stack([jnp.broadcast_to(turning, lever.shape), sliding + turning * lever], axis=1)
+    size = jnp.stack([jnp.broadcast_to(turning, lever.shape), sliding[None] + turning[None] * lever], axis=1)
     rounding = 32 * float(jnp.finfo(jacobian.dtype).eps) * jnp.repeat(size, 3, axis=1)
     return jacobian - lax.stop_gradient(jnp.where(jnp.abs(jacobian) > rounding, 0, jacobian))

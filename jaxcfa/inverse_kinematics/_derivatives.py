@@ -82,7 +82,8 @@ def _stationary(
         values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
         size = jnp.abs(values)
         significant = size > 10 * len(near) * jnp.finfo(near.dtype).eps * jnp.max(size, initial=0)
-        return product(vectors * jnp.where(significant, 1 / jnp.where(significant, values, 1), 0), vectors.T)
+        inverse = jnp.where(significant, 1 / jnp.where(significant, values, 1), 0)
+        return product(vectors * inverse[None], vectors.T)
 
     def nearest(linear: Callable, b: Array) -> Array:
         return linear_solution(linear, b, product, inverse(linear), product)

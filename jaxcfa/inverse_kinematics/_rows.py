@@ -97,7 +97,8 @@ def _rows(parts: Parts, stage: Stage) -> tuple[Array, Array, Array]:
 def _weighted(parts: Parts, stage: Stage) -> tuple[Array, Array]:
     residual, weights = parts.weighted(stage)
     positive = weights > 0
-    return residual * positive, jnp.where(positive, jnp.sqrt(jnp.where(positive, weights, 1)), 0) * residual
+    roots = jnp.where(positive, jnp.sqrt(jnp.where(positive, weights, 1)), 0)
+    return residual * positive.astype(residual.dtype), roots * residual
 
 
 def _loops(problem: Problem, motions: BodyMotions) -> tuple[Array, Array]:

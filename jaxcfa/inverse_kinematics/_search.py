@@ -165,9 +165,9 @@ def _improve(constants: Constants, s: Searched) -> Searched:
     done = (idle & ~(refining & (s.weight > lightest))) | (s.damping >= _MOST_DAMPING)
     out_of_steps = ~done & (s.left <= 0)
     stuck = (done | out_of_steps) & ~begins
-    start = s.start + (stuck & searching)
+    start = s.start + (stuck & searching).astype(s.start.dtype)
     ended = jnp.where(searching, s.is_reached | (start >= starts) | (s.left <= 0), stuck)
-    phase = s.phase + ended
+    phase = s.phase + ended.astype(s.phase.dtype)
     # The next phase goes on from the best of the search, or from where refinement ended.
     fresh = ended | stuck
     moved = problem.clipped(integrate(problem.model, s.q, jnp.where(begins, 0, step)))
@@ -293,7 +293,7 @@ def _start(problem: Problem, origin: Float[Array, "nq"], number: Int[Array, ""])
     for _ in range(64):
         root = (1 + root) ** (1 / (model.nv + 1))
     rates = jnp.asarray(root ** -np.arange(1.0, model.nv + 1) % 1, origin.dtype)
-    part = (0.5 + number * rates) % 1
+    part = (0.5 + number.astype(origin.dtype) * rates) % 1
     lower, upper = _spread(problem, origin)
     return problem.clipped(integrate(model, origin, lower + part * (upper - lower)))
 
@@ -306,5 +306,5 @@ def _spread(problem: Problem, origin: Float[Array, "nq"]) -> tuple[Float[Array, 
     lower, upper = ranges_to_cover(model, (problem.lower, problem.upper))
     for end, reach in ((lower, -np.pi), (upper, np.pi)):
         to_end = jnp.where(own < 0, jnp.inf, (end - origin)[own])
-        ends.append(jnp.where(jnp.isfinite(to_end), to_end, reach) * ~free)
+        ends.append(jnp.where(free, 0, jnp.where(jnp.isfinite(to_end), to_end, reach)))
     return ends[0], ends[1]

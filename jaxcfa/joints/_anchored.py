@@ -45,7 +45,7 @@ class Anchored(AbstractJoint):
         return Transform(inner.rotation, inner.translation + self.anchor - matvec(inner.rotation, self.anchor))
 
     def motion_subspace(self, q: Float[Array, "nq"]) -> Float[Array, "6 nv"]:
-        return shift_motion(self.joint.motion_subspace(q).T, -self.anchor).T
+        return shift_motion(self.joint.motion_subspace(q).T, -self.anchor[None]).T
 
     def bias(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, "6"]:
         # The anchor is fixed in the body, so the shift is constant in body axes.

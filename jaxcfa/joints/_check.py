@@ -88,7 +88,7 @@ def _laws(joint: AbstractJoint, key: Key) -> dict[str, tuple[Array, Array]]:
         ),
         "motion_subspace must have no linear part, since only_turns says so": (
             joint.motion_subspace(q)[3:],
-            joint.motion_subspace(q)[3:] * (not joint.only_turns),
+            joint.motion_subspace(q)[3:] * int(not joint.only_turns),
         ),
         "integrate(q, 0) must be q": (joint.integrate(q, jnp.zeros(joint.nv)), q),
         "integrate(q, difference(q, p)) must be p": (reached.as_matrix(), joint.transform(p).as_matrix()),

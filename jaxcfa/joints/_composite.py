@@ -86,7 +86,8 @@ class Composite(AbstractJoint):
         return jnp.concatenate([joint.difference(start, end) for (joint, start), (_, end) in pairs])
 
     def neutral(self) -> Float[Array, "nq"]:
-        return jnp.concatenate([joint.neutral() for joint in self.joints])
+        dtype = jnp.result_type(float, *jax.tree.leaves(self))
+        return jnp.concatenate([joint.neutral().astype(dtype) for joint in self.joints])
 
     def random(self, key: Key, lower: Float[Array, "nq"], upper: Float[Array, "nq"]) -> Float[Array, "nq"]:
         keys = jax.random.split(key, len(self.joints))

@@ -145,7 +145,7 @@ def _relative_jacobian(
     sign = jnp.subtract(*carries)
 
     def of_one(point: Array, root: Array, sign: Array) -> Float[Array, "6 nv"]:
-        lever = (point - origins[dofs]) + (root - roots[dofs])
+        lever = (point[None] - origins[dofs]) + (root[None] - roots[dofs])
         return (sign[:, None] * shift_motion(columns, lever)).T
 
     of_all = jax.vmap(of_one) if frames.bodies.ndim else of_one

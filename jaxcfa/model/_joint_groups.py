@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from ..joints import AbstractJoint, Composite, Fixed, Free
 from ..joints._elements import elements
+from ..numerics import picked
 from ._model import Model
 from ._topology import Segment, Topology
 
@@ -19,13 +20,8 @@ Layout = Literal["body", "q", "v"]
 
 
 def take(x: Shaped[Array, "n *rest"], index: np.ndarray) -> Shaped[Array, "..."]:
-    """`x[index]` for a static index array, as a slice where the index is a range."""
-    flat = index.reshape(-1)
-    if flat.size and np.array_equal(flat, np.arange(flat[0], flat[0] + flat.size)):
-        picked = x if flat.size == x.shape[0] else x[int(flat[0]) : int(flat[0]) + flat.size]
-    else:
-        picked = x[flat]
-    return picked.reshape(*index.shape, *x.shape[1:])
+    """`x[index]` for a static index array, as slices where the index is one range, or a few."""
+    return picked(x, index)
 
 
 def map_joints(
@@ -90,7 +86,7 @@ def _no_joints(
 def neutral_configuration(model: Model) -> Float[Array, "nq"]:
     """The zero configuration."""
     zeros = jnp.zeros(model.nq, model.dtype)
-    return map_joints(model, lambda joint, _: joint.neutral(), ("q", zeros), out="q").astype(model.dtype)
+    return map_joints(model, lambda joint, _: joint.neutral().astype(model.dtype), ("q", zeros), out="q")
 
 
 def motion_subspace_blocks(model: Model, q: Float[Array, "nq"]) -> tuple[Float[Array, "_ 6 _"], ...]:

@@ -91,7 +91,7 @@ def _scaled(model: Model, length: Float[Array, ""], density: Float[Array, ""]) -
         limits=Limits(_scaled_end(limits.lower, q), _scaled_end(limits.upper, q), limits.velocity, limits.effort),
         frame_placement=_scaled_pose(model.frame_placement, length),
         constraints=tuple(_scaled_constraint(x, model, is_length[0], length) for x in model.constraints),
-        keyframes=Keyframes(keyframes.names, keyframes.q * q, keyframes.v * v),
+        keyframes=Keyframes(keyframes.names, keyframes.q * q[None], keyframes.v * v[None]),
     )
 
 
@@ -149,9 +149,9 @@ def _scaled_constraint(
                 length if joint >= 0 and is_length[model.q_slice(joint)].all() else jnp.ones_like(length)
                 for joint in (constraint.joint, constraint.reference)
             )
-            powers = np.arange(constraint.coefficients.shape[-1])
+            powers = jnp.stack([x**k for k in range(constraint.coefficients.shape[-1])])
             return changed(
-                coefficients=constraint.coefficients * y / x**powers,
+                coefficients=constraint.coefficients * y / powers,
                 joint_offset=constraint.joint_offset * y,
                 reference_offset=constraint.reference_offset * x,
             )

@@ -29,7 +29,18 @@ from ..model import (
     split_dofs,
 )
 from ..model._arguments import as_arrays, is_concrete
-from ..numerics import add, cross, instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, no_tangent, perturbed
+from ..numerics import (
+    add,
+    cross,
+    instantiate,
+    is_perturbed,
+    jvp_of_perturbed,
+    matmul,
+    matvec,
+    no_tangent,
+    perturbed,
+    picked,
+)
 from ..one_function import Shared, in_batches
 from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, ZeroVector, pack, rotate
 from ..structured import AbstractSchedule, Sequential
@@ -101,7 +112,7 @@ class BodyMotions(Shared):
     @property
     def roots(self) -> Float[Array, "nb 3"]:
         """World position of the first body of each body's tree [m]."""
-        return self.poses.translation[self.topology.roots]
+        return picked(self.poses.translation, self.topology.roots)
 
     @property
     def subspace_columns(self) -> Float[Array, "nv 6"]:

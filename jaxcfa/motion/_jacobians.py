@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..model import Model
+from ..numerics import picked
 from ..spatial import shift_motion
 
 
@@ -22,7 +23,7 @@ def point_jacobian(
     the body. Origins and point are given from the first body of each tree, which keeps their digits far from the
     world's origin.
     """
-    moved = shift_motion(columns, point - origins[model.topology.dof_bodies])
+    moved = shift_motion(columns, point[None] - picked(origins, model.topology.dof_bodies))
     return jnp.where(support[:, None], moved, 0).T
 
 
@@ -48,5 +49,5 @@ def moving_dofs(model: Model, bodies: Int[Array | np.ndarray, "*m"]) -> Bool[Arr
     first, last = model.topology.intervals
     # The world is before all intervals.
     number = jnp.asarray(np.append(first, -1))[bodies][..., None]
-    dofs = model.topology.dof_bodies
+    dofs = np.reshape(model.topology.dof_bodies, (*[1] * np.ndim(bodies), -1))
     return (jnp.asarray(first[dofs]) <= number) & (number < jnp.asarray(last[dofs]))

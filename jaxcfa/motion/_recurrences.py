@@ -34,7 +34,7 @@ def carried_motions(motions: BodyMotions, relative: Sequence[Motion], base: Moti
     topology, offsets = motions.topology, [link.offset for link in motions.links]
     if not isinstance(motions.schedule, Sequential):
         offset, own = join_bodies(topology, [(r.array(), x.array()) for r, x in zip(offsets, relative, strict=True)])
-        found = scan_velocities(topology, offset, own, motions.schedule) + base.array()
+        found = scan_velocities(topology, offset, own, motions.schedule) + base.array()[None]
         return [Motion.of(x) for x in split_bodies(topology, found)]
 
     def step(parent: Motion, x: tuple[Vector, Motion]):

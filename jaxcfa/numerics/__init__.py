@@ -10,12 +10,13 @@ from ._perturbed import (
     of_perturbed as of_perturbed,
     perturbed as perturbed,
 )
-from ._pieces import cut as cut, joined as joined, lengthened as lengthened
+from ._pieces import cut as cut, joined as joined, lengthened as lengthened, picked as picked
 from ._precise import product as product
 from ._sin_cos import sin_cos as sin_cos, sin_cos_of_any as sin_cos_of_any
 from ._small import (
     cross as cross,
     dot as dot,
+    identity as identity,
     matmul as matmul,
     matvec as matvec,
     outer as outer,

@@ -62,6 +62,12 @@ def floating_numbers(name: str, value: Any) -> jax.Array:
     return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
 
 
+def common_floating_type(*arrays: jax.Array) -> np.dtype:
+    """The type that those of floating-point numbers are promoted to; JAX's default if there are none."""
+    floating = [x for x in arrays if jnp.issubdtype(x.dtype, jnp.floating)]
+    return jnp.result_type(*floating) if floating else jnp.result_type(float)
+
+
 def as_finite(x, shape: tuple[int, ...], what: str) -> np.ndarray:
     """An array of this shape without infinities and NaN, which is a copy: the caller may go on to change theirs."""
     array = known_numbers(f"The {what}", x)

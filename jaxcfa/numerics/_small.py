@@ -63,6 +63,11 @@ def transpose(a: Float[Array, "*batch n m"]) -> Float[Array, "*batch m n"]:
     return jnp.swapaxes(a, -1, -2)
 
 
+def identity(n: int, like: Float[Array, "*batch m k"]) -> Float[Array, "*#batch n n"]:
+    """The identity matrix with as many axes as other matrices, of their type."""
+    return lax.broadcast_to_rank(jnp.eye(n, dtype=like.dtype), like.ndim)
+
+
 def symmetrise(a: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
     """Symmetric part `(a + a^T) / 2`."""
     return 0.5 * (a + transpose(a))

@@ -177,7 +177,7 @@ def _solved(local: LocalModel, regularization: Float[Array, ""]) -> tuple[Extrem
     """The displacements that the quadratic model asks for, with more weight on the controls."""
     n, m = local.input.shape[1:]
     of_controls = jnp.diag((jnp.arange(n + m) >= n).astype(local.input.dtype))
-    hessians = local.stages.hessian + regularization * of_controls, local.end.hessian
+    hessians = local.stages.hessian + regularization * of_controls[None], local.end.hessian
     problem, terms = linear_quadratic_of(local, hessians, (local.stages.gradient, local.end.gradient))
     factored = problem.factor(_RICCATI)
     assert isinstance(factored.factors, RiccatiFactors)

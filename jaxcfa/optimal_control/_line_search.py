@@ -169,7 +169,7 @@ def search(
             length = longest * 0.5 ** k.astype(x0.dtype)
             accepted, *found = best(length)
             return k + 1, accepted, length, tuple(found)
-        lengths = longest * 0.5 ** (k * together + jnp.arange(together, dtype=x0.dtype))
+        lengths = longest * 0.5 ** ((k * together).astype(x0.dtype) + jnp.arange(together, dtype=x0.dtype))
         accepted, *found = jax.vmap(best)(lengths)
         first = jnp.argmax(accepted)
         return k + 1, jnp.any(accepted), lengths[first], jax.tree.map(lambda x: x[first], tuple(found))

@@ -212,7 +212,7 @@ def over_stages(problem: Problem, function: Callable, *arrays):
 def projected(hessian: Float[Array, "z z"]) -> Float[Array, "z z"]:
     """The nearest positive semidefinite matrix."""
     values, vectors = jnp.linalg.eigh(hessian)
-    return product(vectors * jnp.maximum(values, 0), vectors.T)
+    return product(vectors * jnp.maximum(values, 0)[None], vectors.T)
 
 
 def _values(parts: Parts, stage: Stage) -> tuple[Array, Array, Array]:

@@ -128,7 +128,7 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, state: State, prog
         point=choose(again, elsewhere, choose(trial.taken, found.point, point)),
         known=known,
         memory=trial.memory,
-        disturbances=state.disturbances + again,
+        disturbances=state.disturbances + again.astype(state.disturbances.dtype),
         proofs=jnp.where(again, 0, setback.proofs),
         contradicted=setback.contradicted,
         gains=trial.step.gains,

@@ -126,7 +126,8 @@ def _first_finite(
     def attempt(carry):
         k, *_ = carry
         local = choose(k <= times, preferred, safe)
-        shift = jnp.where((k > 0) & (k <= times), least * 8.0 ** (k - 1), 0).astype(point.controls.dtype)
+        power = (k - 1).astype(point.controls.dtype)
+        shift = jnp.where((k > 0) & (k <= times), least * 8.0**power, 0)
         return k + 1, newton(local, shift), local
 
     first = jnp.where(only_safe, times + 1, 0).astype(jnp.int32)

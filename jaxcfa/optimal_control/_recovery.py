@@ -55,7 +55,7 @@ def look_back(
     cheap = stopped & is_cheap(point, barrier) & (barrier.price < settings.largest_price)
     barrier = barrier._replace(price=jnp.where(cheap, dearer(settings, barrier), barrier.price))
     # Linearised constraints contradict one another now and then on the way to a solution, too.
-    proofs = state.proofs + _is_out_of_reach(problem, safe, point, final.violation)
+    proofs = state.proofs + _is_out_of_reach(problem, safe, point, final.violation).astype(state.proofs.dtype)
     contradictory = (proofs >= _PROOFS) & ~feasible & ~trial.solved
     far_off = final.violation > FAR_OFF
     level = _is_level(state, final.violation) & far_off & ~trial.solved
@@ -95,7 +95,7 @@ def _is_at_rest(step: Step, point: Point, violation: Float[Array, ""]) -> Bool[A
 def _is_level(state: State, violation: Float[Array, ""]) -> Bool[Array, ""]:
     """Whether the violation has been the same for long: costs may still fall, or steps go to and fro, but no nearer."""
     before, now = state.history.violation, state.iteration
-    number = jnp.arange(len(before))
+    number = jnp.arange(len(before), dtype=now.dtype)
     change = jnp.max(jnp.abs(before / violation - 1), where=(number < now) & (number >= now - _LONG), initial=0)
     return (now >= _LONG) & (change < _LEVEL)
 
@@ -118,7 +118,7 @@ def disturbed(problem: Problem, point: Point, values: Values, barrier: Barrier, 
     amount = 0.1 * 3.0**times
     steps, m = point.controls.shape
     time = jnp.linspace(0, 1, steps + 1, dtype=dtype)[:, None]
-    index = jnp.arange(m + problem.dynamics.tangent_size, dtype=dtype)
+    index = jnp.arange(m + problem.dynamics.tangent_size, dtype=dtype)[None]
     phases = 2 * jnp.pi * _GOLDEN * (1 + index + 3 * times)
     waves = amount * jnp.sin(phases + 2 * jnp.pi * (1 + index % 3) * time)
     controls = point.controls + (1 + largest(point.controls)) * waves[:-1, :m]

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..numerics import cross, dot, matmul, matvec, outer, skew, transpose
+from ..numerics import cross, dot, identity, matmul, matvec, outer, skew, transpose
 from ._numbers import of_numbers
 from ._vectors import pack
 
@@ -59,7 +59,7 @@ class Inertia(eqx.Module):
     def as_matrix(self) -> Float[Array, "*batch 6 6"]:
         """6 x 6 matrix `[[J, [h]x], [-[h]x, m 1]]`."""
         h = skew(self.moment)
-        m = self.mass[..., None, None] * jnp.eye(3, dtype=self.mass.dtype)
+        m = self.mass[..., None, None] * identity(3, h)
         top = jnp.concatenate([self.rotational, h], axis=-1)
         bottom = jnp.concatenate([-h, m], axis=-1)
         return jnp.concatenate([top, bottom], axis=-2)
@@ -68,7 +68,8 @@ class Inertia(eqx.Module):
 @of_numbers
 def steiner(r: Float[Array, "*#batch 3"], h: Float[Array, "*#batch 3"]) -> Float[Array, "*batch 3 3"]:
     """`-[r]x [h]x = (r . h) 1 - h r^T`: with `h = m r` the parallel-axis term of a mass `m` at `r`."""
-    return dot(r, h)[..., None, None] * jnp.eye(3, dtype=r.dtype) - outer(h, r)
+    product = outer(h, r)
+    return dot(r, h)[..., None, None] * identity(3, product) - product
 
 
 @of_numbers
@@ -82,6 +83,6 @@ def inverse_inertia(
     """
     lever = skew(com)
     upper = -matmul(compliance, lever)
-    lower = (1 / mass)[..., None, None] * jnp.eye(3, dtype=mass.dtype) + matmul(lever, upper)
+    lower = (1 / mass)[..., None, None] * identity(3, lever) + matmul(lever, upper)
     top = jnp.concatenate([compliance, upper], axis=-1)
     return jnp.concatenate([top, jnp.concatenate([transpose(upper), lower], axis=-1)], axis=-2)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..numerics import cross, dot, outer, skew
+from ..numerics import cross, dot, identity, outer, skew
 from ..typing import Key
 from ._numbers import of_numbers
 
@@ -23,7 +23,7 @@ def unit(x: Float[Array, "*batch k"]) -> Float[Array, "*batch k"]:
 def axis_angle_to_matrix(axis: Float[Array, "*#batch 3"], angle: Float[Array, "*#batch"]) -> RotationMatrix:
     """Rotation by `angle` [rad] about the unit vector `axis` (Rodrigues' formula)."""
     s, c = jnp.sin(angle)[..., None, None], jnp.cos(angle)[..., None, None]
-    return c * jnp.eye(3, dtype=axis.dtype) + s * skew(axis) + (1 - c) * outer(axis, axis)
+    return c * identity(3, c) + s * skew(axis) + (1 - c) * outer(axis, axis)
 
 
 @of_numbers
@@ -49,7 +49,7 @@ def quaternion_to_matrix(q: Quaternion) -> RotationMatrix:
     w, v = q[..., 0, None, None], q[..., 1:]
     vv = dot(v, v)[..., None, None]
     scale = 2 / (w * w + vv)
-    eye = jnp.eye(3, dtype=q.dtype)
+    eye = identity(3, vv)
     return eye + scale * (outer(v, v) - vv * eye + w * skew(v))
 
 
@@ -70,9 +70,13 @@ def matrix_to_quaternion(matrix: RotationMatrix) -> Quaternion:
         ],
         axis=-2,
     )
-    squares = jnp.stack([rows[..., k, k] for k in range(4)], axis=-1)
-    largest = jnp.argmax(squares, axis=-1)
-    return unit(jnp.take_along_axis(rows, largest[..., None, None], axis=-2)[..., 0, :])
+    # Chosen one by one: at indices that differ within a batch, derivatives would be assignments.
+    row, square = rows[..., 0, :], rows[..., 0, 0]
+    for k in range(1, 4):
+        larger = rows[..., k, k] > square
+        row = jnp.where(larger[..., None], rows[..., k, :], row)
+        square = jnp.maximum(square, rows[..., k, k])
+    return unit(row)
 
 
 def is_small(x: Float[Array, "*batch"]) -> Array:

@@ -4,11 +4,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..numerics import matmul, matvec, transpose
-from ..numerics._options import any_numbers
+from ..numerics._options import any_numbers, common_floating_type
 from ._logarithm import along_screw, screw_of
 from ._numbers import of_numbers, of_sequence
 from ._rotation import (
@@ -99,12 +100,14 @@ class Transform(eqx.Module):
 
     def __matmul__(self, other: "Transform") -> "Transform":
         """Composition: pose of C in A from the poses of B in A and of C in B."""
-        return Transform(matmul(self.rotation, other.rotation), self.apply(other.translation))
+        rotations = _with_equal_axes((self.rotation, 2), (other.rotation, 2))
+        return Transform(matmul(*rotations), self.apply(other.translation))
 
     @of_numbers
     def apply(self, point: Float[Array, "*#batch 3"]) -> Float[Array, "*#batch 3"]:
         """Coordinates in A of a point given in B."""
-        return matvec(self.rotation, point) + self.translation
+        rotation, translation, point = _with_equal_axes((self.rotation, 2), (self.translation, 1), (point, 1))
+        return matvec(rotation, point) + translation
 
     def inverse(self) -> "Transform":
         """Pose of A in B."""
@@ -168,10 +171,14 @@ def _floating(**arguments: tuple[ArrayLike | None, int | None]) -> list[Array]:
         if size is not None and array.shape[-1:] != (size,):
             raise ValueError(f"{name} must have shape (..., {size}), got {array.shape}.")
         arrays.append(array)
-    dtype = jnp.result_type(*arrays)
-    if not jnp.issubdtype(dtype, jnp.floating):
-        dtype = jnp.result_type(float)
+    dtype = common_floating_type(*arrays)
     return [x.astype(dtype) for x in arrays]
+
+
+def _with_equal_axes(*arrays: tuple[Array, int]) -> list[Array]:
+    """Arrays, each with so many axes of its own, with the same number of batch axes before these."""
+    batch = max(x.ndim - own for x, own in arrays)
+    return [lax.broadcast_to_rank(x, batch + own) for x, own in arrays]
 
 
 def _posed(rotation: Float[Array, "*#batch 3 3"], translation: Float[Array, "*#batch 3"]) -> Transform:

@@ -47,12 +47,12 @@ def reduce_semidefinite(matrix: Float[Array, "k k"], tolerance: float) -> Reduct
         column = jnp.sum(jnp.where(here, swept, 0), axis=1)
         line = column / pivot
         rest = jnp.where(here[:, None], line, jnp.where(here, line[:, None], swept - outer(column, line)))
-        rest = jnp.where(here[:, None] & here, -1 / pivot, rest)
+        rest = jnp.where(here[:, None] & here[None], -1 / pivot, rest)
         return jnp.where(exceeds, rest, swept), chosen | (here & exceeds)
 
     if k == 0:
         return Reduction(jnp.zeros(0, bool), matrix, matrix)
     swept, chosen = rounds(k, eliminate, (matrix, jnp.zeros(k, bool)))
     not_finite = 0 * jnp.sum(matrix)
-    inverse = jnp.where(chosen[:, None] & chosen, -swept, 0) + not_finite
-    return Reduction(chosen, inverse, jnp.where(~chosen[:, None] & chosen, swept, 0) + not_finite)
+    inverse = jnp.where(chosen[:, None] & chosen[None], -swept, 0) + not_finite
+    return Reduction(chosen, inverse, jnp.where(~chosen[:, None] & chosen[None], swept, 0) + not_finite)
