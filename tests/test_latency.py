@@ -11,9 +11,8 @@ from jax import lax
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa import latency
-from jaxcfa.closed_chains import constrained_forward_dynamics
-from loops import loop
+from jaxcfa import Transform, latency
+from jaxcfa.closed_chains import connect, constrained_forward_dynamics
 from mechanisms import mechanism, random_state
 
 PROGRAM = """
@@ -78,13 +77,19 @@ def test_a_program_is_one_function():
 
 @pytest.mark.slow
 def test_gradients_of_constrained_dynamics_are_one_function():
-    (model, constraints, *_), x = loop("geared")
+    """Of a robot that is held at four places."""
+    model = mechanism("humanoid-like")
+    x = random_state(model)
+    poses = jaxcfa.forward_kinematics(model, x.q)
+    feet = [
+        connect(model, body, (-1, Transform(poses.rotation[body], poses.translation[body])))
+        for body in range(model.nb - 4, model.nb)
+    ]
 
     def total(q, v, tau):
-        return jnp.sum(jnp.sin(constrained_forward_dynamics(model, constraints, q, v, tau).qdd))
+        return jnp.sum(jnp.sin(constrained_forward_dynamics(model, feet, q, v, tau).qdd))
 
-    gradient = jax.grad(total, (0, 1, 2))
-    arguments = tuple(map(jnp.asarray, x))
+    gradient, arguments = jax.grad(total, (0, 1, 2)), (x.q, x.v, x.qdd)
     assert_close(jaxcfa.low_latency(gradient)(*arguments), jax.jit(gradient)(*arguments), rtol=1e-9)
 
 
