@@ -44,9 +44,10 @@ def picked(x: Shaped[Array, "n *rest"], index: np.ndarray) -> Shaped[Array, "...
 
 
 def _runs(index: np.ndarray) -> list[tuple[int, int, int]]:
-    """Where an index begins, goes on for so long, and each time by how much: by one or by none."""
-    runs, start = [], 0
-    while start < len(index):
+    """Where an index begins, goes on for so long, and each time by how much: one or none. Not all if too many."""
+    runs: list[tuple[int, int, int]] = []
+    start = 0
+    while start < len(index) and len(runs) <= _MOST_RUNS:
         rest = np.diff(index[start:])
         step = 0 if len(rest) and rest[0] == 0 else 1
         length = 1 + int(np.argmin(np.append(rest == step, False)))
