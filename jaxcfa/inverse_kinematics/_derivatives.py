@@ -9,6 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
 from ..configuration import integrate
+from ..model._ranges import rated_coordinates
 from ..numerics import jvp_of_perturbed, linear_solution, product
 from ._rows import Problem, residuals
 from ._search import held, last_weight
@@ -21,7 +22,7 @@ def attached(
 
     The targets' gradient `J^T r` stays zero. Where that leaves directions open, the configuration moves as the one does
     in which preferences are least, `preferred`, or not at all. Coordinates that are pressed against the ends of their
-    ranges stay there.
+    ranges move with these.
     """
     arrays, static = eqx.partition(problem, eqx.is_inexact_array)
 
@@ -53,8 +54,10 @@ def _implicit(
 
     drift = jnp.zeros(size, q.dtype)
     if problem.has_preferences:
-        drift = _stationary(all_rows, preferred, ~_held(problem, preferred, all_rows), drift, jnp.asarray(False))
-    moved = _stationary(targets, q, reached | ~_held(problem, q, targets), drift, reached)
+        is_held = _held(problem, preferred, all_rows)
+        drift = _stationary(all_rows, preferred, is_held, _with_ends(problem, preferred), drift, jnp.asarray(False))
+    is_held = ~reached & _held(problem, q, targets)
+    moved = _stationary(targets, q, is_held, _with_ends(problem, q), drift, reached)
     return integrate(problem.model, lax.stop_gradient(q), moved)
 
 
@@ -63,8 +66,21 @@ def _held(problem: Problem, q: Float[Array, "nq"], rows: Callable) -> Bool[Array
     return lax.stop_gradient(held(problem, q, pull(values)[0]))
 
 
+def _with_ends(problem: Problem, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
+    """Zero, with the derivatives of the ends of the ranges that coordinates have reached."""
+    end = jnp.where(q <= problem.lower, problem.lower, problem.upper)
+    end = jnp.where(jnp.isfinite(end), end, 0)
+    own = rated_coordinates(problem.model)
+    return jnp.where(own < 0, 0, (end - lax.stop_gradient(end))[own])
+
+
 def _stationary(
-    rows: Callable, q: Float[Array, "nq"], free: Bool[Array, "nv"], near: Float[Array, "nv"], vanish: Bool[Array, ""]
+    rows: Callable,
+    q: Float[Array, "nq"],
+    is_held: Bool[Array, "nv"],
+    held_at: Float[Array, "nv"],
+    near: Float[Array, "nv"],
+    vanish: Bool[Array, ""],
 ) -> Float[Array, "nv"]:
     """Zero, with the derivatives of the displacement nearest to `near` at which the sum of squares is stationary.
 
@@ -72,9 +88,9 @@ def _stationary(
     """
 
     def gradient(x: Array) -> Array:
-        x = jnp.where(free, x + near, 0)
+        x = jnp.where(is_held, held_at, x + near)
         _, pull = jax.vjp(rows, jnp.where(vanish, 0, x))
-        return jnp.where(free, pull(rows(x))[0], 0)
+        return jnp.where(is_held, 0, pull(rows(x))[0])
 
     def inverse(linear: Callable) -> Float[Array, "nv nv"]:
         """The pseudo-inverse, symmetric where it is taken; its changes are those of the equations."""
@@ -91,4 +107,4 @@ def _stationary(
     # Batched if anything is: JAX batches roots by their first guess.
     zero = jnp.zeros_like(near) + 0 * lax.stop_gradient(q[:1])
     correction = lax.custom_root(gradient, zero, lambda _, x: x, nearest)
-    return jnp.where(free, correction + near, 0)
+    return jnp.where(is_held, held_at, correction + near)

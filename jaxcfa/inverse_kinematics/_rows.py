@@ -4,11 +4,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..closed_chains._relations import Bodies, Constraints, Places, jacobian_of_constraints, residuals_of_constraints
 from ..configuration import integrate
 from ..model import Model
+from ..model._ranges import even_displacement
 from ..motion import BodyMotions
 from ..optimal_control import RobotInverseDynamics, Stage
 from ..optimal_control._problem import Parts
@@ -40,6 +41,11 @@ class Problem(eqx.Module):
     def clipped(self, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
         """Within the ranges of the joints."""
         return jnp.clip(q, self.lower, self.upper)
+
+    def start(self, origin: Float[Array, "nq"], number: Int[Array, ""]) -> Float[Array, "nq"]:
+        """The start of that number: they cover the ranges evenly."""
+        displacement = even_displacement(self.model, (self.lower, self.upper), origin, number)
+        return self.clipped(integrate(self.model, origin, displacement))
 
     def stage(self, q: Float[Array, "nq"]) -> Stage:
         """The robot at rest."""

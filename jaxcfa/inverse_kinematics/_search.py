@@ -6,15 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..configuration import integrate
-from ..joints._elements import elements
-from ..model import Model
-from ..model._joint_groups import free_dofs
-from ..model._ranges import ranges_to_cover
+from ..model._ranges import rated_coordinates, turning_coordinates
 from ..numerics import product
 from ..structured._lane_loop import lane_loop
 from ..structured._small_spd import spd_solve
@@ -23,7 +19,7 @@ from ._rows import Problem, Rows, rows_of
 _DAMPING = 0.03  # at first, relative to the sum of squares
 _LEAST_DAMPING, _MOST_DAMPING = 1e-6, 1e6
 _LEAST_REFINING = 1e-3
-_LONGEST_STEP = 1.0  # rad, m, of any coordinate
+_LONGEST_STEP = 1.0  # rad, of any coordinate that turns
 _STUCK = 0.1  # the part of the cost that a step must promise to save, or the next start is tried
 _MOST_PASSES = 5  # of solving for a step within the ranges
 _FIRST_WEIGHT = 0.5  # of the preferences, whose weight is halved by every step
@@ -171,7 +167,8 @@ def _improve(constants: Constants, s: Searched) -> Searched:
     # The next phase goes on from the best of the search, or from where refinement ended.
     fresh = ended | stuck
     moved = problem.clipped(integrate(problem.model, s.q, jnp.where(begins, 0, step)))
-    tried = jnp.where(ended, jnp.where(searching, s.best, s.q), jnp.where(stuck, _start(problem, origin, start), moved))
+    anew = jnp.where(stuck, problem.start(origin, start), moved)
+    tried = jnp.where(ended, jnp.where(searching, s.best, s.q), anew)
     rows, cost, reached = _at(problem, tried, s.weight, tolerance)
     better = (cost < s.cost) | fresh
     q, rows, reached = jax.tree.map(
@@ -222,11 +219,16 @@ def _step(problem: Problem, s: Searched) -> tuple[Float[Array, "nv"], Float[Arra
     values, jacobian = s.rows.preferring(s.weight)
     low, high = _to_ends(problem, s.q)
     damping = s.damping * 2 * s.cost + jnp.finfo(s.q.dtype).tiny
+    own = rated_coordinates(problem.model)
+    turns = (own < 0) | turning_coordinates(problem.model)[own]
+    # The damping bounds angles. What slides has as long a way as the residuals say.
+    units = jnp.where(turns, 1, jnp.maximum(1, jnp.sqrt(2 * s.cost)))
 
     def solved(fixed: Array, step: Array) -> Array:
         """The solution with coordinates fixed as they are in the step."""
         at = values + product(jacobian, jnp.where(fixed, step, 0))
-        return jnp.where(fixed, step, _least_squares(jnp.where(fixed, 0, jacobian), at, damping))
+        others = units * _least_squares(jnp.where(fixed, 0, units[None] * jacobian), at, damping)
+        return jnp.where(fixed, step, others)
 
     def leaves(step: Array) -> Array:
         return (step < low) | (step > high)
@@ -243,7 +245,8 @@ def _step(problem: Problem, s: Searched) -> tuple[Float[Array, "nv"], Float[Arra
     first = jnp.zeros((), int), held(problem, s.q, product(values, jacobian)), jnp.zeros_like(low)
     step = lax.while_loop(goes_on, again, first)[2] if problem.has_preferences else solved(*first[1:])
     along = product(jacobian, step)
-    step = step / jnp.maximum(1, jnp.max(jnp.abs(step), initial=0) / _LONGEST_STEP)
+    most = jnp.max(jnp.abs(step), initial=0, where=turns)
+    step = jnp.where(turns, step / jnp.maximum(1, most / _LONGEST_STEP), step)
     return step, -jnp.sum(along * (values + 0.5 * along))
 
 
@@ -258,7 +261,7 @@ def _least_squares(jacobian: Float[Array, "k nv"], values: Float[Array, "k"], da
 
 def _to_ends(problem: Problem, q: Float[Array, "nq"]) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
     """How far each coordinate of the velocity may move, down and up."""
-    own = _coordinates(problem.model)
+    own = rated_coordinates(problem.model)
     return (
         jnp.where(own < 0, -jnp.inf, jnp.minimum(problem.lower - q, 0)[own]),
         jnp.where(own < 0, jnp.inf, jnp.maximum(problem.upper - q, 0)[own]),
@@ -267,44 +270,6 @@ def _to_ends(problem: Problem, q: Float[Array, "nq"]) -> tuple[Float[Array, "nv"
 
 def held(problem: Problem, q: Float[Array, "nq"], gradient: Float[Array, "nv"]) -> Bool[Array, "nv"]:
     """The coordinates at an end of their range, beyond which the cost would fall."""
-    own = _coordinates(problem.model)
+    own = rated_coordinates(problem.model)
     low, high = (jnp.where(own < 0, False, end[own]) for end in (q <= problem.lower, q >= problem.upper))
     return (low & (gradient > 0)) | (high & (gradient < 0))
-
-
-def _coordinates(model: Model) -> np.ndarray:
-    """(nv,): the configuration coordinate that each one of the velocity is the rate of; -1 if it is of none."""
-    own = np.full(model.nv, -1)
-    for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        for element, in_q, in_v in elements(joint):
-            if not element.quaternions and element.nq == element.nv:
-                own[group.v_index[:, in_v]] = group.q_index[:, in_q]
-    return own
-
-
-def _start(problem: Problem, origin: Float[Array, "nq"], number: Int[Array, ""]) -> Float[Array, "nq"]:
-    """The start of that number: even coverage of the ranges by a sequence of low discrepancy.
-
-    Additive recurrence with the powers of the root of `x^(n + 1) = x + 1` (Roberts 2018). Free joints stay where they
-    are.
-    """
-    model = problem.model
-    root = 2.0
-    for _ in range(64):
-        root = (1 + root) ** (1 / (model.nv + 1))
-    rates = jnp.asarray(root ** -np.arange(1.0, model.nv + 1) % 1, origin.dtype)
-    part = (0.5 + number.astype(origin.dtype) * rates) % 1
-    lower, upper = _spread(problem, origin)
-    return problem.clipped(integrate(model, origin, lower + part * (upper - lower)))
-
-
-def _spread(problem: Problem, origin: Float[Array, "nq"]) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
-    """Displacements (nv,) to the ends of the ranges: half a turn or a metre where there are none."""
-    model = problem.model
-    own, free = _coordinates(model), free_dofs(model)
-    ends = []
-    lower, upper = ranges_to_cover(model, (problem.lower, problem.upper))
-    for end, reach in ((lower, -np.pi), (upper, np.pi)):
-        to_end = jnp.where(own < 0, jnp.inf, (end - origin)[own])
-        ends.append(jnp.where(free, 0, jnp.where(jnp.isfinite(to_end), to_end, reach)))
-    return ends[0], ends[1]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ._anchored import Anchored
-from ._base import FARTHEST, FARTHEST_ANGLE, AbstractJoint
+from ._base import AbstractJoint
 from ._composite import Composite
 from ._cylindrical import Cylindrical
 from ._planar import Planar
@@ -22,12 +22,12 @@ def elements(joint: AbstractJoint) -> Iterator[tuple[AbstractJoint, slice, slice
         nq, nv = nq + element.nq, nv + element.nv
 
 
-def farthest_ends(element: AbstractJoint) -> np.ndarray:
-    """(nq,): how far from zero limits of each coordinate still count where ranges are sampled, see `near_ends`."""
-    farthest = np.full(element.nq, FARTHEST_ANGLE if element.only_turns else FARTHEST)
+def turning(element: AbstractJoint) -> np.ndarray:
+    """(nq,): which coordinates only turn the body."""
+    turns = np.full(element.nq, element.only_turns)
     if type(element) in _TURNS:
-        farthest[_TURNS[type(element)]] = FARTHEST_ANGLE
-    return farthest
+        turns[_TURNS[type(element)]] = True
+    return turns
 
 
 def _in_series(joint: AbstractJoint) -> Iterator[AbstractJoint]:

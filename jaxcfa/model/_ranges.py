@@ -2,11 +2,12 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from ..joints._base import near_ends
-from ..joints._elements import elements, farthest_ends
-from ._joint_groups import neutral_configuration
+from ..joints import Free
+from ..joints._base import FARTHEST, FARTHEST_ANGLE, near_ends
+from ..joints._elements import elements, turning
+from ._joint_groups import free_dofs, neutral_configuration
 from ._model import Model
 
 Ends = tuple[Float[Array, "nq"], Float[Array, "nq"]]
@@ -23,11 +24,50 @@ def ends_of_ranges(model: Model) -> Ends:
 
 def ranges_to_cover(model: Model, ends: Ends) -> Ends:
     """The ends within which searches begin: infinite where they are so far away that they stand for none."""
-    farthest = np.zeros(model.nq)
+    farthest = np.where(turning_coordinates(model), FARTHEST_ANGLE, FARTHEST)
+    return near_ends(*ends, farthest.astype(ends[0].dtype))
+
+
+def turning_coordinates(model: Model) -> np.ndarray:
+    """(nq,): which coordinates only turn a body."""
+    turns = np.zeros(model.nq, bool)
     for joint, group in zip(model.joints, model.topology.groups, strict=True):
         for element, in_q, _ in elements(joint):
-            farthest[group.q_index[:, in_q]] = farthest_ends(element)
-    return near_ends(*ends, farthest.astype(ends[0].dtype))
+            turns[group.q_index[:, in_q]] = turning(element)
+    return turns
+
+
+def rated_coordinates(model: Model) -> np.ndarray:
+    """(nv,): the configuration coordinate that each one of the velocity is the rate of; -1 if it is of none."""
+    own = np.full(model.nv, -1)
+    for joint, group in zip(model.joints, model.topology.groups, strict=True):
+        for element, in_q, in_v in elements(joint):
+            if isinstance(element, Free):  # its position, but not its quaternion
+                own[group.v_index[:, in_v][:, :3]] = group.q_index[:, in_q][:, :3]
+            elif not element.quaternions and element.nq == element.nv:
+                own[group.v_index[:, in_v]] = group.q_index[:, in_q]
+    return own
+
+
+def even_displacement(
+    model: Model, ends: Ends, origin: Float[Array, "nq"], number: Int[Array, ""]
+) -> Float[Array, "nv"]:
+    """From the origin to the configuration of that number in a sequence that covers the ranges evenly.
+
+    Additive recurrence with the powers of the root of `x^(n + 1) = x + 1` (Roberts 2018). Where there are no ends,
+    displacements are up to half a turn or a metre. Free joints stay where they are.
+    """
+    root = 2.0
+    for _ in range(64):
+        root = (1 + root) ** (1 / (model.nv + 1))
+    rates = jnp.asarray(root ** -np.arange(1.0, model.nv + 1) % 1, origin.dtype)
+    part = (0.5 + number.astype(origin.dtype) * rates) % 1
+    own, free = rated_coordinates(model), free_dofs(model)
+    lower, upper = (
+        jnp.where(own < 0, default, jnp.where(jnp.isfinite(end - origin), end - origin, default)[own])
+        for end, default in zip(ranges_to_cover(model, ends), (-np.pi, np.pi), strict=True)
+    )
+    return jnp.where(free, 0, lower + part * (upper - lower))
 
 
 def middle(model: Model, inside: float = 0.0) -> Float[Array, "nq"]:

@@ -1,27 +1,31 @@
 """Stops at the ends of the joints' ranges."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from ..configuration import neutral
+from ..configuration import integrate, neutral
 from ..dynamics import mass_matrix
 from ..joints import AbstractJoint
 from ..model import Model, map_joints
 from ..model._arguments import as_positive
-from ..model._ranges import ends_of_ranges
+from ..model._ranges import ends_of_ranges, even_displacement
 from ..typing import Velocity
+
+_SAMPLES = 8  # configurations in which inertias are looked at
 
 
 class Stops(eqx.Module):
     """Springs and dampers at the ends of the ranges, from `model.limits.lower` to `upper`, that keep joints inside.
 
-    By x beyond the end a degree of freedom feels `-s(x) m (w^2 x + 2 damping w v)`. The inertia m is the diagonal
-    element of the mass matrix in the neutral configuration, so that a joint with no other moving obeys
-    `x'' + 2 damping w x' + w^2 x = 0`, whatever its size, and a load that would accelerate it by a is held at
-    `x = a / w^2`. (The default is that of MuJoCo, whose `solref` begins with `1 / (damping w)`, 0.02 s.) The factor s
-    is zero at the end of the range, and one from `width` on, with a continuous slope, so that motions can be
-    differentiated. As long as x is not zero the damper slows a joint that returns, too.
+    By x beyond the end a degree of freedom feels `-s(x) m (w^2 x + 2 damping w v)`. The inertia m is the largest
+    diagonal element of the mass matrix in the neutral and some other configurations, evenly in the ranges. A joint with
+    this inertia and no other moving obeys `x'' + 2 damping w x' + w^2 x = 0`, whatever its size, and a load that would
+    accelerate it by a is held at `x = a / w^2`; where an arm is folded, its stops are harder. (The default is that of
+    MuJoCo, whose `solref` begins with `1 / (damping w)`, 0.02 s.) The factor s is zero at the end of the range, and one
+    from `width` on, with a continuous slope, so that motions can be differentiated. As long as x is not zero the damper
+    slows a joint that returns, too.
 
     **Fields:** `frequency` w [rad/s]; `damping` ratio, 1 for a stop that returns nothing; `width` [rad, m].
     """
@@ -55,7 +59,13 @@ class StopForces(eqx.Module):
 
 def stop_forces(model: Model, stops: Stops) -> StopForces:
     """The stops that a model's inertias make of the frequency and the damping ratio."""
-    inertia = jnp.diagonal(mass_matrix(model, neutral(model)))
+    start, ends = neutral(model), ends_of_ranges(model)
+
+    def inertias(number: Int[Array, ""]) -> Float[Array, "nv"]:
+        displacement = even_displacement(model, ends, start, number)
+        return jnp.diagonal(mass_matrix(model, integrate(model, start, jnp.where(number > 0, displacement, 0))))
+
+    inertia = jnp.max(jax.vmap(inertias)(jnp.arange(_SAMPLES)), axis=0)
     frequency, damping, width = (x.astype(inertia.dtype) for x in (stops.frequency, stops.damping, stops.width))
     return StopForces(inertia * frequency**2, 2 * damping * frequency * inertia, width)
 

@@ -8,10 +8,9 @@ import pytest
 
 import jaxcfa
 from jaxcfa import closed_chains, inverse_kinematics as ik
-from jaxcfa.inverse_kinematics._search import _coordinates
 from jaxcfa.joints import Anchored, Composite, Free, Prismatic, Revolute, Spherical
 from jaxcfa.model._joint_groups import free_dofs
-from jaxcfa.model._ranges import middle
+from jaxcfa.model._ranges import middle, rated_coordinates
 from robots import urdf_path
 
 HAND = "panda_hand"
@@ -182,14 +181,40 @@ def test_targets_out_of_reach_are_approached_and_said_to_be(arm):
 
     # It turns about the vertical with the target, the last joint held at its end.
     @jax.jit
-    def solution_and_rate(target):
-        q, transpose = jax.vjp(lambda x: ik.solve(arm, ik.FramePosition("tip", x), starts=3).q, target)
-        return q, jax.vmap(lambda row: transpose(row)[0])(jnp.eye(3))
+    def solution_and_rates(target, end):
+        found = lambda x, end: ik.solve(ending_at(arm, end), ik.FramePosition("tip", x), starts=3).q  # noqa: E731
+        q, transpose = jax.vjp(found, target, end)
+        return q, *jax.vmap(transpose)(jnp.eye(3))
 
     across = 1e-3 * jnp.array([0.3, -1.0, 2.0])
-    (_, rate), (after, _), (before, _) = (solution_and_rate(target + x) for x in (0.0, across, -across))
-    np.testing.assert_allclose(rate @ across, (after - before) / 2, atol=1e-7)
+    (_, rate, by_end), (after, *_), (before, *_) = (
+        solution_and_rates(target + x, 0.1 + y) for x, y in ((0.0, 0.0), (across, 1e-3), (-across, -1e-3))
+    )
+    np.testing.assert_allclose(rate @ across + by_end * 1e-3, (after - before) / 2, atol=1e-7)
     np.testing.assert_allclose(rate[2], 0, atol=1e-12)
+    np.testing.assert_allclose(by_end[2], 1, atol=1e-12)
+
+
+def ending_at(arm: jaxcfa.Model, end: jax.Array) -> jaxcfa.Model:
+    """The arm, with another end of the range of its last joint."""
+    return eqx.tree_at(lambda m: m.limits.lower, arm, arm.limits.lower.at[2].set(end))
+
+
+@pytest.mark.slow
+def test_solutions_move_with_the_ends_to_which_preferences_press(arm):
+    @jax.jit
+    def solution_and_rate(end):
+        def found(end):
+            height = lambda stage: jaxcfa.frame_pose(stage.model, stage.q, "tip").translation[2:] - 0.8  # noqa: E731
+            pressing = ik.Posture(jnp.array([0.2, 0.3, -0.5]))
+            return ik.solve(ending_at(arm, end), height, jnp.array([0.1, 0.4, 0.9]), preferences=pressing).q
+
+        return jax.jvp(found, (end,), (jnp.ones_like(end),))
+
+    (q, rate), (after, _), (before, _) = (solution_and_rate(0.1 + x) for x in (0.0, 1e-3, -1e-3))
+    np.testing.assert_allclose(q[2], 0.1, atol=1e-6)
+    np.testing.assert_allclose(rate, (after - before) / 2e-3, atol=1e-6)
+    assert rate[1] < -0.3
 
 
 @pytest.mark.slow
@@ -280,7 +305,7 @@ def test_bodies_need_no_inertia_and_joints_in_series_keep_their_limits():
     assert np.all((found.q >= model.limits.lower) & (found.q <= model.limits.upper))
     with pytest.raises(ValueError, match="There is no control at the end"):
         ik.solve(model, lambda stage: stage.tau)
-    np.testing.assert_array_equal(_coordinates(model), [0, 1, 2, -1, -1, -1])
+    np.testing.assert_array_equal(rated_coordinates(model), [0, 1, 2, -1, -1, -1])
     free = jaxcfa.ModelBuilder()
     free.add_body("body", joint=Anchored(Free(), (0.1, 0, 0)))
     free.add_body("six", "body", Composite([Prismatic(axis) for axis in np.eye(3)] + [Revolute(x) for x in np.eye(3)]))
@@ -301,6 +326,36 @@ def test_limits_that_are_far_away_count_as_none_for_starts(far):
     assert found.reached
     assert np.max(np.abs(found.q)) < 20
     assert np.array_equal(middle(model), [0, 0, 0])
+
+
+def test_far_targets_take_few_steps_along_axes():
+    builder = jaxcfa.ModelBuilder()
+    for name, parent, axis in (("x", None, (1, 0, 0)), ("y", "x", (0, 1, 0)), ("z", "y", (0, 0, 1))):
+        builder.add_body(name, parent, Prismatic(axis), mass=1.0)
+    builder.add_body("hand", "z", Revolute((0, 1, 0)), mass=1.0)
+    builder.add_frame("tip", "hand", (0.2, 0, 0))
+    found = ik.solve(builder.build(), ik.FramePosition("tip", jnp.array([300.0, -700.0, 20.0])))
+    assert found.reached
+    assert found.iterations < 10
+
+
+@pytest.mark.slow
+def test_positions_of_free_joints_stop_at_their_limits():
+    """As those of other joints do: the arm alone goes on from there, and follows its target."""
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("base", joint=Free(), mass=1.0, inertia=0.1, lower=-0.2, upper=0.2)
+    builder.add_body("arm", "base", Prismatic((1, 0, 0)), mass=1.0, inertia=0.1, lower=0, upper=1)
+    builder.add_frame("tip", "arm", (0.1, 0, 0))
+    model = builder.build()
+
+    def found(goal):
+        rest = jaxcfa.neutral(model)
+        return ik.solve(model, ik.FramePosition("tip", goal), rest, preferences=ik.Posture(rest)).q
+
+    goal = jnp.array([1.2, 0.0, 0.0])
+    q, rate = jax.jit(lambda goal: jax.jvp(found, (goal,), (jnp.array([1.0, 0, 0]),)))(goal)
+    np.testing.assert_allclose(q, [0.2, 0, 0, 1, 0, 0, 0, 0.9], atol=1e-6)
+    np.testing.assert_allclose(rate, [0] * 7 + [1], atol=1e-6)
 
 
 def test_quaternions_have_no_ranges():

@@ -16,6 +16,8 @@ from jaxcfa.joints import Free, Revolute, Spherical
 from jaxcfa.model import Actuators
 from jaxcfa.optimal_control import RobotDynamics
 from jaxcfa.simulation import RungeKutta4, Stops, rollout, step
+from jaxcfa.simulation._stops import stop_forces
+from robots import urdf_path
 
 UPPER = 0.5
 
@@ -202,3 +204,15 @@ def test_senseless_stops_are_refused():
             inspect.unwrap(Stops)(**wrong)
     assert Stops(damping=0).damping == 0
     assert jax.vmap(Stops)(jnp.array([10.0, 20.0])).frequency.shape == (2,)
+
+
+@pytest.mark.slow
+def test_stops_are_as_hard_for_arms_that_are_stretched():
+    """In the neutral configuration, upright, the first joint of a Panda carries a 24th of what it does then."""
+    with pytest.warns(UserWarning, match="not modelled|ignored|mimic"):
+        model = jaxcfa.load_model(urdf_path("panda.urdf"))
+    keys = jax.random.split(jax.random.key(0), 100)
+    inertias = jax.vmap(lambda key: jnp.diagonal(jaxcfa.mass_matrix(model, jaxcfa.random_configuration(model, key))))
+    held = stop_forces(model, Stops(frequency=10.0)).stiffness / 100
+    assert np.all(held > 0.6 * np.max(inertias(keys), axis=0))
+    assert held[0] > 20 * jaxcfa.mass_matrix(model, jaxcfa.neutral(model))[0, 0]
