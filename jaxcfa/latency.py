@@ -16,6 +16,7 @@ Result = TypeVar("Result")
 
 _OPTION = "xla_cpu_small_while_loop_byte_threshold"
 _FLAG = "--xla_backend_extra_options="
+_ASYNCHRONOUS = "jax_cpu_enable_async_dispatch"
 
 # Products of matrices are loops of the function, not calls of a library.
 _NO_LIBRARY = {"xla_cpu_experimental_ynn_fusion_type": ""}
@@ -41,13 +42,14 @@ def low_latency(
 ) -> Callable[..., Result]:
     """`jax.jit` for one state at a time, or a small batch, on CPUs: XLA compiles the whole program into one function.
 
-    Otherwise XLA starts a small function for nearly every operation, and for one state that is most of the time.
-    Forward and inverse dynamics, their gradients and the mass matrix are functions of their own in every compiled
-    program; by themselves they gain nothing more by this. Programs of many other operations do: simulated motions take
-    about a quarter less time, and so does optimal control. One function works on one core, and has a batch along the
-    first axes of its arrays: batches of more than a few are faster by `jax.jit` of `jax.vmap` or `batched`. Long
-    programs take up to three times as long to compile. On other backends, and where JAX traces or transforms the
-    result, this is `jax.jit`: have it outermost, as in `low_latency(jax.grad(cost))`.
+    Otherwise XLA starts a small function for nearly every operation, and for one state that is most of the time. (How
+    programs are started takes as long: see `enable_low_latency`.) Forward and inverse dynamics, their gradients and the
+    mass matrix are functions of their own in every compiled program; by themselves they gain nothing more by this.
+    Programs of many other operations do: simulated motions take about a quarter less time, and so does optimal control.
+    One function works on one core, and has a batch along the first axes of its arrays: batches of more than a few are
+    faster by `jax.jit` of `jax.vmap` or `batched`. Long programs take up to three times as long to compile. On other
+    backends, and where JAX traces or transforms the result, this is `jax.jit`: have it outermost, as in
+    `low_latency(jax.grad(cost))`.
 
         plan = jaxcfa.low_latency(lambda q, v: jaxcfa.optimal_control.solve(problem, (q, v)))
 
@@ -97,14 +99,17 @@ def _reason(program: jax.stages.Lowered) -> str:
 
 
 def enable_low_latency(loop_bytes: int = 1_000_000) -> None:
-    """Lets XLA compile loops over bodies into one function each, on CPUs, for all programs of this process.
+    """On CPUs, has programs run in the thread that calls them, and loops over bodies be one function each.
 
-    The time of one state is otherwise that of starting some dozen small functions for each body: for a chain of a
-    thousand links a Jacobian takes an eighth of the time with this, a solution by `mass_operator` a twentieth. Forward
-    and inverse dynamics are one function each without it, and gain nothing. Batches lose little. XLA reads the option
-    from the environment when JAX first computes something, so this comes first in a program, or as
-    `XLA_FLAGS=--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000` before it starts. Calling it
-    again, or where the environment has the option already, changes nothing.
+    It holds for all programs of this process. JAX hands every program but the smallest over to another thread
+    otherwise, which takes longer than the dynamics of a robot: those of an arm take 20 microseconds with this instead
+    of 75. XLA starts some dozen small functions for each turn of a loop otherwise: for a chain of a thousand links a
+    Jacobian takes an eighth of the time, a solution by `mass_operator` a twentieth. (Forward and inverse dynamics are
+    one function each without it.) Batches take as long as before, but Python no longer goes on while they are computed.
+
+    JAX reads these options when it first computes something, so this comes first in a program. Calling it again changes
+    nothing. They are `jax_cpu_enable_async_dispatch` of `jax.config`, and
+    `XLA_FLAGS=--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000` in the environment.
 
     **Arguments:** `loop_bytes`: how large the state of such loops may be [bytes].
 
@@ -113,13 +118,15 @@ def enable_low_latency(loop_bytes: int = 1_000_000) -> None:
     if not (isinstance(loop_bytes, int) and loop_bytes > 0):
         raise ValueError(f"loop_bytes must be a positive integer, got {loop_bytes!r}.")
     flags = os.environ.get("XLA_FLAGS", "").split()
-    if any(_OPTION in flag for flag in flags):
+    is_given = any(_OPTION in flag for flag in flags)
+    if is_given and not jax.config.read(_ASYNCHRONOUS):
         return
     if backends_are_initialized():
         raise ValueError(
-            "enable_low_latency comes too late: JAX has computed something already. Call it before anything else, or "
-            f"set XLA_FLAGS={_FLAG}{_OPTION}={loop_bytes} in the environment."
+            "enable_low_latency comes too late: JAX has computed something already. Call it before anything else."
         )
-    extra = [flag.removeprefix(_FLAG) for flag in flags if flag.startswith(_FLAG)]
-    others = [flag for flag in flags if not flag.startswith(_FLAG)]
-    os.environ["XLA_FLAGS"] = " ".join([*others, _FLAG + ",".join([*extra, f"{_OPTION}={loop_bytes}"])])
+    jax.config.update(_ASYNCHRONOUS, False)
+    if not is_given:
+        extra = [flag.removeprefix(_FLAG) for flag in flags if flag.startswith(_FLAG)]
+        others = [flag for flag in flags if not flag.startswith(_FLAG)]
+        os.environ["XLA_FLAGS"] = " ".join([*others, _FLAG + ",".join([*extra, f"{_OPTION}={loop_bytes}"])])

@@ -27,19 +27,24 @@ print(os.environ["XLA_FLAGS"])
 model, x = jaxcfa.chain(3), jnp.zeros(3)
 program = jax.jit(lambda *x: jaxcfa.forward_dynamics(model, *x)).lower(x, x, x).compile()
 print(program.as_text().count("xla_cpu_small_call"), jnp.all(jnp.isfinite(program(x, x, x))))
+jaxcfa.enable_low_latency()
+loop = jax.jit(lambda x: jax.lax.fori_loop(0, 10_000, lambda _, x: jnp.sin(x) + 0.1, x))
+loop(jnp.zeros(1000)).block_until_ready()
+print(loop(jnp.ones(1000)).is_ready())
 """
 
 
-def test_loops_are_compiled_into_one_function():
+def test_loops_are_one_function_that_the_caller_computes():
     flags = "--xla_backend_optimization_level=0 --xla_backend_extra_options=xla_cpu_flatten_after_fusion"
     command = [sys.executable, "-c", PROGRAM]
     environment = {**os.environ, "XLA_FLAGS": flags}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    given, found = result.stdout.splitlines()
+    given, found, is_ready = result.stdout.splitlines()
     assert given == f"{flags},xla_cpu_small_while_loop_byte_threshold=1000000"
     calls, finite = found.split()
     assert int(calls) >= 3
     assert finite == "True"
+    assert is_ready == "True"
 
 
 def test_it_says_if_it_comes_too_late():
