@@ -2,9 +2,10 @@
 
 from typing import Any, SupportsIndex
 
-import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from ..model._arguments import positive_integer
 from ._auto_reset import AutoReset, check_without_reset
@@ -47,7 +48,8 @@ class GymnasiumEnv(gymnasium.Env):
         self.action_space, self.observation_space = _spaces(environment)
         self.state: State | None = None
         self._steps = 0
-        self._reset, self._step = eqx.filter_jit(environment.reset), eqx.filter_jit(environment.step)
+        self._reset = jax.jit(lambda key: environment.reset(key))
+        self._step = jax.jit(lambda state, action: _with_numbers(environment.step(state, action)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         """The first observation (n,) of a new episode, and an empty `info`; `options` are not used."""
@@ -60,13 +62,16 @@ class GymnasiumEnv(gymnasium.Env):
         """Observation (n,), reward, terminated, truncated and metrics after one action (m,)."""
         if self.state is None:
             raise ValueError("Call reset() before step().")
-        self.state = self._step(self.state, _finite(action))
+        self.state, numbers = self._step(self.state, _finite(action))
         self._steps += 1
-        terminated = bool(self.state.done > 0)
+        names = sorted(self.state.metrics)
+        host = np.asarray(numbers)
+        obs, (reward, done, *metrics) = host[: -2 - len(names)], host[-2 - len(names) :].tolist()
+        terminated = done > 0
         is_over = self.episode_length is not None and self._steps >= self.episode_length
         truncated = is_over and not terminated
-        info = {name: float(value) for name, value in self.state.metrics.items()}
-        return _array(self.state.obs), float(self.state.reward), terminated, truncated, info
+        info = dict(zip(names, metrics, strict=True))
+        return obs.astype(self.observation_space.dtype), reward, terminated, truncated, info
 
     def render(self) -> None:
         """Raises `NotImplementedError`: these environments draw nothing."""
@@ -94,8 +99,8 @@ class GymnasiumVectorEnv(VectorEnv):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.state: State | None = None
-        self._reset = eqx.filter_jit(lambda key: jax.vmap(self.environment.reset)(jax.random.split(key, num_envs)))
-        self._step = eqx.filter_jit(jax.vmap(self.environment.step))
+        self._reset = jax.jit(lambda key: jax.vmap(self.environment.reset)(jax.random.split(key, num_envs)))
+        self._step = jax.jit(lambda state, actions: jax.vmap(self.environment.step)(state, actions))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         """The first observations (num_envs, n) of new episodes, and an empty `info`; `options` are not used."""
@@ -133,6 +138,12 @@ def _spaces(environment: AbstractEnvironment) -> tuple[gymnasium.spaces.Box, gym
     obs = jax.eval_shape(environment.reset, jax.random.key(0)).obs
     actions = gymnasium.spaces.Box(-1.0, 1.0, (environment.action_size,), obs.dtype)
     return actions, gymnasium.spaces.Box(-np.inf, np.inf, obs.shape, obs.dtype)
+
+
+def _with_numbers(state: State) -> tuple[State, Array]:
+    """The state, and its observation, reward, `done` and metrics as one array, since each one is fetched by itself."""
+    numbers = (state.reward, state.done, *(state.metrics[name] for name in sorted(state.metrics)))
+    return state, jnp.concatenate([state.obs, *(jnp.reshape(x, 1) for x in numbers)])
 
 
 def _key(generator: np.random.Generator) -> Any:
