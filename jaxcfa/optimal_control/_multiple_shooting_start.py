@@ -23,8 +23,6 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
     unknown = jnp.zeros((problem.steps, problem.dynamics.tangent_size), dtype)
     values = evaluate(problem, x0, guess.states, guess.controls, unknown)
     barrier = first_barrier(settings, dtype)
-    if guess.barrier is not None:
-        barrier = barrier._replace(parameter=jnp.maximum(guess.barrier, settings.smallest_barrier))
     if guess.multipliers is None or not _fits(guess.multipliers, values):
         multipliers = Multipliers(
             jnp.zeros((problem.steps + 1, problem.dynamics.tangent_size), dtype),
@@ -32,6 +30,8 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
             Rows(*(barrier.multipliers(g) for g in values.inequalities)),
         )
     else:
+        if guess.barrier is not None:
+            barrier = barrier._replace(parameter=jnp.maximum(guess.barrier, settings.smallest_barrier))
         z = guess.multipliers.inequalities
         barrier = barrier_of_plan(settings, barrier, z)
         inequalities = Rows(*(barrier.near(z, g) for z, g in zip(z, values.inequalities, strict=True)))

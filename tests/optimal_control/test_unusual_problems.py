@@ -302,6 +302,10 @@ def test_guesses_of_problems_with_other_constraints():
     np.testing.assert_allclose(
         oc.solve(bounded, START, guess=plan).controls, oc.solve(bounded, START).controls, atol=1e-5
     )
+    # Of a plan without bounds only states and controls count, not how small its barrier has become.
+    tight = line_problem(constraints=[oc.Bounds(oc.Control(), -2.0, 2.0)])
+    found = [oc.solve(tight, START, guess=guess) for guess in (plan, (plan.states, plan.controls))]
+    np.testing.assert_array_equal(*(x.history.cost for x in found))
     assert plan.shifted(STEPS + 3).controls.shape == plan.controls.shape
     # Rows without bounds are left out in compiled functions, too.
     ends = np.array([-1.0, -np.inf]), np.array([1.0, np.inf])
