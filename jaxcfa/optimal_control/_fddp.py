@@ -141,6 +141,9 @@ def _iterate(
     status = jnp.where(
         stuck, jnp.where(gap <= tolerance, SolveStatus.STALLED, SolveStatus.INFEASIBLE), SolveStatus.ITERATIONS
     )
+    # The first step shows whether derivatives are finite, too.
+    broken = (state.iteration == 0) & ~all_finite(local)
+    status = jnp.where(broken, SolveStatus.NOT_FINITE, status)
     history = state.history.with_entry(
         state.iteration,
         cost=values.cost,
@@ -162,7 +165,7 @@ def _iterate(
         residual,
         state.iteration + jnp.where(solved, 0, 1).astype(jnp.int32),
         jnp.where(solved, SolveStatus.SOLVED, status).astype(jnp.int32),
-        solved | stuck | (state.iteration + 1 >= solver.max_iterations),
+        solved | stuck | broken | (state.iteration + 1 >= solver.max_iterations),
         history,
     )
 
