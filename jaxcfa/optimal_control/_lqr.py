@@ -1,11 +1,13 @@
 """Feedback that keeps a system at an equilibrium."""
 
 import dataclasses
+import math
 from functools import partial
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jax import lax
+from jaxtyping import Array, Bool, Float
 
 from ..compilation import jit_of_one_state
 from ..model._arguments import as_array, is_concrete
@@ -21,7 +23,7 @@ class Regulator(eqx.Module):
     """The feedback `u + K dx` for displacements dx from an equilibrium.
 
     **Fields:** `gain` K (m, n); `stiffness` J (n, n), the Hessian of the cost to go; `residual` of Riccati's equation,
-    relative to J: small if the system could be stabilised.
+    relative to J, and at least one if cost to go never ends or displacements grow: small if the system is stabilised.
     """
 
     gain: Float[Array, "m n"]
@@ -38,11 +40,18 @@ def lqr(problem: Problem, x, u) -> Regulator:
 
     **Arguments:** `x` (nx,), of a robot also (q, v), and `u` (m,), where the system stays if nothing disturbs it.
 
-    **Raises:** `ValueError` for wrong shapes, if x and u are no equilibrium, and if the costs there do not determine a
-    stabilising feedback (where these can be looked at; else `residual` tells).
+    **Raises:** `ValueError` for wrong shapes, for robots under accelerations with joints that nothing drives, if x and
+    u are no equilibrium, and if the costs there do not determine a stabilising feedback (where these can be looked at;
+    else `residual` tells).
     """
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be a Problem(dynamics, steps, costs), got {problem!r}.")
+    dynamics = problem.phases[0].dynamics
+    if dynamics.defect_size:
+        raise ValueError(
+            f"{type(dynamics).__name__} leaves {dynamics.defect_size} equations of each step to the solver, such as "
+            "those of joints that nothing drives, which lqr does not keep. Use RobotDynamics."
+        )
     x = as_state(problem, x, "x")
     u = as_array("u")(u).astype(x.dtype)
     if u.shape != (problem.dynamics.control_size,):
@@ -69,6 +78,26 @@ def _regulator(problem: Problem, x: Float[Array, "nx"], u: Float[Array, "m"]) ->
     a, b, hessian = (y[0] for y in (local.transition, local.input, local.stages.hessian))
     cost, cross = hessian[:n, :n], hessian[n:, :n]
     stiffness, gain = steady_riccati(a, b, cost, hessian[n:, n:], cross)
-    again = cost + matmul(transpose(cross), gain) + matmul(transpose(a), matmul(stiffness, a + matmul(b, gain)))
-    residual = jnp.max(jnp.abs(again - stiffness)) / jnp.max(jnp.abs(stiffness))
+    closed = a + matmul(b, gain)
+    again = cost + matmul(transpose(cross), gain) + matmul(transpose(a), matmul(stiffness, closed))
+    residual = jnp.max(jnp.abs(again - stiffness)) / _or_one(jnp.max(jnp.abs(stiffness)))
+    residual = jnp.where(_ends(*lax.stop_gradient((closed, stiffness))), residual, jnp.maximum(residual, 1))
     return Regulator(gain, stiffness, residual), jnp.max(jnp.abs(local.values.gaps))
+
+
+def _ends(closed: Float[Array, "n n"], stiffness: Float[Array, "n n"]) -> Bool[Array, ""]:
+    """Whether the cost to go comes to an end under the feedback, from a displacement of each coordinate.
+
+    What the controls do not reach may stay as it is for ever: the doubled horizon has a finite cost to go even then.
+    """
+    eps = float(jnp.finfo(closed.dtype).eps)
+    # So many steps that rounding does not yet make eigenvalues of one much smaller.
+    doublings = round(-0.75 * math.log2(eps))
+    way = lax.fori_loop(0, doublings, lambda _, way: matmul(way, way), closed)
+    left = jnp.diagonal(matmul(transpose(way), matmul(stiffness, way)))
+    has_ended = jnp.all(left < 0.5 * _or_one(jnp.diagonal(stiffness)))
+    return has_ended & (jnp.max(jnp.abs(way)) < eps**-0.5)
+
+
+def _or_one(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    return jnp.where(x > 0, x, 1)

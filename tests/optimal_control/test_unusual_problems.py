@@ -343,6 +343,34 @@ def test_regulators_refuse_what_is_no_equilibrium_in_single_precision():
         oc.lqr(problem, np.zeros(2, np.float32), np.zeros(1, np.float32))
 
 
+def test_regulators_that_do_not_stabilise_are_refused():
+    costs = [oc.Cost(lambda s: s.x), oc.Cost(oc.Control())]
+
+    def regulator(rows, costs=costs):
+        matrix = jnp.array(rows)
+        dynamics = oc.FunctionDynamics(lambda x, u, t: matrix @ jnp.concatenate([x, u]), len(rows), 1)
+        return oc.lqr(oc.Problem(dynamics, 1, costs), jnp.zeros(len(rows)), jnp.zeros(1))
+
+    drift = [[1.0, 0.1, 0, 0, 0], [0, 1, 0, 0, 0.1], [0, 0, 1, 0.1, 0], [0, 0, 0, 1, 0]]  # one of two masses is driven
+    for rows in (drift, [[1, 0, 0.1], [0, 1, 0]], [[1, 0, 0.1], [0, 1.1, 0]]):
+        with pytest.raises(ValueError, match="No stabilising feedback"):
+            regulator(rows)
+    with pytest.raises(ValueError, match="No stabilising feedback"):
+        regulator([[1, 0.1, 0], [0, 1, 0.1]], costs[1:])
+    # What is stable by itself needs no feedback, and what stays where it is none if that costs nothing.
+    np.testing.assert_array_equal(regulator([[0.5, 0.1, 0], [0, 0.9, 0.1]], costs[1:]).gain, 0)
+    found = regulator([[1, 0.1, 0], [0, 1, 0.1]], [oc.Cost(lambda s: s.x[1:]), costs[1]])
+    assert found.residual < 1e-10
+    np.testing.assert_array_equal(found.gain[:, 0], 0)
+
+
+def test_regulators_need_joints_that_are_driven():
+    model = jaxcfa.chain(2)
+    dynamics = oc.RobotInverseDynamics(model, 0.1, actuated=[0])
+    with pytest.raises(ValueError, match=r"RobotInverseDynamics leaves 1 equations of each step .* Use RobotDynamics"):
+        oc.lqr(oc.Problem(dynamics, 1, [oc.Cost(oc.Control())]), jnp.zeros(4), jnp.zeros(2))
+
+
 def test_optimisers_that_diverge_keep_what_was_finite():
     unstable = line_problem(lambda x, u, t: x + 0.1 * jnp.stack([x[1], jnp.exp(u[0])]))
     with pytest.warns(UserWarning, match="STALLED"):
