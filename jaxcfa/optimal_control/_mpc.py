@@ -4,7 +4,9 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array
 
@@ -67,15 +69,20 @@ def mpc_step(
         raise ValueError(f"mpc_step needs a problem that starts in x, got one with start={problem.start!r}.")
     check_bounds(problem)
     x = as_state(problem, x, "x")
-    plan = solution.shifted(shift) if shift else solution
+    dtype = jnp.result_type(x, solution.states)
+    x, plan = x.astype(dtype), _of_type(solution.shifted(shift) if shift else solution, dtype)
     guess = as_guess(problem, x, plan)
-    guess = eqx.tree_at(lambda g: g.barrier, guess, jnp.maximum(solution.barrier, barrier))
+    guess = eqx.tree_at(lambda g: g.barrier, guess, jnp.maximum(plan.barrier, barrier).astype(dtype))
     problem = strongly_typed(hoisted(problem, x.dtype), x.dtype)
     in_parallel = isinstance(solver, MultipleShooting) and solver.steps == "linear"
     guess = _moved(guess, x) if in_parallel else _simulated(problem, x, guess, plan)
     brief = dataclasses.replace(solver, max_iterations=iterations)  # type: ignore[call-arg]
     found = run(problem, x, guess, brief, False)
     return dataclasses.replace(found, history=solution.history)
+
+
+def _of_type(plan: Solution, dtype: np.dtype) -> Solution:
+    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, plan)
 
 
 def _moved(guess: Guess, x: Array) -> Guess:

@@ -390,6 +390,13 @@ def test_single_precision_stays_single():
     assert jax.jit(cost)(jnp.float32(1)).dtype == jnp.float32
 
 
+def test_plans_go_on_from_measurements_of_less_precision():
+    problem = line_problem(constraints=[oc.Bounds(oc.Control(), -20.0, 20.0)])
+    plan = oc.solve(problem, START)
+    found = oc.mpc_step(problem, np.float32([0.4, 0.1]), plan)
+    assert jax.tree.map(jnp.result_type, found) == jax.tree.map(jnp.result_type, plan)
+
+
 def test_batches_of_targets_that_functions_close_over_without_compiling():
     model = jaxcfa.chain(2, axes=[(0, 1, 0)] * 2).astype("float64")
     wanted = jnp.array([[0.3, -0.4], [0.1, 0.7]])
