@@ -212,6 +212,8 @@ class Bounds(_AbstractPart):
         for bound, finite, sign in zip((self.lower, self.upper), self.finite, (-1.0, 1.0), strict=True):
             if bound is None:
                 continue
+            # Of a batch of problems, each with one number: those that were finite are no rows.
+            finite = None if finite and finite[-1] >= residual.size else finite
             # One number, but where rows were left out when there were several.
             partial = finite is not None and len(finite) < residual.size
             if bound.shape != residual.shape and (bound.shape != () or partial):

@@ -314,6 +314,13 @@ def test_guesses_of_problems_with_other_constraints():
     assert rows.shape == (2,)
 
 
+def test_bounds_of_a_batch_are_of_all_rows():
+    limits = jnp.array([jnp.inf, 1.0, 2.0])
+    rows = jax.vmap(lambda bounds: bounds.rows(Stand(START)))(oc.Bounds(lambda s: s.x, -limits, limits))
+    expected = [jnp.concatenate([-x - START, START - x]) for x in limits[1:]]
+    np.testing.assert_allclose(rows, [[-1, -1, -1, -1], *expected])
+
+
 @dataclasses.dataclass
 class Stand:
     x: jax.Array
