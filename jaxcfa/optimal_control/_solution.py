@@ -135,9 +135,14 @@ class Solution(eqx.Module):
     def shifted(self, steps: int = 1) -> "Solution":
         """A guess for the same problem that many steps later: what is gone leaves, the end is repeated.
 
-        **Raises:** `ValueError` for a number that is negative, or traced.
+        **Raises:** `ValueError` for a number that is negative, or traced, and for a batch of solutions.
         """
         number = positive_integer("steps, one known number,", steps, or_zero=True)
+        if self.states.ndim != 2:
+            raise ValueError(
+                f"shifted is for one solution, with states of shape (T + 1, nx), got {self.states.shape}; batch it "
+                "with jax.vmap."
+            )
 
         def later(x: Array) -> Array:
             return lengthened(x, min(number, len(x)))[-len(x) :]

@@ -191,6 +191,8 @@ def test_plans_of_other_sizes_and_numbers_are_refused():
             PLAN.shifted(steps)
     with pytest.raises(ValueError, match="steps, one known number, must be"):
         jax.eval_shape(lambda steps: PLAN.shifted(steps).states, 1)
+    with pytest.raises(ValueError, match=r"shifted is for one solution.* got \(5, 4, 2\); batch it with jax.vmap"):
+        jax.tree.map(lambda x: jnp.stack([x] * 5), PLAN).shifted()
 
 
 class Patient(oc.AbstractSolver):
