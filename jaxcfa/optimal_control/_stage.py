@@ -6,11 +6,11 @@ from typing import TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..model import Model
 from ..motion import BodyMotions, body_motions
+from ..numerics import instantiate
 from ..typing import Configuration, Velocity
 from ._dynamics import AbstractDynamics
 from ._robot_dynamics import AbstractRobotDynamics
@@ -121,8 +121,8 @@ class _WithDerivativesIf(Stage):
     def __init__(self, stage: Stage, active: Bool[Array, ""]):
         self._of = stage
         self._seen = partial(with_derivatives_if, active)
-        blocks, u = self._seen((stage._blocks, stage._u))
-        super().__init__(stage.dynamics, blocks, u, stage.t, stage._known)
+        dynamics, blocks, u = self._seen((stage.dynamics, stage._blocks, stage._u))
+        super().__init__(dynamics, blocks, u, stage.t, stage._known)
 
     @cached_property
     def tau(self) -> Velocity:
@@ -140,7 +140,17 @@ class _WithDerivativesIf(Stage):
 def with_derivatives_if(active: Bool[Array, ""], tree: _Tree) -> _Tree:
     """The same values, by which derivatives are zero unless `active`: those of a root at zero times zero are NaN."""
 
-    def seen(x: Array) -> Array:
-        return jnp.where(active, x, lax.stop_gradient(x)) if eqx.is_inexact_array(x) else x
+    return jax.tree.map(lambda x: _seen(active, x) if eqx.is_inexact_array(x) else x, tree)
 
-    return jax.tree.map(seen, tree)
+
+@jax.custom_jvp
+def _seen(active: Bool[Array, ""], x: Array) -> Array:
+    # Not a choice between x and x without derivatives: of a batch of stages, that would make a batch of one model.
+    return x
+
+
+def _jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    return _seen(*primals), jnp.where(primals[0], instantiate(tangents[1]), 0)
+
+
+_seen.defjvp(_jvp, symbolic_zeros=True)

@@ -107,6 +107,16 @@ def test_regulators_count_the_costs_of_the_first_stage():
         oc.lqr(oc.Problem(LINE, 20, costs), at[0], None)
 
 
+class Sized(oc.AbstractDynamics):
+    """Dynamics with a parameter."""
+
+    size: jax.Array
+    state_size = 2
+    tangent_blocks = (2,)
+    control_size = 1
+    step = plus = minus = None
+
+
 def test_derivatives_are_zero_where_a_term_does_not_count():
     """Where it has none: in reverse mode, zero times infinity."""
 
@@ -122,6 +132,14 @@ def test_derivatives_are_zero_where_a_term_does_not_count():
         for derivative in (jax.grad, jax.jacfwd, jax.hessian):
             np.testing.assert_array_equal(derivative(value)(jnp.ones(2), 0, kind), 0)
         np.testing.assert_allclose(jax.grad(value)(jnp.array([4.0, 5.0]), 1, kind), [0.6, 0.8])
+
+    def by_dynamics(size, t):
+        part = oc.Cost(lambda stage: jnp.linalg.norm(stage.dynamics.size * stage.x - 1), during=(1, None))
+        return part.rows(oc.Stage(Sized(size), jnp.ones(2), jnp.zeros(1), jnp.asarray(t)))[0][0]
+
+    for derivative in (jax.grad, jax.jacfwd, jax.hessian):
+        np.testing.assert_array_equal(derivative(by_dynamics)(1.0, 0), 0)
+    np.testing.assert_allclose(jax.grad(by_dynamics)(2.0, 1), 2**0.5)
 
 
 PENDULUM = oc.Problem(oc.RobotDynamics(mechanism(Revolute((0, 1, 0))), 0.1), 3, [EFFORT])
