@@ -86,9 +86,11 @@ class Sequential(AbstractSchedule):
             value = choose(is_root, element, combine(parent, element))
             return value, value
 
-        if tree.is_chain:
+        if tree.is_chain or common_length(elements) == 0:
             return self.scan(combine, elements)
-        return sweep_outward(tree, step, _zero_of(elements), [(jnp.asarray(tree.parents < 0), elements)])[0]
+        # Beside roots, whose products with it are not used; of zeros these might have no derivatives.
+        some = jax.tree.map(lambda x: jnp.asarray(x)[0], elements)
+        return sweep_outward(tree, step, some, [(jnp.asarray(tree.parents < 0), elements)])[0]
 
     def ancestor_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
         def step(parent, x):

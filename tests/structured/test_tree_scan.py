@@ -85,6 +85,18 @@ def test_sums_of_pytrees_batched_and_transposed(schedule):
     assert_close(jnp.vdot(sums, y), jnp.vdot(x, subtrees))
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_derivatives_where_products_with_zero_have_none(schedule):
+    def turned(first, second):  # unit complex numbers
+        product = jnp.stack([first[0] * second[0] - first[1] * second[1], first[0] * second[1] + first[1] * second[0]])
+        return product / jnp.linalg.norm(product)
+
+    x = RNG.normal(size=(6, 2))
+    gradient = jax.grad(lambda x: jnp.sum(schedule.outward(TREES["forest"], turned, x)[5]))(x)
+    assert np.all(np.isfinite(gradient))
+    np.testing.assert_array_equal(np.flatnonzero(np.any(gradient != 0, axis=1)), [2, 4, 5])
+
+
 def test_number_of_steps():
     """Doubling needs the logarithm of the depth, levels the depth, the mask no loop."""
     rng = np.random.default_rng(1)
