@@ -147,7 +147,7 @@ def steady_riccati(
         )
     dtype = jnp.result_type(*given)
     a, b, q, r, *cross = (x.astype(dtype) for x in given)
-    stage = Stages(a, b, q, r, cross[0] if cross else None)
+    stage = Stages(a, b, symmetrise(q), symmetrise(r), cross[0] if cross else None)
     stiffness = _steady_stiffness(stage)
     return stiffness, _gains(stage, stiffness)[1]
 

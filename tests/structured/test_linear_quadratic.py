@@ -211,6 +211,10 @@ def test_steady_solutions_take_any_numbers():
     assert (stiffness.shape, gain.shape, stiffness.dtype) == ((2, 2), (1, 2), jnp.float64)
     with pytest.raises(ValueError, match=r"is of one system.*got shapes \(3, 2, 2\)"):
         steady_riccati(jnp.ones((3, 2, 2)), input, *costs)
+    # Of quadratic forms only the symmetric part counts, as in `LinearQuadratic`.
+    transition, half = np.array([[1.0, 0.1], [0.0, 1.2]]), np.array([[1.0, 0.6], [0.0, 1.0]])
+    found, expected = (steady_riccati(transition, input, q, [[1]]) for q in (half, (half + half.T) / 2))
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
 
 
 def test_errors():
