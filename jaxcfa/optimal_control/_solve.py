@@ -42,7 +42,8 @@ def solve(
     Works under `jit` and `vmap` (batches of starts, of weights, targets, models: of any array in the problem). The
     derivatives of the solution with respect to x0 and to all arrays of the problem, also those that its functions close
     over, follow from the optimality conditions, in both modes; they are those of a solution that was found
-    (`status` 0), and need a strict minimum.
+    (`status` 0), and need a strict minimum. States, controls, multipliers, slack and cost have them; `gains` and what
+    tells of the search count as constants.
 
     **Arguments:** `x0`: the first state (nx,), of a robot also the pair (q, v); where the start is free it only serves
     as a guess. `guess`: a pair of states (T + 1, nx), of a robot also a pair (q, v) of such, and controls (T, m), or
