@@ -296,3 +296,4 @@ def test_nothing_that_moves():
     assert jaxcfa.frame_pose(model, nothing, "table").translation.tolist() == [1, 2, 3]
     assert jaxcfa.jacobian(model, nothing, "table").shape == (6, 0)
     assert jaxcfa.jacobian_dot_v(model, nothing, nothing, "table").tolist() == [0] * 6
+    assert jaxcfa.wrench_at(model, nothing, "table", np.ones(6)).shape == (0, 6)

@@ -96,7 +96,6 @@ def _wrench_at(
 ) -> BodyForces:
     frames = place_frames(model, motions_at(model, q, None, schedule, motions), numbers)
     in_world = rotate(frames.rotation, wrenches) if axes == "local" else wrenches
-    # The world's number would count from the end; beyond the end it is left out.
-    index = jnp.where(frames.bodies < 0, model.nb, frames.bodies)
     at_origins = shift_force(in_world, frames.lever)
-    return jnp.zeros((model.nb, 6), at_origins.dtype).at[index].add(at_origins, mode="drop")
+    # One row more, for the world, whose number counts from the end.
+    return jnp.zeros((model.nb + 1, 6), at_origins.dtype).at[frames.bodies].add(at_origins)[:-1]
