@@ -90,6 +90,7 @@ class Transform(eqx.Module):
         """
         direction, turn, point = _floating(axis=(axis, 3), angle=(angle, None), translation=(translation, 3))
         _check_length("axis", direction, "Give its direction, e.g. [0, 0, 1].")
+        direction, turn = _with_equal_axes((direction, 1), (turn, 0))
         return _posed(axis_angle_to_matrix(unit(direction), turn), point)
 
     @staticmethod

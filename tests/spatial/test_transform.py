@@ -102,6 +102,10 @@ def test_types_and_batches():
         assert pose.rotation.dtype == pose.translation.dtype
     assert Transform.from_axis_angle(single, 0.3).translation.dtype == jnp.float32
     assert Transform.from_rpy(0, 0, jnp.zeros(5), P).translation.shape == (5, 3)
+    with jax.numpy_rank_promotion("raise"):
+        for axis, angle in ((np.ones(3), np.ones(5)), (np.ones((5, 3)), 1.0)):
+            turned = Transform.from_axis_angle(axis, angle)
+            assert_close(turned.rotation, np.broadcast_to(turned.rotation[0], (5, 3, 3)), 0)
     assert Transform.from_translation(np.zeros((2, 5, 3))).rotation.shape == (2, 5, 3, 3)
 
 
