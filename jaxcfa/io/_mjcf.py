@@ -53,7 +53,7 @@ def load_mjcf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
     source = read_source(path_or_text)
     report = Report(source.name)
     try:
-        mj, messages, _ = compile_mjcf(path_or_text, source)
+        mj, messages, _ = compile_mjcf(path_or_text, source, fixed_too=floating_base)
         for message in messages:
             report.add(f"MuJoCo says: {message}")
         model = _convert(mj, floating_base, gravity, dtype, report)

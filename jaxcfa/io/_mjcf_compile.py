@@ -32,12 +32,13 @@ class Compiled(NamedTuple):
     left_out: list[tuple[int, str]]
 
 
-def compile_mjcf(path_or_text: PathOrText, source: Source) -> Compiled:
+def compile_mjcf(path_or_text: PathOrText, source: Source, *, fixed_too: bool = True) -> Compiled:
     """What MuJoCo's own compiler makes of a file or text.
 
     Files of meshes, textures, skins and height fields may be missing unless masses are computed from them.
 
-    **Arguments:** `source`: what `read_source` makes of `path_or_text`.
+    **Arguments:** `source`: what `read_source` makes of `path_or_text`. `fixed_too`: whether masses of bodies that are
+    fixed to the world count.
     """
     mujoco = import_mujoco()
     _check_root(source.data)
@@ -46,7 +47,7 @@ def compile_mjcf(path_or_text: PathOrText, source: Source) -> Compiled:
     refuse_nan(source.data, path.parent)
     with _messages_kept(mujoco) as messages:
         try:
-            model, left_out = _compile(mujoco, text, path)
+            model, left_out = _compile(mujoco, text, path, fixed_too)
         except Exception as error:  # MuJoCo has exceptions of its own, derived from nothing but Exception
             message = " ".join([str(error).strip(), *messages])
             raise ValueError(f"MuJoCo cannot compile it: {message}\n{_remedy(message, text)}") from error
@@ -70,14 +71,16 @@ def _check_root(data: bytes) -> None:
         raise ValueError(f"the root element is <{tag}>. Give MJCF, whose root element is <mujoco>.")
 
 
-def _compile(mujoco: ModuleType, text: str | None, path: Path) -> tuple[MjModel, list[tuple[int, str]]]:
+def _compile(
+    mujoco: ModuleType, text: str | None, path: Path, fixed_too: bool
+) -> tuple[MjModel, list[tuple[int, str]]]:
     try:
         return _parsed(mujoco, text, path).compile(), []
     except ValueError as error:
         if not _MISSING_FILE.search(str(error)):
             raise
     spec = _parsed(mujoco, text, path)  # anew: one that failed gives its error again where bodies have no geoms
-    left_out = _leave_assets_out(mujoco, spec)
+    left_out = _leave_assets_out(mujoco, spec, fixed_too)
     return spec.compile(), left_out
 
 
@@ -94,14 +97,15 @@ def _parsed(mujoco: ModuleType, text: str | None, path: Path) -> Any:
     return spec
 
 
-def _leave_assets_out(mujoco: ModuleType, spec: Any) -> list[tuple[int, str]]:
+def _leave_assets_out(mujoco: ModuleType, spec: Any, fixed_too: bool) -> list[tuple[int, str]]:
     """Delete everything that is read from files and has no influence on masses, and what refers to it.
 
     **Returns:** numbers of bodies and the names of meshes that they lose.
     """
     needed, left_out = set(), []
+    fixed_too = fixed_too or spec.compiler.settotalmass > 0
     for number, body in enumerate(spec.bodies):
-        given = _inertia_is_given(mujoco, spec, body)
+        given = _inertia_is_given(mujoco, spec, body) or not (fixed_too or _moves(body))
         for geom in body.geoms:
             geom.material = ""
             if geom.meshname and not given and _has_inertia(spec, geom):
@@ -131,6 +135,13 @@ def _inertia_is_given(mujoco: ModuleType, spec: Any, body: Any) -> bool:
     always = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
     never = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
     return body.name == "world" or never or (body.explicitinertial and not always)
+
+
+def _moves(body: Any) -> bool:
+    """Whether there is a joint between a body and the world."""
+    while body is not None and not body.joints:
+        body = body.parent
+    return body is not None
 
 
 def _has_inertia(spec: Any, geom: Any) -> bool:

@@ -419,6 +419,16 @@ def test_missing_meshes_matter_only_for_masses(tmp_path):
         load_mjcf(MESHES.format(""))
 
 
+def test_missing_meshes_of_what_is_fixed_to_the_world():
+    scenery = '<body name="table"> <body> <geom type="mesh" mesh="m"/> </body> </body>'
+    text = mjcf(scenery + body("base", "", body("a", "<joint/>")), '<asset><mesh name="m" file="missing.stl"/></asset>')
+    assert load_mjcf(text).body_names == ("a",)
+    total = text.replace("<mujoco>", '<mujoco><compiler settotalmass="3"/>')
+    for source, floating_base in ((text, True), (total, False)):
+        with pytest.raises(ValueError, match=r"Put the file 'missing\.stl' in its place"):
+            load_mjcf(source, floating_base)
+
+
 DECORATED = f"""
 <mujoco>
   <asset>
