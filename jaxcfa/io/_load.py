@@ -51,8 +51,7 @@ def load_model(
     if tag == "robot":
         model = load_urdf(path_or_text, floating_base, dtype=dtype)
     else:
-        text = path_or_text.decode(errors="replace") if isinstance(path_or_text, bytes) else path_or_text
-        model = load_mjcf(text, floating_base, dtype=dtype)
+        model = load_mjcf(path_or_text, floating_base, dtype=dtype)
     return model if gravity is None else _with_gravity(model, gravity)
 
 

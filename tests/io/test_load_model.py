@@ -45,3 +45,8 @@ def test_floating_base(text):
 def test_other_formats(text):
     with pytest.raises(ValueError, match=r"is <.*>; give URDF"):
         load_model(text)
+
+
+def test_bytes_in_an_encoding_that_mujoco_does_not_read():
+    with pytest.raises(ValueError, match=r"the content is binary\. Give MJCF"):
+        load_model(MJCF.encode("utf-16"))
