@@ -6,13 +6,16 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .model import Model, map_joints, neutral_configuration
-from .model._arguments import as_array, as_arrays, check_model, checked_key, require_single
+from .model._arguments import as_array, as_arrays, checked_key, require_single
 from .typing import Configuration, ConfigurationLike, Key, Velocity, VelocityLike
 
 
 def neutral(model: Model) -> Configuration:
-    """The zero configuration (nq,): zero angles and displacements, identity quaternions."""
-    check_model(model)
+    """The zero configuration (nq,): zero angles and displacements, identity quaternions.
+
+    **Raises:** `ValueError` for a batch of models.
+    """
+    require_single(model)
     return _neutral(model)
 
 

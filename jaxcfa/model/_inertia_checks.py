@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._model import Model
+from ._model import Model, require_single
 
 _TOLERANCE = 1e-6  # of the largest moment: rounding in files and in single precision is no mistake
 
@@ -31,7 +31,10 @@ def inertia_problems(model: Model) -> list[str]:
     """One line for each body and each reason why no rigid body can have its mass and inertia; empty if all is well.
 
     Bodies include what is attached to them by fixed joints, so that problems of single links may cancel.
+
+    **Raises:** `ValueError` for a batch of models.
     """
+    require_single(model, "inertia_problems")
     problems = doubtful_inertias(np.asarray(model.mass), np.asarray(model.inertia))
     return [
         f"body {model.body_names[body]!r}: {problem}"
@@ -46,7 +49,10 @@ def massless_subtrees(model: Model) -> list[str]:
     These are the bodies that have neither mass nor inertia, nor has any body that they carry, and whose joint has a
     degree of freedom without armature. (The mass matrix may also be singular for other reasons, such as a point mass
     on a joint's axis.)
+
+    **Raises:** `ValueError` for a batch of models.
     """
+    require_single(model, "massless_subtrees")
     topology = model.topology
     has_inertia = (np.asarray(model.mass) != 0) | np.any(np.asarray(model.inertia) != 0, axis=(-2, -1))
     first, last = topology.intervals

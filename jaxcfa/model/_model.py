@@ -197,7 +197,8 @@ class Model(eqx.Module):
         return None if parent == WORLD else self.body_names[parent]
 
     def keyframe(self, name: str) -> Float[Array, "nq"]:
-        """The configuration stored under `name`."""
+        """The configuration stored under `name`; not of a batch of models."""
+        require_single(self, "Model.keyframe")
         names = self.keyframes.names
         return self.keyframes.q[_lookup(name, {key: i for i, key in enumerate(names)}, "keyframe", self.topology)]
 
@@ -236,11 +237,13 @@ class Model(eqx.Module):
     def locate(self, frame: NameOrNumber) -> tuple[int, Transform]:
         """The body (number, -1 for the world) that carries a frame or body, and the frame's pose in it.
 
-        **Arguments:** `frame`: name or `frame_number`. **Raises:** `ValueError` if there is none.
+        **Arguments:** `frame`: name or `frame_number`. **Raises:** `ValueError` if there is none, and for frames of a
+        batch of models.
         """
         number = self.frame_number(frame)
         if number < self.nb:
             return number, Transform.identity(self.dtype)
+        require_single(self, "Model.locate")
         return int(self.topology.frame_bodies[number - self.nb]), self.frame_placement[number - self.nb]
 
     def __repr__(self) -> str:

@@ -25,7 +25,15 @@ from jaxcfa import (
     with_joint,
 )
 from jaxcfa.joints import Composite, Fixed, Free, Planar, Prismatic, Revolute, Universal
-from jaxcfa.model import AbstractConstraint, AbstractFrameConstraint, Actuators, JointCoupling, Keyframes
+from jaxcfa.model import (
+    AbstractConstraint,
+    AbstractFrameConstraint,
+    Actuators,
+    JointCoupling,
+    Keyframes,
+    inertia_problems,
+    massless_subtrees,
+)
 from mechanisms import random_state
 from pinocchio_reference import Robots
 from robots import urdf_path
@@ -480,6 +488,11 @@ def test_batches_of_models_are_refused_where_single_ones_are_meant():
             lambda: jaxcfa.forward_dynamics(batch, q, zero, zero),
             lambda: jax.eval_shape(lambda m: jaxcfa.integrate(m, q, zero), batch),
             lambda: jaxcfa.inverse_kinematics.solve(batch, lambda stage: stage.q),
+            lambda: jaxcfa.neutral(batch),
+            lambda: batch.keyframe("home"),
+            lambda: batch.locate("tip"),
+            lambda: inertia_problems(batch),
+            lambda: massless_subtrees(batch),
         ),
         r"takes single models, but values of damping have shape \(3, 3\)": (
             lambda: jaxcfa.passive_forces(damped, q, zero),
