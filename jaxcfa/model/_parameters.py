@@ -73,7 +73,7 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
             model = _with_rows(model, _OF_Q[key], model.q_slice(number), key, value, name)
         elif key == "placement":
             pose = as_placement(value, model.dtype, name)
-            placement = jax.tree.map(lambda x, y: x.at[number].set(y), model.placement, pose)
+            placement = jax.tree.map(lambda x, y: jnp.asarray(x).at[number].set(y), model.placement, pose)
             model = dataclasses.replace(model, placement=placement)
         elif key in own:
             joints = list(model.joints)
@@ -93,7 +93,7 @@ def _with_rows(model: Model, where: Where, rows: slice, key: str, value: Numbers
     array = given_coordinates(key, value, rows.stop - rows.start, model.dtype, what)
     if key in NOT_NEGATIVE and is_concrete(array) and np.any(np.asarray(array) < 0):
         raise ValueError(f"The {key} of {what} must not be negative, got {np.asarray(array).tolist()}.")
-    return eqx.tree_at(where, model, where(model).at[rows].set(array))
+    return eqx.tree_at(where, model, jnp.asarray(where(model)).at[rows].set(array))
 
 
 def _own_parameters(joint: AbstractJoint) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def _with_own_value(joint: AbstractJoint, place: int, key: str, value: Numbers, 
         raise ValueError(f"The {what} must have shape {old.shape[1:]}, got {array.shape}.")
     if is_concrete(array) and not np.all(np.isfinite(array)):
         raise ValueError(f"The {what} must be finite, got {np.asarray(array).tolist()}.")
-    return eqx.tree_at(operator.attrgetter(key), joint, old.at[place].set(array))
+    return eqx.tree_at(operator.attrgetter(key), joint, jnp.asarray(old).at[place].set(array))
 
 
 def _check_joint(joint: AbstractJoint, place: int) -> None:
@@ -161,6 +161,8 @@ def with_body(
         "inertia": None if inertia is None else given_inertia(inertia, dtype, what),
     }
     changes: dict = {
-        field: getattr(model, field).at[number].set(value) for field, value in given.items() if value is not None
+        field: jnp.asarray(getattr(model, field)).at[number].set(value)
+        for field, value in given.items()
+        if value is not None
     }
     return dataclasses.replace(model, **changes)

@@ -46,8 +46,8 @@ def with_parts(
         lambda m: (m.mass, m.com, m.inertia),
         model,
         (
-            model.mass.at[hosts].set(together),
-            model.com.at[hosts].set(centre),
-            model.inertia.at[hosts].set(about_centre),
+            jnp.asarray(model.mass).at[hosts].set(together),
+            jnp.asarray(model.com).at[hosts].set(centre),
+            jnp.asarray(model.inertia).at[hosts].set(about_centre),
         ),
     )

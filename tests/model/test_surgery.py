@@ -410,6 +410,17 @@ def test_views_and_changes():
     assert (other.mass[2], other.armature[8], lower.tolist()) == (0.7, 0.7, [0.7])
 
 
+def test_arrays_of_numpy_are_changed_as_well():
+    arm = built((add_arm,))
+    own = jax.tree.map(np.asarray, arm)
+
+    def changed(model):
+        stiff = with_joint(model, "lower_joint", stiffness=2.0, upper=1.0, axis=(0, 1, 0), placement=OFFSET)
+        return jaxcfa.add_payload(with_body(stiff, "upper", mass=3.0), "flange", 1.0)
+
+    all_close(changed(own), changed(arm))
+
+
 def test_sequences_with_traced_numbers():
     model = mixed()
     moments = [[2.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 1.0]]
