@@ -10,7 +10,7 @@ from ..joints import AbstractJoint, Fixed
 from ..numerics._options import check_instance
 from ..typing import NameOrNumber
 from ._assemble import STANDARD_GRAVITY, assemble, group_joints
-from ._given import as_coordinates, as_dofs, as_finite, as_inertia, as_mass, as_pose, check_name
+from ._given import as_coordinates, as_dofs, as_finite, as_inertia, as_mass, as_pose, check_name, check_spring
 from ._model import Model, as_number
 from ._topology import WORLD
 
@@ -275,20 +275,12 @@ def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndar
         value = values.get(key, default)
         value = _neutral(joint) if value is None else value
         result[key] = as_coordinates(key, value, joint.nq, what)
-    _check_spring(joint, result["spring_reference"], result["stiffness"], what)
+    check_spring(joint, result["spring_reference"], result["stiffness"], what)
     if np.any(result["lower"] > result["upper"]):
         raise ValueError(
             f"The lower limit of {what} exceeds the upper: {result['lower'].tolist()}, {result['upper'].tolist()}."
         )
     return result
-
-
-def _check_spring(joint: AbstractJoint, reference: np.ndarray, stiffness: np.ndarray, what: str) -> None:
-    zero = [start for start in joint.quaternions if not np.any(reference[start : start + 4])]
-    if zero and np.any(stiffness):
-        raise ValueError(
-            f"The spring_reference of {what} has a zero quaternion: {reference.tolist()}. Without any it is neutral."
-        )
 
 
 def _at_start(what: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ..joints import AbstractJoint
 from ..numerics._options import any_numbers, as_finite as as_finite, known_numbers
 from ..spatial import Transform
 from ..typing import NameOrNumber
@@ -149,6 +150,16 @@ def check_quaternions(model: Model, name: str, q: Array) -> None:
                     f"{model.joint_names[group.bodies[zero[0]]]!r} and must not be zero. Start from neutral(model), "
                     "whose quaternions are [1, 0, 0, 0]."
                 )
+
+
+def check_spring(joint: AbstractJoint, reference: np.ndarray, stiffness: np.ndarray, what: str) -> None:
+    """Raises `ValueError` for a spring whose reference has a zero quaternion."""
+    zero = [start for start in joint.quaternions if not np.any(reference[start : start + 4])]
+    if zero and np.any(stiffness):
+        raise ValueError(
+            f"The spring_reference of {what} has a zero quaternion: {reference.tolist()}. The neutral one is "
+            "[1, 0, 0, 0]."
+        )
 
 
 def check_name(what: str, name: object, or_empty: bool = False) -> None:

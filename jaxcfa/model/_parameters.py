@@ -19,6 +19,7 @@ from ._given import (
     NOT_NEGATIVE,
     Numbers,
     as_placement,
+    check_spring,
     given_com,
     given_coordinates,
     given_inertia,
@@ -83,6 +84,7 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
             known = (*_OF_V, *_OF_Q, "placement", *own)
             raise ValueError(f"Unknown parameter {key!r} of {name}; {suggestion(key, known)}")
     _check_range(model, number, name)
+    _check_own_spring(model, number, name)
     if any(key in own for key in parameters):
         _check_joint(model.joints[group], place)
     return model
@@ -132,6 +134,13 @@ def _check_range(model: Model, number: int, name: str) -> None:
             f"The lower limit of {name} exceeds the upper: {np.asarray(lower)[rows].tolist()}, "
             f"{np.asarray(upper)[rows].tolist()}."
         )
+
+
+def _check_own_spring(model: Model, number: int, name: str) -> None:
+    reference, stiffness = model.spring_reference, model.stiffness
+    if is_concrete(reference, stiffness):
+        q, v, (group, _) = model.q_slice(number), model.v_slice(number), model.topology.place_in_groups(number)
+        check_spring(model.joints[group], np.asarray(reference)[q], np.asarray(stiffness)[v], name)
 
 
 def with_body(

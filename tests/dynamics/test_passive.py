@@ -112,6 +112,8 @@ def test_joints_without_springs_need_no_reference():
     with pytest.raises(ValueError, match="spring_reference of body 'ball' has a zero quaternion: "):
         builder.add_body("ball", "hinge", Spherical(), stiffness=2.0, spring_reference=0.0)
     model = builder.build()
+    with pytest.raises(ValueError, match="spring_reference of joint 'free_joint' has a zero quaternion: "):
+        jaxcfa.with_joint(model, "free_joint", stiffness=1.0)
     q, v = jnp.append(jaxcfa.neutral(model)[:-1], 0.3), jnp.ones(7)
     assert_close(jaxcfa.passive_forces(model, q, v), np.array([-0.5] * 6 + [-0.6]), 1e-15)
     slopes = jax.grad(lambda m, q: jnp.sum(jaxcfa.passive_forces(m, q, v)), (0, 1))(model, q)
