@@ -35,7 +35,7 @@ from .model import Model
 from .model._arguments import as_array, check_model, check_quaternions
 from .model._joint_groups import part_names
 from .numerics import product, transpose
-from .spatial import quaternion_to_matrix
+from .spatial import quaternion_to_matrix, unit
 from .typing import Configuration, ConfigurationLike, Velocity, VelocityLike
 
 
@@ -53,7 +53,8 @@ class _Layout:
 
     **Fields:** `q`, `v`: coordinates that are copied (velocities after turning). `angles`: coordinate here, its cosine
     there (the sine follows). `quaternions`, `planes`: start of a quaternion, or an angle, in q, and of the three or
-    two components of v here which there are in the axes turned by it.
+    two components of v here which there are in the axes turned by it. `unit`: starts of the quaternions in q that have
+    length one there.
     """
 
     nq: int
@@ -62,6 +63,7 @@ class _Layout:
     angles: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     quaternions: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     planes: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    unit: list[int] = dataclasses.field(default_factory=list)
 
 
 class AbstractCoordinates:
@@ -77,6 +79,10 @@ class AbstractCoordinates:
     def q_to(self, q: ConfigurationLike) -> Float[Array, "nq_other"]:
         """Configuration in the other package's coordinates."""
         q = self._checked(q, (self._model.nq,), "q")
+        if self._layout.unit:
+            check_quaternions(self._model, "q", q)
+            rows = np.array(self._layout.unit)[:, None] + np.arange(4)
+            q = q.at[rows].set(unit(q[rows]))
         here, there = _columns(self._layout.q)
         angle, cosine = _columns(self._layout.angles)
         result = jnp.zeros(self._layout.nq, q.dtype).at[there].set(q[here])
@@ -177,7 +183,7 @@ class Pinocchio(AbstractCoordinates):
 
     The joints in a `Composite` have the same order there, and unlimited revolute ones among them are angles; it has the
     same name, or "Composite_" and that of the first of them, as Pinocchio reads MJCF. The frame of an `Anchored` joint
-    is at its anchor.
+    is at its anchor. Quaternions become unit ones, as Pinocchio takes them for such.
 
     **Arguments:** `pin_model`: a `pinocchio.Model`, whose joints may come in another order.
 
@@ -213,8 +219,10 @@ class Pinocchio(AbstractCoordinates):
         if isinstance(joint, Free):
             order = (0, 1, 2, 4, 5, 6, 3)
             layout.quaternions.append((q + 3, v))
+            layout.unit.append(q + 3)
         elif isinstance(joint, Spherical):
             order = (1, 2, 3, 0)
+            layout.unit.append(q)
         elif isinstance(joint, Planar):
             order, size = (0, 1), 4
             layout.planes.append((q + 2, v))

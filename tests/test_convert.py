@@ -155,6 +155,18 @@ def test_maps_are_undone(dtype):
     assert_close(v_there @ matrix_there @ v_there, v @ matrix @ v, rounding)
 
 
+def test_quaternions_of_any_length():
+    """Pinocchio takes them as they are."""
+    s = setting()
+    rows = [s.model.q_slice(name) for name in ("base", "ball", "ship")]
+    longer = s.q
+    for row in rows:
+        longer = longer.at[row.stop - 4 : row.stop].multiply(3.0)
+    assert_close(s.coordinates.q_to(longer), np.asarray(s.coordinates.q_to(s.q)), 1e-15)
+    with pytest.raises(ValueError, match="quaternion of joint 'base' and must not be zero"):
+        s.coordinates.q_to(np.zeros(s.model.nq))
+
+
 def test_angles_come_back_within_one_turn():
     s = setting()
     q = s.q.at[s.model.q_slice("wheel")].set(7.0)
