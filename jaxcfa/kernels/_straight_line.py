@@ -365,11 +365,12 @@ def _cumulated(primitive):
             return _of_nothing(equation, x)
         x = np.moveaxis(x, p["axis"], 0)
         x = x[::-1] if p["reverse"] else x
-        rows = [x[0]]
-        for row in x[1:]:
+        first, *others = np.split(x, len(x))
+        rows = [first]
+        for row in others:
             pairs = zip(rows[-1].reshape(-1), row.reshape(-1), strict=True)
             rows.append(_array([record(primitive, {}, dtype, *pair) for pair in pairs], row.shape))
-        made = np.stack(rows[::-1] if p["reverse"] else rows)
+        made = np.concatenate(rows[::-1] if p["reverse"] else rows)
         return [np.moveaxis(made, 0, p["axis"])]
 
     return rule
