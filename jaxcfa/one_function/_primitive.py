@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import export
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
@@ -168,7 +167,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     program, axes = params["program"], params["axes"]
     moves = [not isinstance(x, ad.Zero) for x in tangents]
     directions = list(itertools.compress(tangents, moves))
-    smooth = all(np.issubdtype(x.dtype, np.inexact) for x in program.out_avals)
+    smooth = all(jnp.issubdtype(x.dtype, jnp.inexact) for x in program.out_avals)
     if params["linear"] or len(directions) > _MOST_DIRECTIONS or not (params["derivatives"] and smooth):
         evaluate = functools.partial(over_states, **params)
         return jax.jvp(_of_some(evaluate, moves, primals), list(itertools.compress(primals, moves)), directions)

@@ -58,6 +58,17 @@ def test_models_and_pytrees_have_batch_axes_too(states):
     assert_close(found, jax.vmap(function)(models, states), rtol=1e-12)
 
 
+def test_derivatives_beside_random_keys():
+    x, keys = jnp.linspace(0, 1, LENGTH), jax.random.split(jax.random.key(0), LENGTH)
+
+    def total(x):
+        values, new_keys = batched(lambda x, key: (jnp.sin(x), jax.random.fold_in(key, 1)))(x, keys)
+        return jnp.sum(values), new_keys
+
+    slope, _ = jax.grad(total, has_aux=True)(x)
+    assert_close(slope, np.cos(x))
+
+
 def test_forward_mode_second_derivatives_and_nesting(model, states):
     def total(over_batch, scale):
         return jnp.sum(over_batch(lambda q: jnp.sum(jnp.sin(scale * q)) ** 2)(states[0]))
