@@ -24,7 +24,7 @@ from ._rates import missing_rate, without_armature
 from ._relations import Constraints, Motion, constraint_wrenches, motion_of_constraints
 from ._stabilization import Baumgarte, check_feedback, stabilising
 from ._status import ConstraintStatus, combined, exceeds, explain, status_tolerance
-from ._system import Geometry, Plan, System, assemble, geometry, internal_forces_rate, make_plan, solve_implicitly
+from ._system import Geometry, Plan, System, assemble, felt, geometry, make_plan, solve_implicitly
 
 
 class ConstrainedSolution(eqx.Module):
@@ -163,11 +163,13 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     where = geometry(model, constraints, motions)
     qdd_dot, multipliers_dot = solve_implicitly(model, motions, system, where, -torque, -violation)
 
-    def jacobian(constraints: Constraints, model: Model, q: Array) -> Array:
-        return geometry(model, constraints, motions_at(model, q, v, plan.schedule, found)).jacobian
+    def of_least_norm(constraints: Constraints, model: Model, q: Array) -> Array:
+        there = geometry(model, constraints, motions_at(model, q, v, plan.schedule, found))
+        return felt(multipliers, there.jacobian, system)
 
-    _, jacobian_dot = jvp_of_perturbed(jacobian, (constraints, model, q), (constraints_dot, model_dot, q_dot))
-    multipliers_dot = multipliers_dot + internal_forces_rate(system, multipliers, jacobian_dot)
+    # The equations leave internal forces open.
+    _, internal_dot = jvp_of_perturbed(of_least_norm, (constraints, model, q), (constraints_dot, model_dot, q_dot))
+    multipliers_dot = felt(multipliers_dot, where.jacobian, system) + internal_dot
     return (qdd, multipliers, found, system), (qdd_dot, multipliers_dot, *no_tangent((found, system)))
 
 

@@ -17,7 +17,7 @@ from ._checks import prepared
 from ._delassus import LEAST_NORM, AbstractConstraintSolver
 from ._relations import Constraints, constraint_wrenches
 from ._status import ConstraintStatus, combined, exceeds, explain, status_tolerance
-from ._system import Plan, assemble, geometry, make_plan, solve_implicitly, with_internal_forces
+from ._system import Plan, assemble, felt, geometry, make_plan, solve_implicitly
 
 
 class Impact(eqx.Module):
@@ -76,7 +76,7 @@ def _impulse(
     system = assemble(model, plan, motions, where)
     demanded = -(1 + restitution) * product(where.jacobian, v)
     change, multipliers = solve_implicitly(model, motions, system, where, jnp.zeros_like(v), demanded)
-    multipliers = with_internal_forces(multipliers, where.jacobian, system)
+    multipliers = felt(multipliers, where.jacobian, system)
     wrenches = constraint_wrenches(constraints, where.slopes, multipliers)
     left = product(where.jacobian, change) - demanded
     fast = jnp.sum(where.size * (jnp.abs(v) + jnp.abs(change))[None], axis=1)

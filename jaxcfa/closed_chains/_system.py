@@ -4,7 +4,6 @@ M qdd - J^T lambda = tau - C,    J qdd + (dJ/dt) v = 0
 """
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
@@ -14,7 +13,7 @@ from ..dynamics._inverse import mass_product_of_motions
 from ..dynamics._mass_operator import MassOperator, may_scan, operator_of_motions
 from ..model import Model
 from ..motion import BodyMotions
-from ..numerics import instantiate, linear_solution, product
+from ..numerics import linear_solution, product
 from ..one_function import as_one_function
 from ..structured import AbstractSchedule
 from ._delassus import AbstractConstraintSolver, AbstractDelassus, check_solver
@@ -134,31 +133,21 @@ def solve_implicitly(
     return x[:n], -x[n:]
 
 
-@jax.custom_jvp
-def with_internal_forces(
-    multipliers: Float[Array, "k"], jacobian: Float[Array, "k nv"], system: System
-) -> Float[Array, "k"]:
-    """The multipliers of `solve_implicitly`, with the derivatives that it leaves out: those of internal forces."""
-    return multipliers
+def felt(multipliers: Float[Array, "k"], jacobian: Float[Array, "k nv"], system: System) -> Float[Array, "k"]:
+    """What motions feel of multipliers, the nearest `J x`, without internal forces n; with derivatives by J, too.
 
-
-def _with_internal_forces_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
-    multipliers, _, system = primals
-    multipliers_dot, jacobian_dot = instantiate(tangents[:2])
-    return with_internal_forces(*primals), multipliers_dot + internal_forces_rate(system, multipliers, jacobian_dot)
-
-
-with_internal_forces.defjvp(_with_internal_forces_jvp, symbolic_zeros=True)
-
-
-def internal_forces_rate(
-    system: System, multipliers: Float[Array, "k"], jacobian_dot: Float[Array, "k nv"]
-) -> Float[Array, "k"]:
-    """How internal forces change with the Jacobian.
-
-    The equations leave them open; they are those of least norm, `lambda = J u` with some u. With N a basis of the null
-    space of `J^T`, `N^T lambda' = N^T J' u` follows from `N^T lambda = 0` and `N^T J = 0`.
+    `n + J x = multipliers` and `J^T n = 0`, where x is not unique, but n is. Multipliers of least norm are all felt.
     """
-    system, multipliers = lax.stop_gradient((system, multipliers))
-    u = system.mobility(system.delassus.solve(multipliers))
-    return system.delassus.internal(product(jacobian_dot, u))
+    k = len(multipliers)
+
+    def matrix(x: Array) -> Array:
+        return jnp.concatenate([x[:k] + product(jacobian, x[k:]), product(jacobian.T, x[:k])])
+
+    @as_one_function
+    def solve(system: System, b: Array) -> Array:
+        driven = system.delassus.solve(product(system.half.T, system.mass.inv_sqrt_mv(b[k:])))
+        x = system.mobility(system.delassus.solve(b[:k] - driven))
+        return jnp.concatenate([system.delassus.internal(b[:k]) + driven, x])
+
+    x = linear_solution(matrix, jnp.pad(multipliers, (0, jacobian.shape[1])), solve, system)
+    return multipliers - x[:k]

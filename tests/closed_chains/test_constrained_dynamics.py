@@ -11,7 +11,7 @@ import pytest
 from jaxtyping import Array
 
 import jaxcfa
-from helpers import assert_close, cast
+from helpers import assert_close, cast, second_derivatives
 from jaxcfa import ModelBuilder, Transform
 from jaxcfa.closed_chains import (
     AbstractFrameConstraint,
@@ -414,6 +414,28 @@ def test_derivatives_of_internal_impulses():
     x = jnp.array(0.8)
     slope = jax.jacfwd(expected)(x)
     assert_close(impulses_and_slopes(x), (expected(x), slope, slope), 1e-12)
+
+
+def test_second_derivatives_of_internal_forces():
+    """Of a slider that is pushed against a rod of slope a and a wall, or hits them: `-p (a, 1) / (1 + a^2)`."""
+    model = slider()
+    held = distance(model, "post", "slider", 1.0), couple(model, 0, None, 0.8)
+    weights, still, one = jnp.array([0.3, -1.7]), jnp.zeros(1), jnp.ones(1)
+
+    def pushed(x):
+        return weights @ constrained_forward_dynamics(model, held, x[None], still, one).multipliers
+
+    def hit(x):
+        return weights @ impulse(model, held, x[None], one).multipliers / 2
+
+    def expected(x):
+        return -weights @ jnp.stack([x, 1.0]) / (1 + x**2)
+
+    x = jnp.array(0.8)
+    second = jax.grad(jax.grad(expected))(x)
+    for force in (pushed, hit):
+        found = jax.jit(lambda x, force=force: second_derivatives(force, x, jnp.ones(())))(x)
+        assert_close(found, [second] * 5, 1e-8)
 
 
 @pytest.mark.slow
