@@ -171,14 +171,21 @@ def jacobian_of_constraints(
     """Slopes; J; how large its elements would be if no directions were perpendicular; and the reach of each row.
 
     That is how far one radian of some joint may move it: one for rows that are angles, a length of the mechanism for
-    those that are lengths. Against that residuals are large or small.
+    those that are lengths. Against that residuals are large or small. Near an axis it is no less than makes up for the
+    rounding of the positions that are compared.
     """
     all_slopes: list[tuple[Array, ...]] = []
-    jacobians, sizes = [], []
+    jacobians, sizes, distances = [], [], []
     for group in _groups(constraints):
         if isinstance(group.stacked, AbstractFrameConstraint):
-            slopes = jax.vmap(residual_slopes)(group.stacked, *bodies.places.of_both(*group[1:]))
+            poses = bodies.places.of_both(*group[1:])
+            slopes = jax.vmap(residual_slopes)(group.stacked, *poses)
             all_slopes.append(slopes)
+            distances.append(
+                sum_of(
+                    _length(s[..., 3:]) * _length(p.translation)[:, None] for s, p in zip(slopes, poses, strict=True)
+                )
+            )
             both = [
                 point_jacobians(model, bodies.columns, bodies.places.in_tree, _rows(bodies.places.in_tree, x), x)
                 for x in (group.first, group.second)
@@ -188,12 +195,14 @@ def jacobian_of_constraints(
         else:
             all_slopes.append(())
             jacobians.append(_coupling_jacobian(model, group, q)[:, None])
+            distances.append(jnp.abs(_position(model, q, group.first))[:, None])
             sizes.append(jnp.abs(jacobians[-1]))
     jacobian = _in_order(constraints, jacobians, q.dtype, model.nv)
     size = lax.stop_gradient(_in_order(constraints, sizes, q.dtype, model.nv))
     turns = jnp.any(bodies.columns[:, :3] != 0, axis=1)
     reach = jnp.max(jnp.where(turns, size, 0), axis=1, initial=0)
-    return tuple(all_slopes), jacobian, size, jnp.where(reach > 0, reach, 1)
+    least = float(jnp.finfo(q.dtype).eps) ** 0.25 * lax.stop_gradient(_in_order(constraints, distances, q.dtype))
+    return tuple(all_slopes), jacobian, size, jnp.where(reach > 0, jnp.maximum(reach, least), 1)
 
 
 def constraint_wrenches(
@@ -288,14 +297,14 @@ def _in_order(constraints: Constraints, parts: list[Array], dtype, *rest: int) -
 
 def _sizes(slope: Float[Array, "m k 6"], jacobian: Float[Array, "m 6 nv"]) -> Float[Array, "m k nv"]:
     """Products of the lengths of angular and linear parts."""
-
-    def length(x: Array, axis: int) -> Array:
-        return jnp.sqrt(jnp.sum(lax.stop_gradient(x) ** 2, axis=axis))
-
     return (
-        length(slope[..., :3], -1)[..., None] * length(jacobian[:, :3], 1)[:, None]
-        + length(slope[..., 3:], -1)[..., None] * length(jacobian[:, 3:], 1)[:, None]
+        _length(slope[..., :3])[..., None] * _length(jacobian[:, :3], 1)[:, None]
+        + _length(slope[..., 3:])[..., None] * _length(jacobian[:, 3:], 1)[:, None]
     )
+
+
+def _length(x: Array, axis: int = -1) -> Array:
+    return jnp.sqrt(jnp.sum(lax.stop_gradient(x) ** 2, axis=axis))
 
 
 def _row(pose: Transform, numbers: np.ndarray) -> Transform:

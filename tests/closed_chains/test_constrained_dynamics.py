@@ -506,6 +506,31 @@ def test_small_mechanisms_in_single_precision():
     assert np.max(np.abs(closed.residual[-3:])) < 1e-4 * size
 
 
+def test_points_beside_an_axis_can_be_closed():
+    """Of a gantry whose tool is a ten thousandth of a millimetre beside its only axis, and of a cam near its rest."""
+    builder = ModelBuilder()
+    for i, name in enumerate(("x", "y", "z")):
+        builder.add_body(name, ("x", "y")[i - 1] if i else None, Prismatic(np.eye(3)[i]), mass=2.0, inertia=0.1)
+    builder.add_body("yaw", "z", Revolute((0, 0, 1)), mass=1.0, inertia=0.1)
+    builder.add_frame("tool", "yaw", (1e-7, 0.0, -0.2))
+    gantry = builder.build()
+    place = Transform(jnp.eye(3), jnp.array([1.234, 0.777, 0.913]))
+    builder = ModelBuilder()
+    builder.add_body("cam", None, Revolute((0, 0, 1)), mass=1.0, inertia=0.1)
+    builder.add_body("follower", None, Prismatic((0, 0, 1)), mass=1.0)
+    cam = builder.build()
+    closures = (
+        (gantry, connect(gantry, (-1, place), "tool"), np.array([0.1, 0.2, 0.3, 0.4])),
+        (cam, couple(cam, "follower_joint", "cam_joint", (0.7, 0.0, 0.1)), np.array([1e-9, 0.75])),
+    )
+    for dtype in (np.float32, np.float64):
+        for model, constraint, q in cast(closures, dtype):
+            found = project_configuration(model, constraint, q)
+            still = np.zeros(model.nv, dtype)
+            assert constrained_forward_dynamics(model, constraint, found.q, still, still).status == ConstraintStatus.OK
+            assert np.max(np.abs(found.residual)) < 10 * np.finfo(dtype).eps ** 0.75
+
+
 def test_axes_must_point_the_same_way():
     """A hinge with its pin upside down is open."""
     builder = ModelBuilder()
