@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from .contestant import BATCHED, ONE_FUNCTION, STRAIGHT_LINE
+from .latency import ENABLED
 from .quantities import FORWARD, GRADIENT
 from .record import Record, Result
 from .states import BATCH
@@ -187,7 +188,7 @@ def _by_group(records: list[Record]) -> list[str]:
 def _latency(records: list[Record]) -> list[str]:
     found = _cases(records).values()
     sentences = []
-    for way, name in (("low_latency", f"{_OWN}, {ONE_FUNCTION}"), ("enable_low_latency", f"{_OWN}, small loops")):
+    for way, name in (("low_latency", f"{_OWN}, {ONE_FUNCTION}"), ("enable_low_latency", ENABLED)):
         ratios = [case[_OWN].median / case[name].median for case in found if {_OWN, name} <= case.keys()]
         if ratios:
             sentences.append(f"`{way}` makes it {_span(ratios)} times as fast.")
