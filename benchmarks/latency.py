@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from functools import partial
 
+import jax
+
 import jaxcfa
 
 from .case import Case, Contestant, Prepared
 from .chain import one_state
-from .contestant import ONE_FUNCTION, MakeProblem, of_function
+from .contestant import ONE_FUNCTION, MakeProblem, compiled
+from .methods import Function
 from .peers import of_peers
 from .problem import Problem, with_states
 from .quantities import FORWARD, FUNCTIONS, GRADIENT
@@ -25,6 +28,14 @@ def one_state_of(name: str) -> Problem:
     return with_states(load(path, robot.floating_base), "float64", None, path, robot.ends)
 
 
+def alone(function: Function, make: MakeProblem, way: str | None = None) -> Prepared:
+    """A function of one state of a robot that is known when the program is compiled."""
+    problem = make()
+    of_state = partial(function, problem.model)
+    jit = jaxcfa.low_latency if way == ONE_FUNCTION else jax.jit
+    return compiled(of_state, problem.q, problem.v, problem.x, jit=jit)
+
+
 def enabled(prepare: Callable[[], Prepared]) -> Prepared:
     """What is prepared in a process where `jaxcfa.enable_low_latency` comes first."""
     jaxcfa.enable_low_latency()
@@ -37,7 +48,7 @@ def cases(settings: Settings) -> list[Case]:
 
     def case(quantity: str, label: str) -> Case:
         make = problems[label]
-        prepare = partial(of_function, FUNCTIONS[quantity], make)
+        prepare = partial(alone, FUNCTIONS[quantity], make)
         contestants = [
             Contestant("jaxcfa", prepare),
             Contestant(f"jaxcfa, {ONE_FUNCTION}", partial(prepare, ONE_FUNCTION)),
