@@ -434,7 +434,7 @@ def test_second_derivatives_of_internal_forces():
 
     x = jnp.array(0.8)
     found = jax.jit(lambda x: (jax.jacfwd(jax.grad(pushed))(x), jax.grad(jax.jacfwd(hit))(x)))(x)
-    assert_close(found, [jax.grad(jax.grad(expected))(x)] * 2, 1e-8)
+    assert_close(found, (jax.grad(jax.grad(expected))(x),) * 2, 1e-8)
 
 
 @pytest.mark.slow
