@@ -134,9 +134,10 @@ for name, error in precision.items():
 #
 # Control loops have one state. There, JAX hands programs over to another thread, and XLA starts a small function for
 # nearly every operation, and that is most of the time. Programs that begin with `jaxcfa.enable_low_latency()` run in
-# the thread that calls them (a third of the time for forward dynamics; here it would be too late for that). Forward
-# and inverse dynamics are one function each in all compiled programs. For programs of many other operations, such as
-# inverse kinematics, `jaxcfa.low_latency`, in the place of `jax.jit`, has the whole compiled into one function.
+# the thread that calls them (half of the time or less for forward dynamics; here it would be too late for that).
+# Forward and inverse dynamics are one function each in all compiled programs. For programs of many other operations,
+# such as inverse kinematics, `jaxcfa.low_latency`, in the place of `jax.jit`, has the whole compiled into one
+# function.
 
 # %%
 target = jax.jit(lambda q: jaxcfa.frame_pose(arm, q, "tool"))(largest[0][0])
