@@ -291,7 +291,7 @@ def _in_order(constraints: Constraints, parts: list[Array], dtype, *rest: int) -
         (starts[group.numbers][:, None] + np.arange(part.shape[1])).reshape(-1)
         for group, part in zip(_groups(constraints), parts, strict=True)
     ]
-    together = jnp.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts])
+    together = jnp.concatenate([part.reshape(part.shape[0] * part.shape[1], *part.shape[2:]) for part in parts])
     return picked(together, np.argsort(np.concatenate(rows)))
 
 

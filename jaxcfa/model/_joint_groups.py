@@ -144,15 +144,7 @@ def join_bodies(topology: Topology, parts: Sequence[PyTree[Array]]) -> PyTree[Ar
 
 def split_dofs(topology: Topology, x: Float[Array, "nv *rest"]) -> list[Float[Array, "_ _ *rest"]]:
     """A vector over degrees of freedom as one padded (n, d) array per segment, zero where a body has fewer than d."""
-    parts = []
-    for segment in topology.segments:
-        index, present = _dof_index(topology, segment)
-        if present.all():
-            parts.append(take(x, index))
-        else:
-            mask = present.reshape(*present.shape, *(1,) * (x.ndim - 1))
-            parts.append(jnp.where(mask, x[np.where(present, index, 0)], 0))
-    return parts
+    return [_padded(x, *_dof_index(topology, segment), 0.0) for segment in topology.segments]
 
 
 def join_dofs(topology: Topology, parts: Sequence[Float[Array, "_ _ *rest"]]) -> Float[Array, "nv *rest"]:
@@ -169,17 +161,23 @@ def join_dofs(topology: Topology, parts: Sequence[Float[Array, "_ _ *rest"]]) ->
 
 def pad_dofs(topology: Topology, x: Float[Array, "nv *rest"], missing: float = 0.0) -> Float[Array, "nb d *rest"]:
     """A vector over degrees of freedom as one array, with `missing` where a body has fewer than d."""
-    index, present = _dofs_of(topology, np.arange(topology.nb), topology.widest)
-    if present.all():
-        return take(x, index)
-    mask = present.reshape(*present.shape, *(1,) * (x.ndim - 1))
-    return jnp.where(mask, x[np.where(present, index, 0)], missing)
+    return _padded(x, *_dofs_of(topology, np.arange(topology.nb), topology.widest), missing)
 
 
 def unpad_dofs(topology: Topology, x: Float[Array, "nb d *rest"]) -> Float[Array, "nv *rest"]:
     """Inverse of `pad_dofs`."""
     _, present = _dofs_of(topology, np.arange(topology.nb), topology.widest)
     return take(x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), np.flatnonzero(present.reshape(-1)))
+
+
+def _padded(x: Float[Array, "nv *rest"], index: np.ndarray, present: np.ndarray, missing: float) -> Array:
+    """`x[index]` where a degree of freedom is present, of which there may be none at all."""
+    if present.all():
+        return take(x, index)
+    if not present.any():
+        return jnp.full((*index.shape, *x.shape[1:]), missing, x.dtype)
+    mask = present.reshape(*present.shape, *(1,) * (x.ndim - 1))
+    return jnp.where(mask, x[np.where(present, index, 0)], missing)
 
 
 def _dof_index(topology: Topology, segment: Segment) -> tuple[np.ndarray, np.ndarray]:

@@ -209,6 +209,14 @@ def test_without_constraints_it_is_forward_dynamics():
     assert found.status == ConstraintStatus.NOT_FINITE
 
 
+def test_constraints_of_what_cannot_move():
+    model, nothing = jaxcfa.chain(2, joint=Fixed(), dtype="float64"), jnp.zeros(0)
+    found = constrained_forward_dynamics(model, weld(model, 0, 1), nothing, nothing, nothing)
+    assert found.qdd.shape == (0,)
+    assert_close(found.multipliers, np.zeros(6))
+    assert found.status == ConstraintStatus.OPEN
+
+
 JOINTS = {
     "fixed": Fixed(),
     "revolute": Revolute((0.6, 0.0, 0.8)),

@@ -13,7 +13,7 @@ import jaxcfa
 from helpers import assert_close
 from jaxcfa import ABA, CFA, JSI
 from jaxcfa.defaults import choose_schedule
-from jaxcfa.joints import Revolute, Spherical
+from jaxcfa.joints import Fixed, Revolute, Spherical
 from jaxcfa.structured import (
     AncestorMask,
     BlockLDL,
@@ -197,6 +197,14 @@ def test_nothing_that_moves(method):
         assert jaxcfa.inverse_dynamics(model, empty, empty, empty, schedule=schedule).shape == (0,)
         assert jaxcfa.body_accelerations(model, empty, empty, empty, schedule=schedule).shape == (0, 6)
         assert jaxcfa.generalized_forces(model, empty, np.zeros((0, 6)), schedule).shape == (0,)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_fixed_joints_alone(method):
+    model, empty = jaxcfa.chain(2, joint=Fixed(), dtype="float64"), jnp.zeros(0)
+    qdd, wrenches = jax.jit(lambda x: jaxcfa.joint_reactions(model, x, x, x, method=METHODS[method]))(empty)
+    assert qdd.shape == (0,)
+    assert_close(wrenches[:, 3:], -np.array([[2.0], [1.0]]) * model.mass[:1] * model.gravity)
 
 
 def long_chain(n, kind, dtype):
