@@ -37,7 +37,8 @@ class Levels(AbstractSchedule):
 class AncestorMask(AbstractSchedule):
     """Sums by one product with the matrix that says which node carries which; all else as `Doubling`.
 
-    O(n^2) work and no loop: for trees of up to some fifty nodes on accelerators.
+    O(n^2) work and no loop: for trees of up to some fifty nodes on accelerators. Zero times infinity or NaN is NaN, so
+    sums with such values are NaN at all nodes.
     """
 
     def prefix(self, combine: Combine, elements: Element) -> Element:

@@ -37,7 +37,7 @@ def doubling_sum(tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
     """
 
     def one_round(total: PyTree[Array], ancestor: Array) -> tuple[PyTree[Array], None]:
-        given = select(ancestor >= 0, total, jax.tree.map(jnp.zeros_like, total))
+        given = _kept(ancestor >= 0, total)
         return jax.tree.map(lambda y, g: y.at[ancestor].add(g), total, given), None
 
     return lax.scan(one_round, x, jnp.asarray(tree.ancestors))[0]
@@ -48,9 +48,9 @@ def doubling_inward(tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array
 
     def one_round(state: tuple[Array, Array], ancestor: Array) -> tuple[tuple[Array, Array], None]:
         way, total = state
-        way = jnp.where(ancestor[:, None, None] >= 0, way, 0)
-        total = total.at[ancestor].add(matmul(transpose(way), total))
-        return (matmul(way, way[ancestor]), total), None
+        # Beyond the roots is the last node's place, of perhaps another tree: no sums go there, not even zero times NaN.
+        given = _kept(ancestor >= 0, matmul(transpose(way), total))
+        return (_kept(ancestor >= 0, matmul(way, way[ancestor])), total.at[ancestor].add(given)), None
 
     return lax.scan(one_round, (a, x), jnp.asarray(tree.ancestors))[0][1]
 
@@ -83,7 +83,9 @@ def levels_inward(tree: TreeSchedule, message: Callable[[Array, Element], Elemen
     def one_level(received: Element, row: tuple[Array, Array]) -> tuple[Element, Element]:
         own, parent_slot = row
         total = jax.tree.map(lambda r, x: r + x[own], received, x)
-        given = message(own, select(own >= 0, total, jax.tree.map(jnp.zeros_like, total)))
+        given = message(own, _kept(own >= 0, total))
+        # In empty slots by the last node's number, whose map may be NaN.
+        given = _kept(own >= 0, given)
         return jax.tree.map(lambda g: jnp.zeros_like(g).at[parent_slot].add(g), given), total
 
     zero = jax.tree.map(lambda x: jnp.zeros((nodes.shape[1], *x.shape[1:]), x.dtype), x)
@@ -117,3 +119,8 @@ def sum_of_children(tree: TreeSchedule, x: Element) -> Element:
 def select(condition: Bool[Array, "n"], a: Element, b: Element) -> Element:
     """Per leading index, `a` where the condition holds and `b` elsewhere."""
     return jax.tree.map(lambda x, y: jnp.where(condition.reshape(-1, *[1] * (x.ndim - 1)), x, y), a, b)
+
+
+def _kept(condition: Bool[Array, "n"], x: Element) -> Element:
+    """Per leading index, `x` where the condition holds and zero elsewhere."""
+    return select(condition, x, jax.tree.map(jnp.zeros_like, x))

@@ -69,6 +69,19 @@ def test_recurrences(schedule, name, dtype):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize("place", [0, 1, 3, 5])
+def test_what_is_not_finite_goes_inwards_only(schedule, place):
+    """NaN in a node, or in its map to the parent, goes inwards, and not to other branches or trees."""
+    tree = TREES["forest"]
+    a, b = recurrence(6)
+    inward = jax.jit(lambda a, b: schedule.inward(tree, a, b))
+    for spoilt in range(2):
+        given = [x.copy() for x in (a, b)]
+        given[spoilt][place] = np.nan
+        np.testing.assert_array_equal(np.isnan(inward(*given)), np.isnan(inward_by_loop(tree.parents, *given)))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 def test_sums_of_pytrees_batched_and_transposed(schedule):
     """The two sums are each other's transposes, also as derivatives in reverse mode."""
     tree = TREES["random"]
