@@ -386,8 +386,9 @@ def _product_of_arrays(record, equation, x, y):
         sizes = (math.prod(z.shape[i] for i in axes) for axes in (batch, free, summed))
         return z.transpose(*batch, *free, *summed).reshape(*sizes)
 
-    xs, ys = rows(x, batch_x, free_x, sum_x), rows(y, batch_y, free_y, sum_y)
     dtype, zero = result.aval.dtype, np.zeros((), result.aval.dtype)[()]
+    x, y = (_of_type(record, z, variable, dtype) for z, variable in zip((x, y), equation.invars, strict=True))
+    xs, ys = rows(x, batch_x, free_x, sum_x), rows(y, batch_y, free_y, sum_y)
     made = []
     for left, right in zip(xs, ys, strict=True):
         for row in left:
@@ -395,6 +396,14 @@ def _product_of_arrays(record, equation, x, y):
                 products = [record(lax.mul_p, {}, dtype, *pair) for pair in zip(row, column, strict=True)]
                 made.append(functools.reduce(functools.partial(record, lax.add_p, {}, dtype), products, zero))
     return [_array(made, result.aval.shape)]
+
+
+def _of_type(record, x: np.ndarray, variable, dtype: np.dtype) -> np.ndarray:
+    """The numbers of a variable in another type, which products of arrays may have."""
+    if variable.aval.dtype == dtype:
+        return x
+    params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
+    return _array([record(lax.convert_element_type_p, params, dtype, number) for number in x.reshape(-1)], x.shape)
 
 
 def _scanned(record, equation, *arguments):

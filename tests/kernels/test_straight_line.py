@@ -94,6 +94,7 @@ FUNCTIONS = {
     "slices": lambda x: (lax.dynamic_slice(x, (1, 1), (2, 2)), lax.dynamic_update_slice(x, x[:2, :1] ** 2, (1, 2))),
     "assignments": lambda x: (x.at[jnp.array([0, 2, 0])].add(x[1]), x.at[1].set(x[0]), x.at[1, 2].multiply(1.0)),
     "products": lambda x: (x @ x.T, jnp.einsum("ij,kj->ik", x, A), jnp.einsum("ij,ik->ijk", x, x), jnp.vdot(x, x)),
+    "products of two types": lambda x: (jnp.arange(8).reshape(2, 4) @ x, x.T @ A.astype(np.float32), x[0] @ IOTA.T),
     "reductions": lambda x: (x.sum(0), x.max(), x.min(1), x.prod(), (x > 0).any(0), (x > 0).all(), jnp.cumsum(x, 0)),
     "reverse sums": lambda x: (lax.cumsum(x, 1, reverse=True), lax.cumprod(x, 0), lax.cumsum(x[0], reverse=True)),
     "choices": lambda x: (jnp.where(x > 0, x, -2.0 * x), jnp.clip(x, -0.5, 0.5), jnp.maximum(x, 0), jnp.sign(x)),
