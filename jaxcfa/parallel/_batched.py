@@ -35,8 +35,10 @@ def batched(
     `batched(jax.grad(f))` does less work than the gradient of a sum over `batched(f)`, and needs as little memory.)
 
     With a mesh every device takes its share of the batch, in pieces as well, and results stay where they are made.
-    Derivatives with respect to shared arguments, such as a model, are summed over the devices. Without a mesh a batch
-    may be of any size, in programs exported with `jax.export.symbolic_shape`, and is one piece then.
+    Derivatives with respect to shared arguments, such as a model, are summed over the devices.
+
+    In programs exported with `jax.export.symbolic_shape` a batch may be of any size, and is one piece then; with a mesh
+    of any multiple of the number of devices, such as "8*n".
 
     **Arguments:** `function`: of one state, as for `jax.vmap`; `in_axes`: 0 for arguments with a leading batch axis and
     `None` for shared ones, one value for all arguments or one for each (keyword arguments have the axis); `piece`: how
@@ -47,7 +49,7 @@ def batched(
     `jax.jit`.
 
     **Raises:** `ValueError` for other axes, a piece that is not positive, and (when called) for batches of different
-    lengths.
+    lengths, and of any length that the devices of a mesh may not share evenly.
     """
     if not callable(function):
         raise ValueError(f"function must be a function of one state, got {function!r}.")
@@ -81,7 +83,13 @@ def batched(
             return of_all(states, shared)
         parts, copies = PartitionSpec(mesh.axis_names), PartitionSpec()
         over_devices = jax.shard_map(of_all, mesh=mesh, in_specs=(parts, copies), out_specs=parts, check_vma=False)
-        padded = jax.tree.map(lambda x: lengthened(x, -length % mesh.size), states)
+        missing = -length % mesh.size
+        if export.is_symbolic_dim(missing):
+            raise ValueError(
+                f"A batch of any size, {length}, cannot be shared by {mesh.size} devices: export the function for "
+                f'multiples of that, such as jax.export.symbolic_shape("{mesh.size}*n"), or without a mesh.'
+            )
+        padded = jax.tree.map(lambda x: lengthened(x, missing), states)
         return jax.tree.map(lambda x: x[:length], over_devices(padded, shared))
 
     @wraps(function)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 import jaxcfa
 from helpers import assert_close
@@ -124,6 +125,18 @@ def test_outside_of_other_programs_it_is_compiled_once():
     for scale in (3.0, 4.0):
         assert_close(over_batch(jnp.arange(11.0), scale), scale * np.arange(11.0))
     assert len(traced) == 1
+
+
+def test_batches_of_any_size_are_multiples_of_the_devices():
+    mesh = device_mesh("batch")
+    shared, x = jax.jit(batched(jnp.sin, mesh=mesh)), spread(jnp.arange(16.0), mesh, "batch")
+
+    def exported(shape):
+        return export.export(shared)(jax.ShapeDtypeStruct(export.symbolic_shape(shape), x.dtype))
+
+    assert_close(exported("8*n").call(x), np.sin(np.arange(16.0)))
+    with pytest.raises(ValueError, match=r'cannot be shared by 8 devices: .*"8\*n"'):
+        exported("n")
 
 
 def test_bad_arguments_are_explained(states):
