@@ -177,11 +177,11 @@ def _exceeds(error: Array, sizes: list[Array]) -> Bool[Array, ""]:
 
 
 def _check_types(arms, object, grasps) -> None:
-    if isinstance(arms, Model) or not arms or not all(isinstance(arm, Model) for arm in arms):
+    if not _are_all(Model, arms) or not len(arms):
         raise ValueError(f"arms must be a sequence of one Model or more, got {arms!r}.")
     if not isinstance(object, RigidObject):
         raise ValueError(f"object must be a RigidObject, got {object!r}.")
-    if isinstance(grasps, Grasp) or not all(isinstance(grasp, Grasp) for grasp in grasps):
+    if not _are_all(Grasp, grasps):
         raise ValueError(f"grasps must be a sequence of Grasp, got {grasps!r}.")
     if is_concrete(arms):
         gravities = np.stack([np.asarray(arm.gravity, dtype=float) for arm in arms])
@@ -189,6 +189,11 @@ def _check_types(arms, object, grasps) -> None:
             raise ValueError(f"All arms must have the same gravity, got {gravities.tolist()}.")
         for arm in arms:
             refuse_massless_subtrees(arm)
+
+
+def _are_all(kind: type, values) -> bool:
+    """Whether these are a sequence of such objects."""
+    return hasattr(values, "__len__") and all(isinstance(x, kind) for x in values)
 
 
 def _locate(number: int, arm: Model, grasp: Grasp) -> tuple[int, Transform]:

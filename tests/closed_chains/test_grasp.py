@@ -350,6 +350,8 @@ def test_invalid_arguments():
         with pytest.raises(ValueError, match=message):
             grasp_forward_dynamics(**(held._asdict() | changes))
 
+    for several in ("arms", "grasps"):
+        refused(f"{several} must be a sequence of .*, got None", **{several: None})
     refused("sequence of one Model or more", arms=())
     refused("grasps must have one entry for each of the 2 arms, got 1", grasps=held.grasps[:1])
     refused("q must have one entry for each of the 2 arms, got 3", q=(*held.q, held.q[0]))
