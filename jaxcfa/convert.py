@@ -29,7 +29,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .configuration import integrate
-from .io._mjcf_layout import joint_of, read_layout
+from .io._mjcf_layout import joint_of, joints_of, read_layout
 from .joints import AbstractJoint, Anchored, Composite, Free, Planar, Revolute, Spherical
 from .model import Model
 from .model._arguments import as_array, check_model, check_quaternions
@@ -197,9 +197,15 @@ class Pinocchio(AbstractCoordinates):
             raise ValueError(f"pin_model must be a pinocchio.Model, got {pin_model!r:.200}.")
         joints = zip(pin_model.names, pin_model.joints, strict=True)
         slots = {name: _Slot(joint.idx_q, joint.idx_v, joint.nq) for name, joint in joints if name != "universe"}
-        for name, (first, *others) in zip(model.joint_names, part_names(model), strict=True):
-            if others and name not in slots and f"Composite_{first}" in slots:
-                slots[name] = slots.pop(f"Composite_{first}")
+        for body, joint in _joints(model):
+            name = model.joint_names[body]
+            if isinstance(joint, Composite) and name not in slots:
+                # Plus signs are between the parts' names, and may be in the first of them.
+                parts = name.split("+")
+                firsts = (f"Composite_{'+'.join(parts[:k])}" for k in range(1, len(parts)))
+                found = next((first for first in firsts if first in slots), None)
+                if found is not None:
+                    slots[name] = slots.pop(found)
         _check_names(model.joint_names, slots, "Pinocchio")
         self._model = model
         self._layout = _Layout(pin_model.nq)
@@ -272,7 +278,7 @@ class MuJoCo(AbstractCoordinates):
         else:
             places = (joint_of(mj_model, number) for number in range(mj_model.njnt))
             found = [_Slot(place.q.start, place.v.start, place.q.stop - place.q.start) for place in places]
-            slots = dict(zip(read_layout(mj_model, floating_base=False).joints, found, strict=True))
+            slots = dict(zip(_names_in_mujoco(mj_model, model.joint_names), found, strict=True))
         _check_names(names, slots, "MuJoCo")
         for name, joint, q, v in parts:
             slot = slots[name]
@@ -297,6 +303,19 @@ def _elementary_joints(model: Model) -> Iterator[tuple[str, AbstractJoint, int, 
         for part_name, part in zip(own, parts, strict=True):
             yield part_name, part, q, v
             q, v = q + part.nq, v + part.nv
+
+
+def _names_in_mujoco(mj_model, known: Sequence[str]) -> list[str]:
+    """Names of MuJoCo's joints, called as `_elementary_joints` calls them: by their number where they are a composite
+    joint whose name, which is `known`, does not tell the parts, since a plus sign is in one of theirs."""
+    names = read_layout(mj_model, floating_base=False).joints
+    for body in range(mj_model.nbody):
+        own = [joint.number for joint in joints_of(mj_model, body)]
+        whole = "+".join(names[number] for number in own)
+        if len(own) > 1 and whole.count("+") >= len(own) and whole in known:
+            for k, number in enumerate(own):
+                names[number] = f"{whole}[{k}]"
+    return names
 
 
 def _check_names(names: Sequence[str], slots: dict[str, _Slot], package: str) -> None:

@@ -382,6 +382,19 @@ def test_mujoco_rows_of_jacobians(mujoco_pair):
     assert_close(coordinates.jacobian_to(q, jaxcfa.jacobian(model, q, "hand")), both, 1e-12)
 
 
+def test_names_of_joints_with_plus_signs(tmp_path):
+    """Which are between the names of joints that share a body, too."""
+    leg = BRANCHES[1].replace("name='out'", "name='in+out'")
+    model, mj_model = jaxcfa.load_model(mjcf(BRANCHES[0], leg)), compiled(mjcf(leg, BRANCHES[0]))
+    assert model.joint_names == ("swing", "ball", "in+out+turn")
+    q = np.arange(1.0, 8)
+    assert np.array_equal(jaxcfa.convert.MuJoCo(model, mj_model).q_to(q), [6, 7, 1, 2, 3, 4, 5])
+    file = tmp_path / "leg.xml"
+    file.write_text(mjcf(leg))
+    coordinates = jaxcfa.convert.Pinocchio(jaxcfa.load_model(file), pin.buildModelFromMJCF(str(file)))
+    assert np.array_equal(coordinates.q_to([1.0, 2]), [1, 2])
+
+
 def test_mujoco_coordinates_of_a_model_read_from_mjcf(mujoco_pair):
     """They are the same."""
     model, _ = mujoco_pair
