@@ -175,8 +175,10 @@ def _encoded_array(value: jax.Array | np.ndarray, arrays: dict[str, np.ndarray],
         array = np.asarray(value)
     except TypeError as error:  # random keys
         raise ValueError(f"{where} cannot be saved: {error}") from error
-    if array.dtype.kind in "OUSMm":
-        raise ValueError(f"{where} cannot be saved: arrays are of numbers, not of {array.dtype}.")
+    try:
+        jnp.asarray(np.zeros((), array.dtype.newbyteorder("=")))
+    except TypeError as error:
+        raise ValueError(f"{where} cannot be saved: arrays are of JAX's numbers, not of {array.dtype}.") from error
     name = _array_name(where, arrays)
     arrays[name] = array
     return {"array": name, "dtype": array.dtype.name}
@@ -197,7 +199,9 @@ def _decoded(node: Any, known: Types, arrays: Mapping[str, np.ndarray]) -> Any:
         return node
     match node:
         case {"array": int() | str() as key, "dtype": str(dtype)}:
-            array, wanted = arrays[str(key)], jnp.dtype(dtype)
+            stored, wanted = arrays[str(key)], jnp.dtype(dtype)
+            # The name of a type does not say the order of bytes.
+            array = stored.astype(stored.dtype.newbyteorder("="), copy=False)
             # NumPy's format knows types of low precision by their size only.
             return array if array.dtype == wanted else array.view(wanted)
         case {"tuple": list(items)}:

@@ -138,6 +138,10 @@ def test_motions(tmp_path):
         found = load_trajectory(str(path))
         assert type(found) is type(motion)
         assert_same(found, motion)
+    swapped = np.arange(3.0).astype(">f8"), np.arange(3, dtype=">i4")
+    save_trajectory(path, swapped)
+    for x, y in zip(load_trajectory(path), swapped, strict=True):
+        np.testing.assert_array_equal(x, y)
     save_trajectory(path, everything)
     found = load_trajectory(path)
     assert (found["robot"], found["speed"], found["loops"]) == ("arm", 0.1, True)
@@ -262,11 +266,14 @@ def test_what_cannot_be_saved(tmp_path):
         "model.joints.0.axis is being traced": lambda: jax.jit(lambda m: save_model(path, m))(model),
         "trajectory.q cannot be saved: <object": lambda: save_trajectory(path, {"q": object()}),
         "trajectory.key cannot be saved": lambda: save_trajectory(path, {"key": jax.random.key(0)}),
-        "trajectory cannot be saved: arrays are of numbers, not of object": lambda: save_trajectory(
+        "trajectory cannot be saved: arrays are of JAX's numbers, not of object": lambda: save_trajectory(
             path, np.array([{}])
         ),
-        "trajectory.names cannot be saved: arrays are of numbers, not of <U1": lambda: save_trajectory(
+        "trajectory.names cannot be saved: arrays are of JAX's numbers, not of <U1": lambda: save_trajectory(
             path, {"names": np.array(["a", "b"])}
+        ),
+        "trajectory.rows cannot be saved: arrays are of JAX's numbers, not of": lambda: save_trajectory(
+            path, {"rows": np.zeros(2, [("q", float)])}
         ),
         "trajectory.robot cannot be saved: it is a Model, which load_trajectory does not know": lambda: save_trajectory(
             path, {"robot": model}
