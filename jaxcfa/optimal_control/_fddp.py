@@ -192,7 +192,7 @@ def _stationarity(local: LocalModel, factors: RiccatiFactors, found: Extremal, t
     slopes = found.costates - matvec(factors.stiffness, found.states)
     reached = slopes[1:] + matvec(factors.stiffness[1:], terms.offsets)
     pushed = terms.control_gradients + matvec(transpose(local.input), reached)
-    return jnp.max(jnp.abs(pushed)) / jnp.maximum(1, jnp.max(jnp.abs(slopes)) / 100)
+    return jnp.max(jnp.abs(pushed), initial=0) / jnp.maximum(1, jnp.max(jnp.abs(slopes)) / 100)
 
 
 def _solution(problem: Problem, end: _State) -> Solution:

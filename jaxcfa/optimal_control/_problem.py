@@ -24,7 +24,7 @@ def as_intervals(during: Any) -> tuple[tuple[int, int | None], ...] | None:
     """Pairs of the numbers of stages; of one pair, that pair alone."""
     if during is None:
         return None
-    pairs = during if isinstance(during, Sequence) else (during,)
+    pairs = during if isinstance(during, Sequence) and not isinstance(during, range) else (during,)
     if not any(isinstance(pair, Sequence) for pair in pairs):
         pairs = (pairs,)
     if not pairs or not all(_is_interval(pair) for pair in pairs):
@@ -36,7 +36,8 @@ def as_intervals(during: Any) -> tuple[tuple[int, int | None], ...] | None:
 
 
 def _is_interval(pair: Any) -> bool:
-    if not (isinstance(pair, Sequence) and len(pair) == 2):
+    # A range would be read as its first two numbers.
+    if not (isinstance(pair, Sequence) and len(pair) == 2) or isinstance(pair, range):
         return False
     first, end = map(_as_int, pair)
     return isinstance(first, int) and first >= 0 and (end is None or (isinstance(end, int) and end >= first))

@@ -51,7 +51,7 @@ class Shooting(AbstractSolver):
             updates, optimizer_state = optimizer.update(
                 gradient, state.optimizer, state.controls, value=value, grad=gradient, value_fn=cost
             )
-            slope = jnp.max(jnp.abs(gradient))
+            slope = jnp.max(jnp.abs(gradient), initial=0)
             solved, finite = slope <= stationarity, jnp.isfinite(value) & jnp.isfinite(slope)
             last = state.iteration + 1 >= self.max_iterations
             history = state.history.with_entry(

@@ -68,6 +68,9 @@ class Solution(eqx.Module):
     the largest of `f(x_t, u_t) - x_{t+1}`; `violation`, the largest of all constraints (gaps too); `stationarity`, the
     largest entry of the Lagrangian's gradient; `barrier`, what is left of the product of slack and multiplier;
     `iterations`; `status` (`SolveStatus`); `history`; `coordinates`: nq if the states are `[q; v]`.
+
+    Where the iterations were used up (`ITERATIONS`), `stationarity` and `gains` are those from which the last step was
+    taken, but after `Shooting` the gains; all else is of the motion that is returned.
     """
 
     states: Float[Array, "T+1 nx"]
@@ -107,8 +110,10 @@ class Solution(eqx.Module):
         **Arguments:** `problem` that this solves; `t`: the number of the stage, from 0 to T - 1; `x` (nx,): the state,
         of a robot also the pair (q, v).
 
-        **Returns:** `u_t + K_t dx` (m,). **Raises:** `ValueError` for a wrong shape, and for stages that do not exist.
+        **Returns:** `u_t + K_t dx` (m,). **Raises:** `ValueError` for a wrong shape, for stages that do not exist, and
+        for a batch of solutions.
         """
+        self._check_single("control")
         _check_stage(t, len(self.controls))
         x = as_state(problem, x, "x").astype(self.states.dtype)
         return self.controls[t] + matvec(self.gains[t], problem.dynamics.minus(x, self.states[t]))
@@ -138,11 +143,7 @@ class Solution(eqx.Module):
         **Raises:** `ValueError` for a number that is negative, or traced, and for a batch of solutions.
         """
         number = positive_integer("steps, one known number,", steps, or_zero=True)
-        if self.states.ndim != 2:
-            raise ValueError(
-                f"shifted is for one solution, with states of shape (T + 1, nx), got {self.states.shape}; batch it "
-                "with jax.vmap."
-            )
+        self._check_single("shifted")
 
         def later(x: Array) -> Array:
             return lengthened(x, min(number, len(x)))[-len(x) :]
@@ -159,6 +160,14 @@ class Solution(eqx.Module):
             multipliers=Multipliers(later(costates), rows(equalities), rows(inequalities)),
             slack=rows(self.slack),
         )
+
+    def _check_single(self, method: str) -> None:
+        """Raises `ValueError` for a batch of solutions."""
+        if self.states.ndim != 2:
+            raise ValueError(
+                f"{method} is for one solution, with states of shape (T + 1, nx), got {self.states.shape}; batch it "
+                "with jax.vmap."
+            )
 
 
 def _check_stage(t: Any, count: int) -> None:

@@ -241,7 +241,7 @@ def test_targets_of_other_shapes_are_refused():
 
 
 def test_stages_and_bounds_that_mean_nothing_are_refused():
-    for during in ((-1, None), (3, 2), [(0, 2), (4, 1)]):
+    for during in ((-1, None), (3, 2), [(0, 2), (4, 1)], range(2), range(0, 4, 3), [range(2), (3, 4)]):
         with pytest.raises(ValueError, match="0 <= first <= end"):
             oc.Cost(oc.Control(), during=during)
     late = oc.Cost(oc.Control(), during=[(0, 2), (3, 9)])
@@ -338,6 +338,7 @@ def test_costs_and_gaps_are_those_of_what_is_returned():
         reached = jax.vmap(mass_on_a_line, (0, 0, None))(found.states[:-1], found.controls, 0)
         gap = jnp.max(jnp.abs(reached - found.states[1:]))
         np.testing.assert_allclose([found.gap, found.violation], gap, atol=1e-12)
+        assert found.stationarity == found.history.stationarity[solver.max_iterations - 1]  # before the last step
 
 
 def test_regulators_refuse_what_is_no_equilibrium_in_single_precision():
@@ -383,6 +384,35 @@ def test_optimisers_that_diverge_keep_what_was_finite():
     with pytest.warns(UserWarning, match="STALLED"):
         found = oc.solve(unstable, START, solver=oc.Shooting(optax.sgd(1e3), max_iterations=50))
     assert np.all(np.isfinite(found.states))
+
+
+class Pendulum(oc.AbstractDynamics):
+    """Which nothing drives."""
+
+    state_size = 2
+    tangent_blocks = (2,)
+    control_size = 0
+
+    def step(self, x, u, t):
+        v = x[1:] - 0.1 * jnp.sin(x[:1])
+        return jnp.concatenate([x[:1] + 0.1 * v, v])
+
+    def plus(self, x, dx):
+        return x + dx
+
+    def minus(self, x, origin):
+        return x - origin
+
+
+@pytest.mark.parametrize("solver", [oc.MultipleShooting(), oc.FDDP(), oc.Shooting()])
+def test_without_controls_what_is_left_is_a_simulation(solver):
+    problem = oc.Problem(Pendulum(), STEPS, [oc.Cost(lambda s: s.x)])
+    found = oc.solve(problem, START, solver=solver)
+    x = START
+    for state in found.states:
+        np.testing.assert_allclose(state, x, atol=1e-8)
+        x = problem.dynamics.step(x, None, 0)
+    assert found.status == oc.SolveStatus.SOLVED
 
 
 def test_single_precision_stays_single():

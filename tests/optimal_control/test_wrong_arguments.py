@@ -211,6 +211,8 @@ def test_plans_of_other_sizes_and_numbers_are_refused():
         jax.eval_shape(lambda steps: PLAN.shifted(steps).states, 1)
     with pytest.raises(ValueError, match=r"shifted is for one solution.* got \(5, 4, 2\); batch it with jax.vmap"):
         jax.tree.map(lambda x: jnp.stack([x] * 5), PLAN).shifted()
+    with pytest.raises(ValueError, match=r"control is for one solution.* got \(5, 4, 2\); batch it with jax.vmap"):
+        jax.tree.map(lambda x: jnp.stack([x] * 5), PLAN).control(PENDULUM, 0, jnp.zeros(2))
 
 
 class Patient(oc.AbstractSolver):
