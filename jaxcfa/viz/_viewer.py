@@ -1,5 +1,6 @@
 """The viewer in the browser."""
 
+import atexit
 import contextlib
 import io
 import socket
@@ -60,6 +61,7 @@ class Viewer:
         self._closed = threading.Event()
         self._others: dict[str, Robot] = {}
         self.url = _url(host, self._server.get_port())
+        atexit.register(self.close)  # before the server ends, to which a motion that is played would go on writing
         try:
             # Sharing would send the scene through a server of others.
             self._server.gui.configure_theme(show_logo=False, show_share_button=False)
@@ -159,6 +161,7 @@ class Viewer:
         """Stop everything; the page no longer works. Closing twice does no harm."""
         if not self._closed.is_set():
             self._closed.set()
+            atexit.unregister(self.close)
             self.stop()
             with contextlib.redirect_stdout(io.StringIO()):
                 self._server.stop()

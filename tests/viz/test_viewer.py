@@ -1,6 +1,7 @@
 """The viewer, without a browser: what it sends, its sliders and its motions."""
 
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -315,3 +316,13 @@ def test_missing_package_is_named(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
     with pytest.raises(ImportError, match=r"viser: pip install -e '\.\[viz\]' in a clone"):
         Viewer(model)
+
+
+def test_programs_that_end_while_a_motion_is_played_say_nothing():
+    program = """import jaxcfa, time
+from jaxcfa.viz import Viewer
+viewer = Viewer(jaxcfa.chain(1))
+viewer.play([[0.0], [1.0]], dt=1.0)
+time.sleep(0.2)"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
