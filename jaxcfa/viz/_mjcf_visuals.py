@@ -32,7 +32,10 @@ def mjcf_visuals(path_or_text: PathOrText, source: Source, report: Report) -> li
 
     Bodies of which a mesh is missing, so that the compiler had to do without, get a box with their inertia.
     """
-    mj, _, left_out = compile_mjcf(path_or_text, source)
+    try:
+        mj, _, left_out = compile_mjcf(path_or_text, source)
+    except ValueError:  # as a model with a fixed base does without more of the meshes
+        mj, _, left_out = compile_mjcf(path_or_text, source, fixed_too=False)
     names = [None, *read_layout(mj, floating_base=False).bodies[1:]]
     geoms = range(mj.ngeom)
     shown = [geom for geom in geoms if mj.geom_group[geom] < _SHOWN_GROUPS] or list(geoms)

@@ -252,6 +252,16 @@ def test_mjcf_missing_mesh_is_a_box():
     assert sorted(box.shape.size) == pytest.approx([1, 2, 3])
 
 
+def test_mjcf_missing_mesh_of_a_fixed_base():
+    """Whose mass nothing needs, so that a model with a fixed base can do without."""
+    text = """<mujoco><asset><mesh name="x" file="none.stl"/></asset><worldbody><body name="base">
+        <geom type="mesh" mesh="x"/><body name="arm"><joint/><geom size=".1"/></body></body></worldbody></mujoco>"""
+    model = jaxcfa.load_model(text)
+    with pytest.warns(ModelWarning, match="'x' of body 'base'"):
+        arm, base = load_visuals(text, model)
+    assert (arm.carrier, base.carrier) == ("arm", "base")
+
+
 @pytest.mark.parametrize("name", ["chain", "tree"])
 def test_default_shapes_are_on_every_body(name):
     model = jaxcfa.chain(5) if name == "chain" else jaxcfa.random_tree(9, jax.random.key(3))
