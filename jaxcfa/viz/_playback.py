@@ -116,6 +116,8 @@ def as_motion(model: Model, motion: Any, dt: float | None) -> tuple[np.ndarray, 
     """Times (n,) [s] and configurations (n, k, nq) of k robots, of a trajectory or of configurations `dt` apart.
 
     **Arguments:** `motion`: has `t` and `q` (a batch too: `q` (k, n, nq)), or is an array (n, nq) or (k, n, nq).
+
+    **Raises:** `ValueError` for wrong shapes, what is not finite, and a `dt` that is missing or not positive.
     """
     t, q = getattr(motion, "t", None), getattr(motion, "q", motion)
     q = np.asarray(q)
@@ -127,7 +129,10 @@ def as_motion(model: Model, motion: Any, dt: float | None) -> tuple[np.ndarray, 
     batch = q if q.ndim == 3 else q[None]
     checked = as_configurations(model, batch.reshape(-1, model.nq), "a motion").reshape(batch.shape)
     if t is not None:
-        return np.asarray(t, dtype=float).reshape(-1, batch.shape[1])[0], checked.swapaxes(0, 1)
+        times, n = np.asarray(t, dtype=float), batch.shape[1]
+        if times.shape not in ((n,), batch.shape[:2]):
+            raise ValueError(f"The times t of a motion must have shape (n,) = ({n},), as many as q, got {times.shape}.")
+        return times.reshape(-1, n)[0], checked.swapaxes(0, 1)
     if dt is None or not (np.isfinite(dt) and dt > 0):
         raise ValueError(f"Configurations without times need their distance dt [s], a positive number; got {dt!r}.")
     return float(dt) * np.arange(batch.shape[1]), checked.swapaxes(0, 1)

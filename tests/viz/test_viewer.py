@@ -257,6 +257,9 @@ def test_motions_from_trajectories(model):
     batch = jax.tree.map(lambda x: jnp.stack([x, x]), trajectory)
     t, q = as_motion(model, batch, None)
     assert (t.tolist(), q.shape) == ([0, 1, 2], (3, 2, model.nq))
+    for times in (jnp.arange(6.0), jnp.arange(2.0)):  # of which some could be taken
+        with pytest.raises(ValueError, match=r"times t of a motion must have shape \(n,\) = \(3,\)"):
+            as_motion(model, trajectory._replace(t=times), None)
 
 
 def test_address_and_end(model):
