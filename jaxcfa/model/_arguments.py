@@ -30,6 +30,7 @@ _CONFIGURATIONS = ("q", "q0", "q1")
 _WRENCHES = ("f_ext", "wrenches")
 _INERTIAS = ("pi", "theta")
 NO_ACTUATORS = "The model has no actuators; those of MJCF files are read."
+FOR_ACTUATORS = "Controls of the model's actuators are taken with actuated=True."
 
 
 def as_arrays(model: Model, *, sizes: Mapping[str, tuple[int, str]] | None = None, **arguments) -> list[Array]:
@@ -69,6 +70,8 @@ def _as_array(model: Model, name: str, value, size: tuple[int, str] | None) -> A
         remedy = " Functions are for one state; batch them with jax.vmap." if batch else ""
         if letters == "(nu,)" and not shape[0]:
             remedy = f" {NO_ACTUATORS}"
+        elif size is not None and letters == "(nv,)" and array.size and array.shape == (len(model.actuators.names),):
+            remedy = f" {FOR_ACTUATORS}"
         raise ValueError(f"{name} must have shape {letters} = {shape}, got {array.shape}.{remedy}")
     return array
 

@@ -17,7 +17,7 @@ from ..closed_chains._delassus import LEAST_NORM
 from ..compilation import jit_of_one_state
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
-from ..model._arguments import NO_ACTUATORS, as_arrays, check_model, is_concrete, positive_integer
+from ..model._arguments import FOR_ACTUATORS, NO_ACTUATORS, as_arrays, check_model, is_concrete, positive_integer
 from ..numerics import all_finite
 from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
@@ -225,6 +225,8 @@ def _per_step(model: Model, name: str, value: Any, shape: tuple[int, ...], lette
         remedy = " Functions are for one state; batch them with jax.vmap." if batch else ""
         if letters == "nu" and not shape[0]:
             remedy = f" {NO_ACTUATORS}"
+        elif letters == "nv" and array.size and array.shape[1:] == (len(model.actuators.names),):
+            remedy = f" {FOR_ACTUATORS}"
         elif name == "controls" and array.shape == shape:
             remedy = " Constant ones are a function, lambda t, q, v: tau, together with steps."
         raise ValueError(f"{name} must have shape (steps, {letters}) = ({expected}), got {array.shape}.{remedy}")

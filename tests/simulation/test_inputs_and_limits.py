@@ -148,6 +148,17 @@ def test_what_is_driven_is_said_alike_in_simulation_and_in_optimal_control():
     assert jax.eval_shape(drift, v[:6], none).tau.shape == (2, 6)
 
 
+def test_controls_of_actuators_that_are_taken_for_torques_are_told_from_them():
+    model, x, u, dt = jaxcfa.combine([pendulum(), jaxcfa.chain(1)], ["a_", "b_"]), jnp.zeros(2), jnp.zeros(1), 0.01
+    for inputs in (u[None], lambda t, q, v: u):
+        with pytest.raises(ValueError, match=r"nv.*got .*\. Controls of .* are taken with actuated=True"):
+            rollout(model, x, x, inputs, dt, steps=1)
+    with pytest.raises(ValueError, match="are taken with actuated=True"):
+        step(model, x, x, u, dt)
+    with pytest.raises(ValueError, match=r"got \(1,\)\.$"):
+        step(jaxcfa.chain(2), x, x, u, dt)
+
+
 def test_what_says_not_what_is_driven():
     model, servo, x, dt = jaxcfa.chain(3), pendulum(), jnp.zeros(3), 0.01
     for way in (True, "actuators", np.True_):
