@@ -19,6 +19,7 @@ from ._interior_point import Point
 from ._multiple_shooting import MultipleShooting
 from ._not_finite import first_that_is_not_finite
 from ._problem import Problem, check_bounds
+from ._robot_dynamics import AbstractRobotDynamics
 from ._shooting import Shooting
 from ._solution import Solution, SolveStatus
 from ._solver import AbstractSolver, Guess
@@ -69,7 +70,7 @@ def solve(
     if progress and is_concrete(found.status):
         jax.block_until_ready(found.status)
     if is_concrete(problem, found):
-        _explain(problem, x0, start, found, isinstance(solver, Shooting))
+        _explain(problem, x0, start, found, solver)
     return found
 
 
@@ -111,13 +112,13 @@ def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
     return jax.tree.map(lambda x: x.astype(x0.dtype), found)
 
 
-def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, simulated: bool) -> None:
-    """Says what went wrong, where it can be seen; `simulated`: whether the states of the guess do not count."""
+def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: AbstractSolver) -> None:
+    """Says what went wrong, where it can be seen."""
     status = SolveStatus(int(found.status))
     if status == SolveStatus.SOLVED:
         return
     if status == SolveStatus.NOT_FINITE:
-        states = found.states if simulated else guess.states
+        states = found.states if isinstance(solver, Shooting) else guess.states  # of which states do not count
         raise ValueError(first_that_is_not_finite(problem, x0, states, guess.controls))
     start = violated_by_the_start(problem, x0, found.controls[0]) if status not in _KEPT else ""
     advice = {
@@ -132,6 +133,9 @@ def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, simulat
     }[status]
     if status == SolveStatus.ITERATIONS and found.violation > _VIOLATED:
         advice += ". Constraints are far from being satisfied: look whether they contradict one another, too"
+    robot = isinstance(problem.dynamics, AbstractRobotDynamics)
+    if status == SolveStatus.ITERATIONS and robot and isinstance(solver, MultipleShooting) and solver.hessian is None:
+        advice += '. Swing-ups from rest need MultipleShooting(hessian="secant")'
     warnings.warn(
         f"Not solved after {int(found.iterations)} iterations ({status.name}): {advice}.{start} "
         f"Cost {float(found.cost):.6g}, largest violation {float(found.violation):.1e}, "

@@ -290,6 +290,13 @@ def test_violations_that_no_longer_fall_end_the_search():
         oc.solve(problem, start, solver=oc.MultipleShooting(max_iterations=20))
 
 
+def test_swing_ups_are_told_of_the_hessian_that_they_need():
+    up = [oc.Equality(oc.Posture(jnp.array([-jnp.pi / 2])))]
+    problem = oc.Problem(oc.RobotDynamics(jaxcfa.chain(1), 0.05), 4, [oc.Cost(oc.Control())], end_constraints=up)
+    with pytest.warns(UserWarning, match=r'ITERATIONS.*MultipleShooting\(hessian="secant"\)'):
+        oc.solve(problem, (jnp.array([1.5]), jnp.zeros(1)), solver=oc.MultipleShooting(max_iterations=1))
+
+
 def test_gradient_of_a_batch():
     """Where some of what a batch depends on is batched, and what is differentiated is not."""
     starts = jnp.asarray([[0.3, 0.1], [-0.2, 0.4], [0.5, -0.3]])
