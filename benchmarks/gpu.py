@@ -16,10 +16,9 @@ from .settings import Settings
 TITLE = "Batches of states on a GPU"
 NEEDS = "gpu"
 REMARK = """\
-Each result is kept until that of the next run is there. The results of two runs then lie in different places, for which
-XLA, it seems, changes the CUDA graph of its kernels, and many kernels take longer than where each result is dropped
-first (forward dynamics and gradient of the Panda by `jax.vmap`, 4096 states, on the same machine: 39 and 86 ns). The
-products of other packages have JAX's default precision on GPUs, TF32.
+Each result is dropped before the next run, which writes into its place. Where it is kept, XLA changes the CUDA graph of
+a program's kernels at each call, which takes some 4 us for each of them. By `jax.vmap` what can be one kernel is one.
+The products of other packages have JAX's default precision on GPUs, TF32.
 """
 BATCHES = 4096, 65_536
 QUANTITIES = FORWARD, INVERSE, MASS, GRADIENT

@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 # Whether nothing is being traced: what users call by itself is compiled as a program of its own.
-from jax._src.core import trace_state_clean as trace_state_clean
+from jax._src.core import trace_ctx, trace_state_clean as trace_state_clean
 
 # Makes the constants of a program its first arguments: as a parameter of a primitive it holds no arrays.
-from jax._src.interpreters.partial_eval import convert_constvars_jaxpr as convert_constvars_jaxpr
+from jax._src.interpreters.partial_eval import (
+    DynamicJaxprTrace,
+    convert_constvars_jaxpr as convert_constvars_jaxpr,
+)
 
 # Whether XLA has read its options from the environment already.
 from jax._src.xla_bridge import backends_are_initialized as backends_are_initialized
@@ -18,6 +21,14 @@ Operand = TypeVar("Operand")
 
 # Of which results are used, and a step of a program: which operands that needs, and the step that is left.
 WithoutUnused: TypeAlias = Callable[[list[bool], JaxprEqn], tuple[list[bool], JaxprEqn | None]]
+
+
+def inside_jit() -> bool:
+    """Whether what is computed becomes part of a program, instead of being computed at once."""
+    trace: Any = trace_ctx.trace
+    while trace is not None and not isinstance(trace, DynamicJaxprTrace):
+        trace = getattr(trace, "parent_trace", None)
+    return trace is not None
 
 
 def set_without_unused(primitive: Primitive, rule: WithoutUnused) -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 import jax
 
 from . import backend
-from ._private_jax import trace_state_clean
+from ._private_jax import inside_jit, trace_state_clean
 
 Result = TypeVar("Result")
 
@@ -43,7 +43,8 @@ def _are_known() -> bool:
 def jit_of_one_state(function: Callable[..., Result], jit: Callable = jax.jit) -> Callable[..., Result]:
     """`jit(function)` for what users call with one state: with `quick_compilation` outside of other programs.
 
-    Inside of them it is a part of theirs, for which they choose.
+    Inside of them it is a part of theirs, for which they choose. On GPUs it is then the function itself, for which the
+    model that they close over is known.
     """
     plain = jit(function)
     # Not before the first call, because asking for the backend starts it.
@@ -51,6 +52,8 @@ def jit_of_one_state(function: Callable[..., Result], jit: Callable = jax.jit) -
 
     @functools.wraps(function)
     def run(*arguments, **named):
+        if backend.is_gpu() and inside_jit():
+            return function(*arguments, **named)
         alone = trace_state_clean() and backend.backend() == "cpu"
         return (quick() if alone else plain)(*arguments, **named)
 

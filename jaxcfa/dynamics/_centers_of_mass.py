@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..defaults import default_schedule
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays, require_single
@@ -30,7 +31,7 @@ def center_of_mass(model: Model, q: ConfigurationLike, motions: BodyMotions | No
     return _center_of_mass(model, q, motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _center_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3"]:
     motions = motions_at(model, q, None, Sequential(), motions)
@@ -52,7 +53,7 @@ def center_of_mass_velocity(
     return _center_of_mass_velocity(model, q, v, motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _center_of_mass_velocity(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
@@ -76,7 +77,7 @@ def center_of_mass_jacobian(
     return _center_of_mass_jacobian(model, q, motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _center_of_mass_jacobian(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "3 nv"]:
     wrenches = unit_wrenches(motions_at(model, q, None, Sequential(), motions))
@@ -110,7 +111,7 @@ def subtree_centers_of_mass(
     return _subtree_centers_of_mass(model, q, motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _subtree_centers_of_mass(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "nb 3"]:
     motions = motions_at(model, q, None, Sequential(), motions)

@@ -1,9 +1,9 @@
 """Momentum about the centre of mass."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, check_motions, drifts, motions_at
@@ -32,7 +32,7 @@ def momentum(
     return _momentum(model, q, v, motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _momentum(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
@@ -60,7 +60,7 @@ def centroidal_momentum_matrix(
     return _centroidal_momentum_matrix(model, q, motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _centroidal_momentum_matrix(
     model: Model, q: Float[Array, "nq"], motions: BodyMotions | None
@@ -91,7 +91,7 @@ def centroidal_momentum_bias(
     return _centroidal_momentum_bias(model, q, v, motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _centroidal_momentum_bias(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None

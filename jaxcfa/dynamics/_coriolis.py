@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, map_joints
 from ..model._arguments import as_arrays
@@ -49,7 +50,7 @@ def coriolis_matrix(
     return _coriolis_matrix(model, q, v, schedule_for(model, schedule, motions, q, v), motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _coriolis_matrix(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule, motions: BodyMotions | None

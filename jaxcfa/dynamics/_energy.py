@@ -1,9 +1,9 @@
 """Kinetic and potential energy."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, check_motions, motions_at
@@ -27,7 +27,7 @@ def kinetic_energy(
     return _kinetic_energy(model, q, v, motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _kinetic_energy(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], motions: BodyMotions | None
@@ -49,7 +49,7 @@ def potential_energy(model: Model, q: ConfigurationLike, motions: BodyMotions | 
     return _potential_energy(model, q, motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _potential_energy(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, ""]:
     motions = motions_at(model, q, None, Sequential(), motions)

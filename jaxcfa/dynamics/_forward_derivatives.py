@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..model import Model
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, motions_at, schedule_for
@@ -75,7 +76,7 @@ def accelerations_and_derivatives(
     return explained(both, method, model, q, v, tau, loads, motions)
 
 
-@partial(jax.jit, static_argnames="loaded")
+@partial(jit_of_one_state, jit=partial(jax.jit, static_argnames="loaded"))
 @partial(in_batches, derivatives=False)
 def _accelerations_and_derivatives(
     method: AbstractForwardDynamics,

@@ -1,8 +1,8 @@
 """Forces against gravity."""
 
-import jax
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..model import Model
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, joint_torques, motions_at, resting_world, schedule_for, total_forces
@@ -27,7 +27,7 @@ def gravity_forces(
     return _gravity_forces(model, q, schedule_for(model, schedule, motions, q), motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _gravity_forces(
     model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, motions: BodyMotions | None

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, joints_of_segments, map_joints, split_dofs, unpad_dofs
 from ..model._arguments import as_arrays
@@ -79,7 +80,7 @@ def inverse_dynamics_derivatives(
 State = tuple[Motion, Motion]
 
 
-@jax.jit
+@jit_of_one_state
 @partial(in_batches, derivatives=False)
 def _inverse_derivatives(
     model: Model,

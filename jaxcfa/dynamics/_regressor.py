@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, accelerations, motions_at, resting_world, schedule_for
@@ -43,7 +44,7 @@ def regressor(
     return _regressor(model, q, v, qdd, schedule_for(model, schedule, motions, q, v), motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _regressor(
     model: Model,

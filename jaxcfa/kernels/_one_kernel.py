@@ -125,14 +125,21 @@ def _on_gpu(
     function: Callable, *arguments: PyTree[Array], interpret: bool = False, short: int = SHORT
 ) -> PyTree[Array]:
     """The batch by a kernel. `interpret`: without a GPU, for tests. `short`: see `SHORT`."""
-    from ._triton import run  # what it needs of JAX is not there on every platform
-
     try:
         line = _line(function, arguments)
     except Unsupported as error:
         message = f"one_kernel cannot make a kernel of {_name(function)}: {error}. Use jax.vmap."
         raise ValueError(message) from None
-    return _of_line(line, functools.partial(run, together=len(line.operations) > short, interpret=interpret), arguments)
+    return _of_line(line, functools.partial(run_as_kernel, short=short, interpret=interpret), arguments)
+
+
+def run_as_kernel(
+    line: StraightLine, leaves: Sequence[Array], *, short: int = SHORT, interpret: bool = False
+) -> list[Array]:
+    """Results of a batch of states, leaf by leaf, by a kernel. `interpret`: without a GPU. `short`: see `SHORT`."""
+    from ._triton import run  # what it needs of JAX is not there on every platform
+
+    return run(line, leaves, together=len(line.operations) > short, interpret=interpret)
 
 
 def _name(function: Callable) -> str:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Literal, Primitive
+from jax.extend.core import ClosedJaxpr, Literal, Primitive
 from jaxtyping import Array, PyTree
 
 from .. import backend
@@ -84,15 +84,25 @@ def straight_line(function: Callable, *arguments: PyTree) -> StraightLine:
     # Loops over bodies are short to trace, and are written out below.
     with backend.compiling_for("cpu"), without_marks():
         traced, results = jax.make_jaxpr(function, return_shape=True)(*jax.tree.unflatten(structure, shapes))
+    return line_of_program(traced)._replace(results=results)
+
+
+def line_of_program(program: ClosedJaxpr, longest: float = math.inf) -> StraightLine:
+    """What was traced, as operations on numbers; its results are a list.
+
+    **Raises:** `Unsupported`, also for more than `longest` operations.
+    """
+    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.in_avals]
+    results = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in program.out_avals]
     numbers, start = [], 0
     for x in shapes:
         stop = start + math.prod(x.shape)
         numbers.append(_array([Value(i) for i in range(start, stop)], x.shape))
         start = stop
-    recorder = _Recorder(start)
+    recorder = _Recorder(start, longest)
     # What is computed here of constants may be infinite, as it would be at run time.
     with np.errstate(all="ignore"):
-        outputs = _run(traced.jaxpr, [_known(x) for x in traced.consts], numbers, recorder)
+        outputs = _run(program.jaxpr, [_known(x) for x in program.consts], numbers, recorder)
     return _without_unused(shapes, recorder.operations, [x.reshape(-1).tolist() for x in outputs], results)
 
 
@@ -115,8 +125,9 @@ def _without_unused(shapes, operations, outputs, results) -> StraightLine:
 class _Recorder:
     """The operations so far, each of which is there once."""
 
-    def __init__(self, inputs: int):
+    def __init__(self, inputs: int, longest: float):
         self.operations: list[Operation] = []
+        self._longest = longest
         self._inputs = inputs
         self._found: dict[tuple, Value | np.generic] = {}
 
@@ -137,6 +148,8 @@ class _Recorder:
         if not any(isinstance(x, Value) for x in operands):
             with jax.ensure_compile_time_eval():
                 return np.asarray(primitive.bind(*map(jnp.asarray, operands), **params))[()]
+        if len(self.operations) >= self._longest:
+            raise Unsupported(f"it has more than {self._longest} operations on numbers")
         self.operations.append(Operation(primitive, params, operands, np.dtype(dtype)))
         return Value(self._inputs + len(self.operations) - 1)
 

@@ -5,6 +5,7 @@ from functools import partial
 import jax
 from jaxtyping import Array, Float, Int
 
+from ..compilation import jit_of_one_state
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, drifts, motions_at, schedule_for
@@ -45,7 +46,7 @@ def frame_acceleration(
     return _frame_acceleration(model, q, v, qdd, numbers, schedule_for(model, schedule, motions, q, v), motions, axes)
 
 
-@partial(jax.jit, static_argnames="axes")
+@partial(jit_of_one_state, jit=partial(jax.jit, static_argnames="axes"))
 @in_batches
 def _frame_acceleration(
     model: Model,
@@ -89,7 +90,7 @@ def jacobian_dot_v(
     return _jacobian_dot_v(model, q, v, numbers, schedule_for(model, schedule, motions, q, v), motions, axes)
 
 
-@partial(jax.jit, static_argnames="axes")
+@partial(jit_of_one_state, jit=partial(jax.jit, static_argnames="axes"))
 @in_batches
 def _jacobian_dot_v(
     model: Model,

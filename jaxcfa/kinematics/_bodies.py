@@ -1,8 +1,8 @@
 """Poses, velocities and accelerations of all bodies."""
 
-import jax
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, accelerations, motions_at, schedule_for
@@ -28,7 +28,7 @@ def forward_kinematics(
     return _forward_kinematics(model, q, schedule_for(model, schedule, motions, q), motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _forward_kinematics(
     model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, motions: BodyMotions | None
@@ -54,7 +54,7 @@ def body_velocities(
     return _body_velocities(model, q, v, schedule_for(model, schedule, motions, q, v), motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _body_velocities(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule, motions: BodyMotions | None
@@ -84,7 +84,7 @@ def body_accelerations(
     return _body_accelerations(model, q, v, qdd, schedule_for(model, schedule, motions, q, v), motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _body_accelerations(
     model: Model,

@@ -1,8 +1,8 @@
 """Poses of frames."""
 
-import jax
 from jaxtyping import Array, Float, Int
 
+from ..compilation import jit_of_one_state
 from ..model import Model
 from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
@@ -33,7 +33,7 @@ def frame_pose(
     return _frame_pose(model, q, as_frames(model, frames), schedule_for(model, schedule, motions, q), motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _frame_pose(
     model: Model,

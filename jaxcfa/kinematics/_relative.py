@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from ..compilation import jit_of_one_state
 from ..model import Model
 from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
@@ -46,7 +47,7 @@ def relative_pose(
     return _relative_pose(model, q, *pairs, schedule_for(model, schedule, motions, q), motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _relative_pose(
     model: Model,
@@ -85,7 +86,7 @@ def relative_velocity(
     return _relative_velocity(model, q, v, *pairs, schedule_for(model, schedule, motions, q, v), motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _relative_velocity(
     model: Model,
@@ -127,7 +128,7 @@ def relative_jacobian(
     return _relative_jacobian(model, q, *pairs, schedule_for(model, schedule, motions, q), motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _relative_jacobian(
     model: Model,

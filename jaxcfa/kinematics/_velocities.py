@@ -5,6 +5,7 @@ from functools import partial
 import jax
 from jaxtyping import Array, Float, Int
 
+from ..compilation import jit_of_one_state
 from ..model import Model
 from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
@@ -39,7 +40,7 @@ def frame_velocity(
     return _frame_velocity(model, q, v, numbers, schedule_for(model, schedule, motions, q, v), motions, axes)
 
 
-@partial(jax.jit, static_argnames="axes")
+@partial(jit_of_one_state, jit=partial(jax.jit, static_argnames="axes"))
 @in_batches
 def _frame_velocity(
     model: Model,

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
+from ..compilation import jit_of_one_state
 from ..model import Model, split_bodies
 from ..model._arguments import as_array, as_arrays, as_frames
 from ..motion import BodyMotions, joint_torques, motions_at, schedule_for, total_forces
@@ -37,7 +38,7 @@ def generalized_forces(
     return _generalized_forces(model, q, wrenches, schedule_for(model, schedule, motions, q), motions)
 
 
-@jax.jit
+@jit_of_one_state
 @in_batches
 def _generalized_forces(
     model: Model,
@@ -83,7 +84,7 @@ def wrench_at(
     return _wrench_at(model, q.astype(dtype), numbers, values.astype(dtype), schedule, motions, axes)
 
 
-@partial(jax.jit, static_argnames="axes")
+@partial(jit_of_one_state, jit=partial(jax.jit, static_argnames="axes"))
 @in_batches
 def _wrench_at(
     model: Model,

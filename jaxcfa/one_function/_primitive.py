@@ -3,6 +3,7 @@
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -14,9 +15,10 @@ from jax.interpreters import ad, batching, mlir
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from .._private_jax import convert_constvars_jaxpr, set_without_unused
-from ..backend import backend
-from ._marks import has_marks, inside_one_function
+from ..backend import backend, is_gpu
+from ._marks import has_marks, inside_one_function, without_marks
 from ._on_cpu import FEW, batch_shape, in_pieces
+from ._on_gpu import by_kernel, line_of, may_be_kernel, with_known_constants
 
 Result = TypeVar("Result")
 
@@ -29,26 +31,34 @@ class Shared(eqx.Module):
     """An argument that only saves work: with None in its place, a function finds again what this holds.
 
     Functions do so themselves in batches on CPUs, where that takes less time than reading it: then each of them is one
-    function of little, whose numbers stay in the cache.
+    function of little, whose numbers stay in the cache. In kernels of GPUs they stay in registers.
     """
 
 
 def as_one_function(
     function: Callable[..., Result], *, single: bool = True, derivatives: bool = True, handed_on: bool = False
 ) -> Callable[..., Result]:
-    """`function`, in a form that runs fast on CPUs, for one state and for batches; for use in compiled functions.
+    """`function`, in a form that runs fast, for one state and for batches; for use in compiled functions.
+
+    On CPUs that is one function; on GPUs one kernel, if what is known while tracing, such as a model that is closed
+    over, leaves few enough operations on numbers to compile it soon. Other backends have the function as it stands.
 
     **Arguments:** `function` of pytrees, whose results are pytrees of arrays; `single`: whether single states, and few
     of them, have that form, or batches only; `derivatives`: whether derivatives by a few arguments are of that form
     too, for which they compute anew what they need, or those of the function as it stands; `handed_on`: whether results
     mostly go to other such functions: then their last axis is that of a batch, which need not be moved there and back.
+    (On GPUs these find them again, and a kernel would only write what is not read.)
 
     Arguments that are `Shared` are used by single states alone, and by few.
     """
 
     @functools.wraps(function)
     def run(*arguments: Any) -> Result:
-        if backend() != "cpu" or not has_marks():
+        if not has_marks():
+            return function(*arguments)
+        if is_gpu() and not handed_on:
+            return _as_one_kernel(function, arguments, derivatives)
+        if backend() != "cpu":
             return function(*arguments)
         some_are_shared = any(isinstance(x, Shared) for x in arguments)
         arrays, fixed = eqx.partition(arguments, eqx.is_array)
@@ -83,10 +93,45 @@ def as_one_function(
     return run
 
 
+def _as_one_kernel(function: Callable[..., Result], arguments: Sequence[Any], derivatives: bool) -> Result:
+    """`function(*arguments)` as a part that becomes one kernel, or as it stands."""
+    some_are_shared = any(isinstance(x, Shared) for x in arguments)
+    own = tuple(None if isinstance(x, Shared) else x for x in arguments)
+    traced, known = eqx.partition(own, lambda x: isinstance(x, jax.core.Tracer))
+    leaves, structure = jax.tree.flatten(traced)
+    if not leaves:
+        return function(*arguments)
+
+    def of_leaves(leaves: list[Any]) -> Result:
+        with without_marks():
+            return function(*eqx.combine(jax.tree.unflatten(structure, leaves), known))
+
+    program, shapes = jax.make_jaxpr(of_leaves, return_shape=True)(leaves)
+    program = with_known_constants(program)
+    if program.effects or line_of(program) is None:
+        if some_are_shared:
+            return function(*arguments)
+        return jax.tree.unflatten(jax.tree.structure(shapes), jaxpr_as_fun(program)(*leaves))
+    found = _bind(
+        leaves,
+        program=program,
+        axes=(None,) * len(leaves),
+        results=(0,) * len(program.out_avals),
+        size=None,
+        width=1,
+        linear=0,
+        single=True,
+        derivatives=derivatives,
+        kernel=True,
+    )
+    return jax.tree.unflatten(jax.tree.structure(shapes), found)
+
+
 # Parameters: `program`; `axes`, where the arguments have that of the batch: 0, -1, or None if they do not vary; `size`
 # of the batch, if there is one, of which all results then have an axis, where `results` says; `width`, how many states
 # the program itself computes; `linear`: in the last so many arguments the program is linear; `single` and `derivatives`
-# as above; `unshared`, if there are shared arguments, returns the program without them.
+# as above; `unshared`, if there are shared arguments, returns the program without them; `kernel`: whether it is to be a
+# kernel of a GPU, for which constants stay parts of the program, instead of one function of a CPU.
 
 one_function_p = Primitive("one_function")
 one_function_p.multiple_results = True
@@ -108,9 +153,12 @@ def _bind(
     axes: Sequence[int | None],
     linear: int,
     unshared: Callable[[], ClosedJaxpr] | None = None,
+    kernel: bool = False,
     **params: Any,
 ) -> list[Any]:
     """A call with those arguments that the program uses, or all if the one in batches may use others."""
+    if kernel:
+        program = with_known_constants(program)
     flat = convert_constvars_jaxpr(program.jaxpr)
     inner, used = dce_jaxpr(flat, [True] * len(flat.outvars), instantiate=unshared is not None)
     constants = len(program.consts)
@@ -121,6 +169,7 @@ def _bind(
         axes=tuple(itertools.compress(axes, used)),
         linear=sum(used[len(used) - linear :]),
         unshared=unshared,
+        kernel=kernel,
         **params,
     )
 
@@ -174,15 +223,25 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
 
     def along(*given: Any) -> Sequence[Any]:
         primals, directions = given[: len(moves)], given[len(moves) :]
-        with inside_one_function():
+        with _within(**params):
             one = _of_some(jaxpr_as_fun(program), moves, primals)
             return jax.jvp(one, list(itertools.compress(primals, moves)), list(directions))[1]
 
-    avals = [*program.in_avals, *itertools.compress(program.in_avals, moves)]
+    traced = jax.make_jaxpr(along)(*program.in_avals, *itertools.compress(program.in_avals, moves))
+    if params["kernel"]:
+        traced = with_known_constants(traced)
+        if line_of(traced) is None:
+            evaluate = functools.partial(over_states, **params)
+            return jax.jvp(_of_some(evaluate, moves, primals), list(itertools.compress(primals, moves)), directions)
     new = {"axes": [*axes, *itertools.compress(axes, moves)], "linear": len(directions)}
+    new |= {"program": traced, "unshared": None}
     found = one_function_p.bind(*primals, **params)
-    new |= {"program": jax.make_jaxpr(along)(*avals), "unshared": None}
     return found, _bind([*primals, *directions], **{**params, **new})
+
+
+def _within(*, kernel: bool, **_: Any) -> AbstractContextManager[None]:
+    """Where the program that such a call holds is traced."""
+    return without_marks() if kernel else inside_one_function()
 
 
 def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> list[Any]:
@@ -198,7 +257,7 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
     def backward(*given: Any) -> Sequence[Any]:
         known, weights = given[: sum(stays)], given[sum(stays) :]
         everything = _merged(stays, known, [None] * len(moves))
-        with inside_one_function():
+        with _within(**params):
             return jax.linear_transpose(_of_some(jaxpr_as_fun(inner), moves, everything), *moved_avals)(list(weights))
 
     known, weights = list(itertools.compress(arguments, stays)), list(itertools.compress(cotangents, counts))
@@ -322,9 +381,20 @@ def _lower_on_cpu(context: mlir.LoweringRuleContext, *arguments: Any, **params: 
     axes = context.module_context.axis_context
     # A loop over pieces of an array that is spread over devices would gather it.
     spread = isinstance(axes, mlir.ShardingContext) and axes.num_devices > 1
-    function = functools.partial(over_states if spread else _on_cpu, **params)
+    function = functools.partial(over_states if spread or params["kernel"] else _on_cpu, **params)
+    return mlir.lower_fun(function, multiple_results=True)(context, *arguments)
+
+
+def _lower_on_cuda(context: mlir.LoweringRuleContext, *arguments: Any, **params: Any) -> Any:
+    line = line_of(params["program"]) if params["kernel"] and may_be_kernel(context) else None
+
+    def as_kernel(*arguments: Any) -> list[Any]:
+        return by_kernel(line, arguments, *(params[name] for name in ("axes", "results", "size")))
+
+    function = functools.partial(over_states, **params) if line is None else as_kernel
     return mlir.lower_fun(function, multiple_results=True)(context, *arguments)
 
 
 mlir.register_lowering(one_function_p, _lower_on_cpu, platform="cpu")
+mlir.register_lowering(one_function_p, _lower_on_cuda, platform="cuda")
 mlir.register_lowering(one_function_p, mlir.lower_fun(over_states, multiple_results=True))

@@ -1,0 +1,84 @@
+"""The form on GPUs of a function of one state, or of a batch: one kernel, in which each thread computes a state."""
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.interpreters import mlir
+from jaxtyping import Array
+
+# Compiling takes a time that grows with the square of the operations, and with the numbers that are read and written.
+# With these limits it is sooner done than that of the dozens of kernels which take the place of one.
+_LONGEST, _WIDEST = 16_000, 600
+
+_lines: weakref.WeakKeyDictionary[Jaxpr, Any] = weakref.WeakKeyDictionary()
+
+
+def with_known_constants(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program, in which constants that are known now are written where they are used."""
+    pairs = zip(program.jaxpr.constvars, program.consts, strict=True)
+    known = {x: Literal(np.asarray(value), x.aval) for x, value in pairs if _is_known(value)}
+    if not known:
+        return program
+
+    def replaced(atoms: Sequence[Any]) -> list[Any]:
+        return [x if isinstance(x, Literal) else known.get(x, x) for x in atoms]
+
+    jaxpr = program.jaxpr.replace(
+        constvars=[x for x in program.jaxpr.constvars if x not in known],
+        eqns=[step.replace(invars=replaced(step.invars)) for step in program.jaxpr.eqns],
+        outvars=replaced(program.jaxpr.outvars),
+    )
+    return ClosedJaxpr(jaxpr, [x for x in program.consts if not _is_known(x)])
+
+
+def _is_known(x: Any) -> bool:
+    return not isinstance(x, Tracer) and not jnp.issubdtype(jnp.result_type(x), jax.dtypes.extended)
+
+
+def line_of(program: ClosedJaxpr) -> Any:
+    """The program as a `StraightLine`, or None if it cannot be one that is compiled within seconds."""
+    if program.jaxpr not in _lines:
+        _lines[program.jaxpr] = _line_of(program)
+    return _lines[program.jaxpr]
+
+
+def _line_of(program: ClosedJaxpr) -> Any:
+    from ..kernels import Unsupported, line_of_program  # which are written over this package
+
+    wide = (sum(x.size for x in avals) > _WIDEST for avals in (program.in_avals, program.out_avals))
+    if not program.in_avals or program.consts or any(wide):
+        return None
+    try:
+        return line_of_program(program, _LONGEST)
+    except Unsupported:
+        return None
+
+
+def may_be_kernel(context: mlir.LoweringRuleContext) -> bool:
+    """Whether the program that is being compiled may hold kernels: not if it is exported, or spread over devices."""
+    module = context.module_context
+    spread = isinstance(module.axis_context, mlir.ShardingContext) and module.axis_context.num_devices > 1
+    sharded = any(getattr(x, "vma", None) for x in context.avals_in)
+    return not (spread or sharded or module.lowering_parameters.for_export)
+
+
+def by_kernel(
+    line: Any, arguments: Sequence[Array], axes: Sequence[int | None], results: Sequence[int], size: int | None
+) -> list[Array]:
+    """The program of one state, or of a batch, which is where `axes` and `results` say."""
+    from ..kernels import run_as_kernel
+
+    rows = [
+        jnp.broadcast_to(x, (size or 1, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(arguments, axes, strict=True)
+    ]
+    found = run_as_kernel(line, rows)
+    if size is None:
+        return [x[0] for x in found]
+    return [jnp.moveaxis(x, 0, axis) for x, axis in zip(found, results, strict=True)]
