@@ -289,6 +289,10 @@ def _batch(arguments: Sequence[Any], axes: Sequence[int | None], /, **params: An
         arguments, axes = arguments[constants:], axes[constants:]
         params["axes"] = params["axes"][constants:]
     inner_axes, results, size = params["axes"], params["results"], params["size"]
+    if size is not None and params["kernel"]:  # in which a state costs little, and a batch of batches is too long
+        each = zip(arguments, axes, inner_axes, strict=True)
+        arguments, axes, inner_axes = zip(*(_repeated_in_both(*x, new, size) for x in each), strict=True)
+        params["axes"] = inner_axes
     if size is not None and _varying(axes) == _varying(inner_axes):  # two batches of the same arguments are one
         both = zip(arguments, axes, inner_axes, strict=True)
         joined = [x if axis is None else _joined(x, axis, inner) for x, axis, inner in both]
@@ -307,6 +311,16 @@ def _batch(arguments: Sequence[Any], axes: Sequence[int | None], /, **params: An
     own = [None if axis is None else _own_axis(x, axis) for x, axis in zip(arguments, axes, strict=True)]
     found = _bind(placed, **{**params, "axes": own, "size": new})
     return found, [0 if axis == 0 else x.ndim - 1 for x, axis in zip(found, results, strict=True)]
+
+
+def _repeated_in_both(x: Any, axis: int | None, inner: int | None, new: int, size: int) -> tuple:
+    """An argument of two batches, in both of which it varies if it does in one, and where these have their axes."""
+    if (axis is None) == (inner is None):
+        return x, axis, inner
+    if axis is None:
+        return _repeated(x, new, 0), 0, inner
+    x = jnp.moveaxis(x, axis, 0)
+    return jnp.broadcast_to(x[:, None], (new, size, *x.shape[1:])), 0, 0
 
 
 def _varying(axes: Sequence[int | None]) -> list[bool]:
