@@ -25,8 +25,9 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
 
     The function becomes a straight line of operations on numbers. Everything that is not an argument (a model, say) is
     a constant of it, and what is zero or one costs nothing. On GPUs the line is one kernel, in which each thread
-    computes one state; otherwise a batch takes some dozens of kernels, between which all intermediate results go
-    through memory, and whose starts are most of the time of a few thousand states. On CPUs each operation is done for
+    computes one state. The functions of this package are kernels by themselves there, each its own, if they are short
+    enough; what is not takes some dozens of kernels, between which all intermediate results go through memory, and
+    whose starts are most of the time of a few thousand states. On CPUs each operation is done for
     a vector of states, which stays in the cache, without any loops over bodies: up to three times as fast where a model
     has many zeros, such as axes along x, y or z, and no faster otherwise. Compilers take seconds for arms, and a minute
     for humanoids.
@@ -35,8 +36,8 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
         accelerations = dynamics(q, v, tau)  # of thousands of states
 
     For use inside or outside of `jax.jit`, `lax.scan` and `jax.vmap`. Derivatives of the result are those of
-    `jax.vmap(function)`, which are not one kernel: take `one_kernel(jax.grad(cost))` instead. On other devices this is
-    `jax.jit(jax.vmap(function))`. On machines that have a GPU, arguments that are committed to a CPU, or
+    `jax.vmap(function)`, which may be many kernels: take `one_kernel(jax.grad(cost))` instead. On other devices this
+    is `jax.jit(jax.vmap(function))`. On machines that have a GPU, arguments that are committed to a CPU, or
     `jax.default_device`, have it run there. Batches that are spread over several CPUs are `jax.vmap`'s; inside of
     `jax.jit`, where that is not seen, take `jax.shard_map(one_kernel(function), ..., check_vma=False)`.
 

@@ -1,4 +1,4 @@
-"""Parts of programs that XLA:CPU compiles into one function, and batches of them in pieces that stay in the cache.
+"""Parts of programs that are one function on CPUs, batches of them in pieces in the cache, and one kernel on GPUs.
 
 XLA:CPU starts a small function for nearly every operation, and each of them goes through the whole batch. A call that
 bears the attribute by which it marks small loops itself becomes one function instead, which nothing is started in; and
@@ -6,6 +6,9 @@ what some hundred states work on stays in the processor's cache.
 
 How large a batch is must be known where the program is written. Rules of primitives know it, so a primitive stands for
 such a part. Its derivatives are such parts too, which compute anew what they need, in the cache.
+
+On GPUs it stands for a kernel, in which each thread computes a state from beginning to end, and memory is read and
+written once.
 """
 
 from ._marks import (
