@@ -152,6 +152,17 @@ def test_what_is_no_operation_on_numbers_stays_as_it_is(made):
     assert_close(traced, 2 * x, 0)
 
 
+def test_what_pallas_refuses_stays_as_it_is(made, monkeypatch):
+    def refuse(line, leaves):
+        made.append(len(leaves[0]))
+        raise RuntimeError("No supported GPU devices found")
+
+    monkeypatch.setattr(kernels, "run_as_kernel", refuse)
+    found = jax.jit(jax.vmap(lambda x, y: part(x, y, 2.0)))(x, y)
+    assert made == [40]
+    assert_close(found, jax.vmap(lambda x, y: wave(x, y, 2.0))(x, y), 1e-13)
+
+
 def test_exported_programs_have_no_kernels(made):
     exported = export.export(jax.jit(jax.vmap(lambda x, y: part(x, y, 2.0))))(x, y)
     assert not made

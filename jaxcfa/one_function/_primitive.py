@@ -1,9 +1,10 @@
 """A primitive that stands for a function of one state, or of a batch: its rules, and how functions become such."""
 
+import contextlib
 import functools
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -239,7 +240,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     return found, _bind([*primals, *directions], **{**params, **new})
 
 
-def _within(*, kernel: bool, **_: Any) -> AbstractContextManager[None]:
+def _within(*, kernel: bool, **_: Any) -> contextlib.AbstractContextManager[None]:
     """Where the program that such a call holds is traced."""
     return without_marks() if kernel else inside_one_function()
 
@@ -400,13 +401,20 @@ def _lower_on_cpu(context: mlir.LoweringRuleContext, *arguments: Any, **params: 
 
 
 def _lower_on_cuda(context: mlir.LoweringRuleContext, *arguments: Any, **params: Any) -> Any:
+    def lowered(function: Callable[..., list[Any]]) -> Any:
+        return mlir.lower_fun(function, multiple_results=True)(context, *arguments)
+
     line = line_of(params["program"]) if params["kernel"] and may_be_kernel(context) else None
 
     def as_kernel(*arguments: Any) -> list[Any]:
         return by_kernel(line, arguments, *(params[name] for name in ("axes", "results", "size")))
 
-    function = functools.partial(over_states, **params) if line is None else as_kernel
-    return mlir.lower_fun(function, multiple_results=True)(context, *arguments)
+    if line is not None:
+        # Triton has not all operations of JAX, and some versions of Pallas refuse to write for a GPU that is not there.
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The Pallas Triton backend", DeprecationWarning)
+            return lowered(as_kernel)
+    return lowered(functools.partial(over_states, **params))
 
 
 mlir.register_lowering(one_function_p, _lower_on_cpu, platform="cpu")
