@@ -14,6 +14,7 @@ _FREE = {
 }
 _SLICES = ("dynamic-slice", "slice", "gather")
 _LARGEST_ESTIMATE = 1 << 40
+_OWN_KERNEL = "__gpu$xla.gpu.triton"  # is no library
 
 
 @dataclasses.dataclass
@@ -75,8 +76,8 @@ class _Reader:
         cycles = int(x.says(r'estimated_cycles":"(\d+)"') or 0)
         figures.kilocycles += times * cycles / 1e3 if cycles < _LARGEST_ESTIMATE else 0
         figures.megabytes += times * self._bytes(x, body) / 1e6
-        if x.op == "custom-call":
-            self.calls[x.says(r'custom_call_target="([^"]*)"')] += 1
+        if x.op == "custom-call" and (target := x.says(r'custom_call_target="([^"]*)"')) != _OWN_KERNEL:
+            self.calls[target] += 1
         for product in self._products(x):
             figures.products += 1
             figures.low_precision += "highest" not in product.rest.lower()
