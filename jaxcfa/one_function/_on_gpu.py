@@ -62,10 +62,14 @@ def _line_of(program: ClosedJaxpr) -> Any:
 
 def may_be_kernel(context: mlir.LoweringRuleContext) -> bool:
     """Whether the program that is being compiled may hold kernels: not if it is exported, or spread over devices."""
-    module = context.module_context
-    spread = isinstance(module.axis_context, mlir.ShardingContext) and module.axis_context.num_devices > 1
     sharded = any(getattr(x, "vma", None) for x in context.avals_in)
-    return not (spread or sharded or module.lowering_parameters.for_export)
+    return not (is_spread(context) or sharded or context.module_context.lowering_parameters.for_export)
+
+
+def is_spread(context: mlir.LoweringRuleContext) -> bool:
+    """Whether XLA spreads the arrays of the program that is being compiled over several devices."""
+    axes = context.module_context.axis_context
+    return isinstance(axes, mlir.ShardingContext) and axes.num_devices > 1
 
 
 def by_kernel(

@@ -19,7 +19,7 @@ from .._private_jax import convert_constvars_jaxpr, set_without_unused
 from ..backend import backend, is_gpu
 from ._marks import has_marks, inside_one_function, without_marks
 from ._on_cpu import FEW, batch_shape, in_pieces
-from ._on_gpu import by_kernel, line_of, may_be_kernel, with_known_constants
+from ._on_gpu import by_kernel, is_spread, line_of, may_be_kernel, with_known_constants
 
 Result = TypeVar("Result")
 
@@ -217,10 +217,14 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     program, axes = params["program"], params["axes"]
     moves = [not isinstance(x, ad.Zero) for x in tangents]
     directions = list(itertools.compress(tangents, moves))
-    smooth = all(jnp.issubdtype(x.dtype, jnp.inexact) for x in program.out_avals)
-    if params["linear"] or len(directions) > _MOST_DIRECTIONS or not (params["derivatives"] and smooth):
+
+    def as_it_stands() -> tuple[Sequence[Any], Sequence[Any]]:
         evaluate = functools.partial(over_states, **params)
         return jax.jvp(_of_some(evaluate, moves, primals), list(itertools.compress(primals, moves)), directions)
+
+    smooth = all(jnp.issubdtype(x.dtype, jnp.inexact) for x in program.out_avals)
+    if params["linear"] or len(directions) > _MOST_DIRECTIONS or not (params["derivatives"] and smooth):
+        return as_it_stands()
 
     def along(*given: Any) -> Sequence[Any]:
         primals, directions = given[: len(moves)], given[len(moves) :]
@@ -232,8 +236,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     if params["kernel"]:
         traced = with_known_constants(traced)
         if line_of(traced) is None:
-            evaluate = functools.partial(over_states, **params)
-            return jax.jvp(_of_some(evaluate, moves, primals), list(itertools.compress(primals, moves)), directions)
+            return as_it_stands()
     new = {"axes": [*axes, *itertools.compress(axes, moves)], "linear": len(directions)}
     new |= {"program": traced, "unshared": None}
     found = one_function_p.bind(*primals, **params)
@@ -393,10 +396,9 @@ def _on_cpu(*arguments: Any, **params: Any) -> list[Any]:
 
 
 def _lower_on_cpu(context: mlir.LoweringRuleContext, *arguments: Any, **params: Any) -> Any:
-    axes = context.module_context.axis_context
     # A loop over pieces of an array that is spread over devices would gather it.
-    spread = isinstance(axes, mlir.ShardingContext) and axes.num_devices > 1
-    function = functools.partial(over_states if spread or params["kernel"] else _on_cpu, **params)
+    plain = params["kernel"] or is_spread(context)
+    function = functools.partial(over_states if plain else _on_cpu, **params)
     return mlir.lower_fun(function, multiple_results=True)(context, *arguments)
 
 
