@@ -12,6 +12,7 @@ from Pinocchio and MuJoCo.
 
 from . import (
     closed_chains as closed_chains,
+    contacts as contacts,
     convert as convert,
     environments as environments,
     inverse_kinematics as inverse_kinematics,
@@ -32,6 +33,7 @@ from .configuration import (
     neutral as neutral,
     random_configuration as random_configuration,
 )
+from .contacts import contact_state as contact_state, ground_contacts as ground_contacts
 from .defaults import default_schedule as default_schedule
 from .dynamics import (
     ABA as ABA,

@@ -44,6 +44,11 @@ def parts_of_scan(params: Mapping[str, Any]) -> tuple[int, int]:
     return params["num_consts"], params["num_carry"]
 
 
+def constants_of_while(params: Mapping[str, Any]) -> tuple[int, int]:
+    """How many operands of a `while` are constants of its condition, and of its body; what it carries follows."""
+    return params["cond_nconsts"], params["body_nconsts"]
+
+
 def operands_of_solve(params: Mapping[str, Any], operands: Sequence[Operand]) -> list[Operand]:
     """Those operands of a `custom_linear_solve` that `params["jaxprs"].solve` takes: its constants, and b."""
     lengths = params["const_lengths"]

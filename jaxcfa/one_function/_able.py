@@ -1,5 +1,6 @@
 """Operations that XLA:CPU has code for inside one function, and programs rewritten to need no others."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ _NAMES = """
     transpose unstack while xor
 """
 _ABLE = frozenset(_NAMES.split())
+# Of numbers: libraries take products of larger matrices.
+_LARGEST_PRODUCT = 4096
 
 
 def is_able(program: Iterable[Any]) -> bool:
@@ -38,8 +41,8 @@ def steps(program: Iterable[Any]) -> int:
 def able_form(program: ClosedJaxpr) -> ClosedJaxpr:
     """The same program without calls, and without what XLA has no code for, as far as possible.
 
-    XLA leaves sums to a library, or makes products of matrices of them, so they become sums of halves. The rules for
-    the derivatives of calls are lost.
+    XLA leaves sums to a library, or makes products of matrices of them, so they become sums of halves, and so do
+    products of small matrices. The rules for the derivatives of calls are lost.
     """
 
     def run(*arguments: Array) -> list[Array]:
@@ -57,9 +60,28 @@ def _able_step(step: Any, given: Sequence[Any]) -> Sequence[Array]:
         return jaxpr_as_fun(able_form(params["jaxprs"].solve))(*operands_of_solve(params, given))
     if name == "scan":
         return bind(step, given, jaxpr=able_form(params["jaxpr"]))
+    if name == "while":
+        return bind(step, given, **{x: able_form(params[x]) for x in ("cond_jaxpr", "body_jaxpr")})
     if name == "reduce_sum":
         return [_sum(given[0], params["axes"])]
+    if name == "dot_general":
+        return _product(step, *given)
     return bind(step, given)
+
+
+def _product(step: Any, a: Array, b: Array) -> Sequence[Array]:
+    """A product of small matrices as a sum of products of numbers."""
+    (of_a, of_b), (batch_a, batch_b) = step.params["dimension_numbers"]
+    free_a = [i for i in range(a.ndim) if i not in (*of_a, *batch_a)]
+    free_b = [i for i in range(b.ndim) if i not in (*of_b, *batch_b)]
+    inner = math.prod(a.shape[i] for i in of_a)
+    out = step.outvars[0].aval
+    if inner * out.size > _LARGEST_PRODUCT:
+        return bind(step, [a, b])
+    batch = math.prod(a.shape[i] for i in batch_a)
+    a = lax.transpose(a.astype(out.dtype), (*batch_a, *free_a, *of_a)).reshape(batch, -1, inner, 1)
+    b = lax.transpose(b.astype(out.dtype), (*batch_b, *of_b, *free_b)).reshape(batch, 1, inner, -1)
+    return [_sum(a * b, [2]).reshape(out.shape)]
 
 
 def _sum(x: Array, axes: Iterable[int]) -> Array:

@@ -17,7 +17,7 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array
 
-from .._private_jax import operands_of_solve, parts_of_scan
+from .._private_jax import constants_of_while, operands_of_solve, parts_of_scan
 from ._able import bind
 
 # What is done for each number by itself.
@@ -75,8 +75,8 @@ def _step(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> 
         return found, [False] * len(found)
     if name in _CALLS:
         return _run(_closed(step.params[_CALLS[name]]), given, varies, size)
-    if name == "scan":
-        return _scan(step, given, varies, size)
+    if name in _LOOPS:
+        return _LOOPS[name](step, given, varies, size)
     if name in _NUMBERWISE:
         found = bind(step, [_full(x, *own, size) for x, own in _forms(given, varies, step.outvars[:1])])
     elif name in _BY_AXES:
@@ -233,7 +233,7 @@ def _cond(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> 
 def _scan(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> tuple[list[Array], list[bool]]:
     params, body = step.params, step.params["jaxpr"]
     constants, end = _carried(step)
-    within, moved = _in_loop(step, varies)
+    within, moved = _in_scan(step, varies)
     carried = within[constants:end]
     shapes = [x.shape for x in body.in_avals[constants:end]]
 
@@ -257,7 +257,7 @@ def _carried(step: JaxprEqn) -> tuple[int, int]:
     return constants, constants + carried
 
 
-def _in_loop(step: JaxprEqn, varies: list[bool]) -> tuple[list[bool], list[bool]]:
+def _in_scan(step: JaxprEqn, varies: list[bool]) -> tuple[list[bool], list[bool]]:
     """Which operands vary inside a scan, whose carry may begin to, and which results do."""
     constants, end = _carried(step)
     while True:
@@ -266,6 +266,53 @@ def _in_loop(step: JaxprEqn, varies: list[bool]) -> tuple[list[bool], list[bool]
         if carried == varies[constants:end]:
             return varies, [*carried, *moved[len(carried) :]]
         varies = [*varies[:constants], *carried, *varies[end:]]
+
+
+def _while(step: JaxprEqn, given: list[Array], varies: list[bool], size: int) -> tuple[list[Array], list[bool]]:
+    """A loop until no state goes on; those that are done stay as they are."""
+    condition, body, own, first = _parts_of_while(step)
+    carried, goes_on = _in_while(step, varies)
+    shapes = [x.shape for x in body.out_avals]
+
+    def full(carry: Sequence[Array], moved: Sequence[bool]) -> list[Array]:
+        kept = zip(carry, moved, carried, shapes, strict=True)
+        return [_full(x, moves, shape, size) if later else x for x, moves, later, shape in kept]
+
+    def unfinished(carry: Sequence[Array]) -> Array:
+        return _run(condition, [*given[:own], *carry], [*varies[:own], *carried], size)[0][0]
+
+    def improve(state: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
+        active, carry = state
+        new = full(*_run(body, [*given[own:first], *carry], [*varies[own:first], *carried], size))
+        if goes_on:
+            new = [jnp.where(active, x, old) for x, old in zip(new, carry, strict=True)]
+        return unfinished(new), new
+
+    start = full(given[first:], varies[first:])
+    found = lax.while_loop(lambda state: jnp.any(state[0]), improve, (unfinished(start), start))[1]
+    return found, carried
+
+
+def _parts_of_while(step: JaxprEqn) -> tuple[ClosedJaxpr, ClosedJaxpr, int, int]:
+    """Condition and body; where the constants of the body begin, after the condition's, and where what is carried."""
+    own, of_body = constants_of_while(step.params)
+    return step.params["cond_jaxpr"], step.params["body_jaxpr"], own, own + of_body
+
+
+def _in_while(step: JaxprEqn, varies: list[bool]) -> tuple[list[bool], bool]:
+    """What varies of that which a loop carries, and whether some states go on for longer than others."""
+    condition, body, own, first = _parts_of_while(step)
+    carried = varies[first:]
+    while True:
+        goes_on = _moved(condition.jaxpr, [*varies[:own], *carried])[0]
+        moved = _moved(body.jaxpr, [*varies[own:first], *carried])
+        later = [goes_on or a or b for a, b in zip(carried, moved, strict=True)]
+        if later == carried:
+            return carried, goes_on
+        carried = later
+
+
+_LOOPS = {"scan": _scan, "while": _while}
 
 
 def _moved(program: Jaxpr, varies: Sequence[bool]) -> list[bool]:
@@ -280,7 +327,9 @@ def _moved(program: Jaxpr, varies: Sequence[bool]) -> list[bool]:
         if name in _CALLS:
             found = _moved(_closed(step.params[_CALLS[name]]).jaxpr, own)
         elif name == "scan":
-            found = _in_loop(step, own)[1]
+            found = _in_scan(step, own)[1]
+        elif name == "while":
+            found = _in_while(step, own)[0]
         else:
             found = [any(own)] * len(step.outvars)
         known.update(zip(step.outvars, found, strict=True))

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate
+from ..contacts import GroundContacts
 from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
 from ..model import WORLD, AbstractConstraint, Model
 from ..model._arguments import as_arrays, check_model, positive_number
@@ -96,6 +97,7 @@ class RobotDynamics(AbstractRobotDynamics):
         stabilization: AbstractStabilization | None = None,
         solver: AbstractConstraintSolver = LEAST_NORM,
         limits: bool | Stops = False,
+        contacts: GroundContacts | None = None,
     ):
         """
         **Arguments:** `dt` [s]; `integrator`, `SemiImplicitEuler()` by default. `actuated`: names or numbers of the
@@ -129,6 +131,7 @@ class RobotDynamics(AbstractRobotDynamics):
             solver,
             driven,
             limits,
+            contacts,
             dt=self.dt,
         )
         (self.f_ext,) = as_arrays(model, f_ext=f_ext)

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
 from ..actuation import actuator_forces
@@ -19,6 +20,9 @@ from ..closed_chains._checks import check_constraints
 from ..closed_chains._delassus import LEAST_NORM, check_solver
 from ..closed_chains._forward import status_in_motion
 from ..closed_chains._stabilization import check_stabilization
+from ..contacts import GroundContacts
+from ..contacts._ground_contacts import check_contacts
+from ..contacts._step import accelerations_on_ground
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
 from ..dynamics._method import check_method
 from ..model import AbstractConstraint, Model
@@ -41,7 +45,7 @@ class EquationOfMotion(eqx.Module):
     and dry friction act; `friction_velocity` [rad/s, m/s]: see `passive_forces`; `constraints` that close loops, their
     `stabilization`, and the `solver` for their forces (which takes the place of `method`); `actuated`: the
     coordinates of the velocity that inputs are torques or forces of, `None` for all, or `"actuators"` for controls;
-    `stops`, if positions and efforts are limited.
+    `stops`, if positions and efforts are limited; `contacts` with the ground, which `acceleration_of_step` alone has.
     """
 
     model: Model
@@ -53,6 +57,7 @@ class EquationOfMotion(eqx.Module):
     solver: AbstractConstraintSolver = LEAST_NORM
     actuated: Driven = eqx.field(static=True, default=None)
     stops: StopForces | None = None
+    contacts: GroundContacts | None = None
 
     def torques(self, q: Float[Array, "nq"], v: Float[Array, "nv"], inputs: Float[Array, "nu"]) -> Velocity:
         """Joint torques (nv,) of a step from the state `q`, `v`, during which they are held.
@@ -73,7 +78,12 @@ class EquationOfMotion(eqx.Module):
     def acceleration(
         self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
     ) -> Velocity:
-        """Joint accelerations (nv,) in the state `q`, `v`."""
+        """Joint accelerations (nv,) in the state `q`, `v`. **Raises:** `ValueError` if there are contacts."""
+        if self.contacts is not None:
+            raise ValueError(
+                "Contacts with the ground are too stiff for this integrator: take SemiImplicitEuler(), which solves "
+                "for their forces at the end of each step, or acceleration_of_step in one of your own."
+            )
         return self._solve(self.model, q, v, self.forces(q, v, tau), f_ext)
 
     def acceleration_of_step(
@@ -84,12 +94,16 @@ class EquationOfMotion(eqx.Module):
         f_ext: Float[Array, "nb 6"],
         dt: Float[Array, ""],
     ) -> Velocity:
-        """`qdd` for which damping and dry friction are those at the velocity `v + dt qdd`, and stops, too.
+        """`qdd` for which damping and dry friction are those at the velocity `v + dt qdd`, stops and contacts, too.
 
         They are `-D v`, so that `(M + dt D) qdd = forces at v`: D acts like armature.
         """
         forces, armature = self.forces_of_step(q, v, tau, dt)
-        return self._solve(self.heavier(armature), q, v, forces, f_ext)
+        model = self.heavier(armature)
+        if self.contacts is None:
+            return self._solve(model, q, v, forces, f_ext)
+        accelerate = Partial(_under_more, self, model, q, v, forces, f_ext)
+        return accelerations_on_ground(self.model, self.contacts, q, v, accelerate, dt)
 
     def forces(self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Velocity:
         """Torques (nv,), those of springs, damping, friction and stops included."""
@@ -164,6 +178,13 @@ class EquationOfMotion(eqx.Module):
         return self.model.damping + self.model.friction_loss * slope / self.friction_velocity
 
 
+def _under_more(
+    equation: EquationOfMotion, model: Model, q: Array, v: Array, forces: Array, f_ext: Array, more: Array
+) -> Velocity:
+    """Accelerations under more torques."""
+    return equation._solve(model, q, v, forces + more, f_ext)
+
+
 def equation_of_motion(
     model: Model,
     method: Any,
@@ -174,6 +195,7 @@ def equation_of_motion(
     solver: Any = LEAST_NORM,
     actuated: Driven = None,
     limits: Any = False,
+    contacts: Any = None,
     *,
     dt: Float[Array, ""],
 ) -> EquationOfMotion:
@@ -200,6 +222,8 @@ def equation_of_motion(
         check_stabilization(stabilization)
     elif loops:
         stabilization = Baumgarte(jnp.minimum(_FREQUENCY, _PER_STEP / dt))
+    if contacts is not None:
+        check_contacts(model, contacts)
     stops = _stops(model, limits)
     if actuated == "actuators" or stops is not None:
         _check_efforts(model, actuated)
@@ -213,6 +237,7 @@ def equation_of_motion(
         solver,
         actuated,
         stops,
+        contacts,
     )
 
 

@@ -14,6 +14,7 @@ from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..compilation import jit_of_one_state
 from ..configuration import displacement, integrate
+from ..contacts import GroundContacts
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..motion import BodyMotions
@@ -57,6 +58,7 @@ def linearize(
     solver: AbstractConstraintSolver = LEAST_NORM,
     actuated: Actuated = False,
     limits: bool | Stops = False,
+    contacts: GroundContacts | None = None,
 ) -> Linearization:
     """How the state after `step` depends on the state before it and on the torques, in tangent coordinates.
 
@@ -65,7 +67,8 @@ def linearize(
     `dx' = A dx + B dtau`. With constraints that holds for displacements that open them, too, as far as these keep the
     rank of their equations.
 
-    The steps of both Euler methods are differentiated in closed form if there are no constraints, all others by JAX.
+    The steps of both Euler methods are differentiated in closed form if there are no constraints and no contacts, all
+    others by JAX.
 
     **Arguments:** as for `step`.
 
@@ -78,7 +81,17 @@ def linearize(
     q, v, inputs, f_ext = as_state_and_inputs(model, driven, q, v, tau, f_ext)
     dt = checked_dt(dt, q.dtype)
     equation = equation_of_motion(
-        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, driven, limits, dt=dt
+        model,
+        method,
+        passive_forces,
+        friction_velocity,
+        constraints,
+        stabilization,
+        solver,
+        driven,
+        limits,
+        contacts,
+        dt=dt,
     )
     return Linearization(*_matrices(integrator, equation, q, v, inputs, f_ext, dt))
 
@@ -104,7 +117,7 @@ def linearized_step(
     `inputs` are those that the equation takes; `motions` of the state, if they are known.
     """
     # Not for subclasses, whose steps may be others.
-    if equation.constraints or type(integrator) not in _CLOSED_FORM:
+    if equation.constraints or equation.contacts is not None or type(integrator) not in _CLOSED_FORM:
         return _by_differentiation(integrator, equation, q, v, inputs, f_ext, dt)
     tau = equation.torques(q, v, inputs)
     q_next, v_next, a, b = _in_closed_form(integrator, equation, q, v, tau, f_ext, dt, motions)

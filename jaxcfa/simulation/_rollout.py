@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization, ConstraintStatus
 from ..closed_chains._delassus import LEAST_NORM
 from ..compilation import jit_of_one_state
+from ..contacts import GroundContacts
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..model._arguments import FOR_ACTUATORS, NO_ACTUATORS, as_arrays, check_model, is_concrete, positive_integer
@@ -66,6 +67,7 @@ def rollout(
     solver: AbstractConstraintSolver = LEAST_NORM,
     actuated: Actuated = False,
     limits: bool | Stops = False,
+    contacts: GroundContacts | None = None,
     checkpoint: SupportsIndex | None = None,
 ) -> Trajectory:
     """The trajectory from a state under given torques or controls of actuators, or under those of a policy.
@@ -80,8 +82,8 @@ def rollout(
     there are. (Calls outside `jit` compile anew for every new function object; an `equinox.Module` with `__call__`,
     whose arrays may change, does not; nor do objects of ordinary classes, whose attributes must not change.)
     `dt`: length of one step [s]. `integrator`, `method`, `passive_forces`, `friction_velocity`, `constraints`,
-    `stabilization`, `solver`, `limits`: as for `step`. `actuated`: as for `step`: `controls` are torques of some
-    joints, (steps, m), or those of `model.actuators`, (steps, nu), or a policy gives such (m,) or (nu,). `f_ext`:
+    `stabilization`, `solver`, `limits`, `contacts`: as for `step`. `actuated`: as for `step`: `controls` are torques of
+    some joints, (steps, m), or those of `model.actuators`, (steps, nu), or a policy gives such (m,) or (nu,). `f_ext`:
     external wrenches (nb, 6), constant, or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by
     default `ceil(sqrt(steps))`; `steps` stores everything.
 
@@ -112,7 +114,17 @@ def rollout(
     q0, v0, wrenches = q0.astype(dtype), v0.astype(dtype), wrenches.astype(dtype)
     dt = checked_dt(dt, dtype)
     equation = equation_of_motion(
-        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, driven, limits, dt=dt
+        model,
+        method,
+        passive_forces,
+        friction_velocity,
+        constraints,
+        stabilization,
+        solver,
+        driven,
+        limits,
+        contacts,
+        dt=dt,
     )
     source = controls if inputs is None else inputs.astype(dtype)
     found = _rollout(integrator, equation, q0, v0, source, wrenches, dt, steps, length)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..compilation import jit_of_one_state
+from ..contacts import GroundContacts
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
@@ -47,6 +48,7 @@ def step(
     solver: AbstractConstraintSolver = LEAST_NORM,
     actuated: Actuated = False,
     limits: bool | Stops = False,
+    contacts: GroundContacts | None = None,
 ) -> State:
     """The state after one step in time, under constant torques.
 
@@ -65,23 +67,34 @@ def step(
     `Free` ones); or `True` or `"actuators"`: `tau` are the controls (nu,) of `model.actuators`, whose forces
     (`actuator_forces`) in the state at the start of the step are held during it. `limits`: whether torques are clipped
     to `model.limits.effort`, as those of actuators always are, and positions kept within `model.limits.lower` and
-    `upper` by springs and dampers, those of `Stops()` or others. Limits of velocities never act.
+    `upper` by springs and dampers, those of `Stops()` or others. Limits of velocities never act. `contacts` with the
+    ground, of `jaxcfa.ground_contacts`, whose forces are solved for implicitly, by `SemiImplicitEuler` alone.
 
     **Returns:** a `State`: the pair `q`, `v`. It is NaN where the mass matrix is singular. Whether constraints could
     be held is in the `status` of `rollout` (also of one step, `rollout(model, q, v, tau[None], dt, ...)`), and in that
     of `constrained_forward_dynamics` for one state.
 
     **Raises:** `ValueError` for a wrong shape, integrator, stabilisation or solver, a `method` together with
-    constraints, unknown joints, a `dt` or a `friction_velocity` that is not positive, effort limits of zero to which
-    torques would be clipped, and a model whose mass matrix is singular everywhere (if these can be looked at: not while
-    they are traced; the `friction_velocity` has to be known).
+    constraints, contacts with another integrator or of another model, unknown joints, a `dt` or a `friction_velocity`
+    that is not positive, effort limits of zero to which torques would be clipped, and a model whose mass matrix is
+    singular everywhere (if these can be looked at: not while they are traced; the `friction_velocity` has to be known).
     """
     check_integrator(integrator)
     driven = driven_by(model, actuated)
     q, v, inputs, f_ext = as_state_and_inputs(model, driven, q, v, tau, f_ext)
     dt = checked_dt(dt, q.dtype)
     equation = equation_of_motion(
-        model, method, passive_forces, friction_velocity, constraints, stabilization, solver, driven, limits, dt=dt
+        model,
+        method,
+        passive_forces,
+        friction_velocity,
+        constraints,
+        stabilization,
+        solver,
+        driven,
+        limits,
+        contacts,
+        dt=dt,
     )
     return State(*_step(integrator, equation, q, v, inputs, f_ext, dt))
 

@@ -1,0 +1,79 @@
+"""The ground: surfaces that points are above or below."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from ..model._given import any_numbers, is_concrete
+from ..numerics import dot
+
+
+class AbstractGround(eqx.Module):
+    """A surface in the world. A new one is a subclass with `distance`, whose arrays can be differentiated."""
+
+    @abc.abstractmethod
+    def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
+        """How far the point is above the surface [m], negative below: exactly, or only near the surface.
+
+        A height, `z - h(x, y)`, is one too, since it is divided by the length of its gradient. Must be differentiable
+        twice, three times for second derivatives of motions.
+        """
+
+    def clearance(self, point: Float[Array, "3"]) -> tuple[Float[Array, ""], Float[Array, "3"]]:
+        """The distance of a point from the surface nearby [m], and the unit normal there, out of the ground."""
+        distance, gradient = jax.value_and_grad(lambda x: jnp.asarray(self.distance(x), x.dtype))(point)
+        length = jnp.sqrt(dot(gradient, gradient))
+        return distance / length, gradient / length
+
+
+class FlatGround(AbstractGround):
+    """A plane. **Fields:** `normal` (3,), of any length; a `point` (3,) in it [m]."""
+
+    normal: Float[Array, "3"]
+    point: Float[Array, "3"]
+
+    def __init__(self, normal: ArrayLike = (0.0, 0.0, 1.0), point: ArrayLike = (0.0, 0.0, 0.0)):
+        """**Raises:** `ValueError` for what are no three numbers, and a normal of zero."""
+        self.normal, self.point = _three("normal", normal), _three("point", point)
+        if is_concrete(self.normal) and not 0 < float(jnp.linalg.norm(self.normal)) < jnp.inf:
+            raise ValueError(f"The normal of the ground must not be zero, and finite, got {normal}.")
+
+    def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
+        return dot(self.normal.astype(point.dtype), point - self.point.astype(point.dtype))
+
+
+class Surface(AbstractGround):
+    """The ground that a user's function describes. **Fields:** the `function`, as `AbstractGround.distance`."""
+
+    function: Callable[[Float[Array, "3"]], Any] = eqx.field(static=True)
+
+    def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
+        return self.function(point)
+
+
+def as_ground(ground: Any) -> AbstractGround:
+    """The ground that is given, or that a function describes. **Raises:** `ValueError` for what is neither."""
+    if isinstance(ground, AbstractGround):
+        return ground
+    if isinstance(ground, type) or not callable(ground):
+        raise ValueError(
+            "ground must be FlatGround(...), or a function that gives the distance of a point (3,) above it, such as "
+            f"lambda p: p[2] - 0.1 * jnp.sin(p[0]), got {ground!r}."
+        )
+    shape = jax.eval_shape(lambda x: jnp.asarray(ground(x)), jnp.zeros(3)).shape
+    if shape != ():
+        raise ValueError(f"The distance of a point above the ground must be one number, got shape {shape}.")
+    return Surface(ground)
+
+
+def _three(name: str, value: ArrayLike) -> Float[Array, "3"]:
+    array = any_numbers(f"The {name} of the ground", value)
+    if array.shape != (3,):
+        raise ValueError(f"The {name} of the ground must have shape (3,), got {array.shape}.")
+    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)

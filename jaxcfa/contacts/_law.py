@@ -1,0 +1,104 @@
+"""The law of contact: impulses of compliant points with friction, by their velocities at the end of a step."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..numerics import dot, outer, transpose
+from ._ground_contacts import GroundContacts, PlacedContacts
+
+
+class ContactLaw(eqx.Module):
+    """The forces of contacts during a step, each by the velocity u (3,) of its point after it.
+
+    The normal force is that at the end of the step, `k x+ d+` with `x+ = max(0, x - dt u_n)` and
+    `d+ = max(0, 1 - d u_n)` (Hunt & Crossley). Friction is `-mu N u_t / sqrt(u_t^2 + s^2)`, with the normal force N at
+    the start of the step: so all forces are gradients of convex potentials, and a step has one solution. (The lagged
+    model of Castro, Han & Masterjohn, Irrotational contact fields, 2023.)
+
+    **Fields:** unit `normal` (n, 3); depth `x` (n,) at the start [m]; `stiffness` k (n,) [N/m]; `dissipation` d (n,)
+    [s/m]; `held` (n,), the largest force of friction [N]; `stiction_velocity` s [m/s]; `dt`
+    [s].
+    """
+
+    normal: Float[Array, "n 3"]
+    depth: Float[Array, "n"]
+    stiffness: Float[Array, "n"]
+    dissipation: Float[Array, "n"]
+    held: Float[Array, "n"]
+    stiction_velocity: Float[Array, ""]
+    dt: Float[Array, ""]
+
+    def forces(self, u: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+        """Forces on the robot [N]."""
+        normal, sliding = self._split(u)
+        return self._push(normal)[:, None] * self.normal - self._grip(sliding) * sliding
+
+    def impulses(self, u: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+        """Their impulses [N s]."""
+        return self.dt * self.forces(u)
+
+    def slopes(self, u: Float[Array, "n 3"]) -> Float[Array, "n 3 3"]:
+        """G >= 0, of which `-G du` are the changes of the impulses [kg]."""
+        normal, sliding = self._split(u)
+        speed = self._speed(sliding)[..., None]
+        direction = sliding / speed[..., 0]
+        along = self._tangent() - outer(direction, direction)
+        slope = self._normal_slope(normal)[:, None, None] * self._across() + self._grip(sliding)[..., None] * along
+        return self.dt * slope
+
+    def roots(self, u: Float[Array, "n 3"], impulses: Float[Array, "n 3"]) -> Float[Array, "n 3 3"]:
+        """Symmetric roots of slopes that also depend on the impulses so far, and are G where these obey the law.
+
+        Friction is held against `-u_t / speed`, whose slope says nothing of what lies beyond the end of sliding. With
+        one of the two factors `u_t / speed` in G replaced by the impulse so far, Newton's method takes six steps
+        instead of thirty (Chan, Golub & Mulet, A nonlinear primal-dual method for total variation, 1999, in symmetric
+        form). Not differentiable where slopes are zero.
+        """
+        normal, sliding = self._split(u)
+        speed, largest = self._speed(sliding), self.dt * self.held[:, None]
+        _, friction = self._split(impulses)
+        direction, other = sliding / speed, -friction / jnp.where(largest > 0, largest, 1)
+        other = other / jnp.sqrt(jnp.maximum(dot(other, other), 1))[:, None]
+        # The root of a symmetric matrix of two by two: (A + sqrt(det A)) / sqrt(tr A + 2 sqrt(det A)).
+        both, product = outer(direction, other), dot(direction, other)
+        det = (1 - product / 2) ** 2 - dot(direction, direction) * dot(other, other) / 4
+        middle = jnp.sqrt(jnp.maximum(det, 0))
+        scale = jnp.sqrt(self.dt * self._grip(sliding)[:, 0] / (2 - product + 2 * middle))[:, None, None]
+        along = (1 + middle)[:, None, None] * self._tangent() - (both + transpose(both)) / 2
+        return jnp.sqrt(self.dt * self._normal_slope(normal))[:, None, None] * self._across() + scale * along
+
+    def _split(self, u: Float[Array, "n 3"]) -> tuple[Float[Array, "n"], Float[Array, "n 3"]]:
+        normal = dot(self.normal, u)
+        return normal, u - normal[:, None] * self.normal
+
+    def _push(self, normal: Float[Array, "n"]) -> Float[Array, "n"]:
+        depth, damped = self.depth - self.dt * normal, 1 - self.dissipation * normal
+        return self.stiffness * jnp.maximum(depth, 0) * jnp.maximum(damped, 0)
+
+    def _normal_slope(self, normal: Float[Array, "n"]) -> Float[Array, "n"]:
+        depth, damped = self.depth - self.dt * normal, 1 - self.dissipation * normal
+        slope = self.dt * damped + self.dissipation * depth
+        return jnp.where((depth > 0) & (damped > 0), slope, 0) * self.stiffness
+
+    def _speed(self, sliding: Float[Array, "n 3"]) -> Float[Array, "n 1"]:
+        return jnp.sqrt(dot(sliding, sliding) + self.stiction_velocity**2)[:, None]
+
+    def _grip(self, sliding: Float[Array, "n 3"]) -> Float[Array, "n 1"]:
+        return self.held[:, None] / self._speed(sliding)
+
+    def _across(self) -> Float[Array, "n 3 3"]:
+        return outer(self.normal, self.normal)
+
+    def _tangent(self) -> Float[Array, "n 3 3"]:
+        return jnp.eye(3, dtype=self.normal.dtype) - self._across()
+
+
+def law_of_contact(
+    contacts: GroundContacts, placed: PlacedContacts, u: Float[Array, "n 3"], dt: Float[Array, ""]
+) -> ContactLaw:
+    """The law for a step `dt` [s], which may be zero, from a state in which the points move with u (n, 3) [m/s]."""
+    contacts, depth = contacts.in_type(u.dtype), -placed.gap
+    k, d = contacts.stiffness, contacts.dissipation
+    force = k * jnp.maximum(depth, 0) * jnp.maximum(1 - d * dot(placed.normal, u), 0)
+    return ContactLaw(placed.normal, depth, k, d, contacts.friction * force, contacts.stiction_velocity, dt)

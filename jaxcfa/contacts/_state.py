@@ -1,0 +1,57 @@
+"""Where contacts are, how they move, and how hard the ground pushes."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..compilation import jit_of_one_state
+from ..defaults import choose_schedule
+from ..model import Model
+from ..model._arguments import as_arrays
+from ..motion import motions_at
+from ..numerics import product
+from ..one_function import in_batches
+from ..typing import ConfigurationLike, VelocityLike
+from ._ground_contacts import GroundContacts, check_contacts, place_contacts
+from ._law import law_of_contact
+
+
+class ContactState(eqx.Module):
+    """Contacts in a state, in world axes.
+
+    **Fields:** `gap` (n,) to the ground [m], negative in it; `position` (n, 3) of the points, on spheres those nearest
+    to the ground [m]; unit `normal` (n, 3), out of the ground; `velocity` (n, 3) of the points [m/s]; `force` (n, 3)
+    on the robot [N].
+    """
+
+    gap: Float[Array, "n"]
+    position: Float[Array, "n 3"]
+    normal: Float[Array, "n 3"]
+    velocity: Float[Array, "n 3"]
+    force: Float[Array, "n 3"]
+
+
+def contact_state(model: Model, contacts: GroundContacts, q: ConfigurationLike, v: VelocityLike) -> ContactState:
+    """Gaps, velocities and forces of contacts in a state.
+
+    After a step that is not too long the normal forces are those during it. Friction of what sticks follows from
+    velocities of less than the stiction velocity, and in float32 has few digits.
+
+    **Arguments:** `contacts` of `ground_contacts`; `q` (nq,); `v` (nv,) [rad/s, m/s].
+
+    **Raises:** `ValueError` for wrong shapes, and contacts that are not of this model.
+    """
+    q, v = as_arrays(model, q=q, v=v)
+    check_contacts(model, contacts)
+    return _contact_state(model, contacts, q, v)
+
+
+@jit_of_one_state
+@in_batches
+def _contact_state(
+    model: Model, contacts: GroundContacts, q: Float[Array, "nq"], v: Float[Array, "nv"]
+) -> ContactState:
+    placed = place_contacts(model, contacts, motions_at(model, q, None, choose_schedule(model, None)))
+    u = product(placed.jacobian, v)
+    force = law_of_contact(contacts, placed, u, jnp.zeros((), u.dtype)).forces(u)
+    return ContactState(placed.gap, placed.position, placed.normal, u, force)

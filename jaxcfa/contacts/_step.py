@@ -1,0 +1,201 @@
+"""Accelerations of a robot on the ground during one step."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from ..defaults import choose_schedule
+from ..model import Model
+from ..motion import motions_at
+from ..numerics import jvp_of_perturbed, linear_solution, matmul, matvec, product
+from ..one_function import as_one_function
+from ..structured._small_spd import LDL, ldl_factor, ldl_solve
+from ..typing import Velocity
+from ._ground_contacts import GroundContacts, place_contacts
+from ._law import ContactLaw, law_of_contact
+
+_MOST_ITERATIONS = 100  # of Newton's method, which takes three to twelve
+_SLOPE, _MOST_BISECTIONS = 0.5, 30  # of the slope along a step what may be left, and how often its bounds are halved
+
+# Of the torques (nv,) of contacts, the accelerations (nv,), which are affine in these.
+Accelerate = Callable[[Velocity], Velocity]
+
+
+def accelerations_on_ground(
+    model: Model,
+    contacts: GroundContacts,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    accelerate: Accelerate,
+    dt: Float[Array, ""],
+) -> Velocity:
+    """The mean accelerations (nv,) during a step `dt` [s] from the state `q`, `v`, for `v' = v + dt qdd`.
+
+    `accelerate` gives those under further torques (nv,), and is a pytree, such as a `Partial`.
+    """
+    jacobian, law = _law(model, contacts, q, v, dt)
+    return _solved(accelerate, jacobian, law, v)[0]
+
+
+@as_one_function
+def _law(
+    model: Model, contacts: GroundContacts, q: Float[Array, "nq"], v: Float[Array, "nv"], dt: Float[Array, ""]
+) -> tuple[Float[Array, "n 3 nv"], ContactLaw]:
+    """The Jacobian of the contacts, and their law in a step."""
+    placed = place_contacts(model, contacts, motions_at(model, q, None, choose_schedule(model, None)))
+    return placed.jacobian, law_of_contact(contacts, placed, product(placed.jacobian, v), dt)
+
+
+@jax.custom_jvp
+def _solved(
+    accelerate: Accelerate, jacobian: Float[Array, "n 3 nv"], law: ContactLaw, v: Float[Array, "nv"]
+) -> tuple[Velocity, Float[Array, "n 3"]]:
+    """Accelerations, and the impulses of the contacts: `lambda = law(J (v + dt qdd(J^T lambda / dt)))`."""
+    qdd, respond = jax.linearize(accelerate, jnp.zeros_like(v))
+    system = _System.of(jacobian, respond)
+    impulses = _newton(law, system, product(jacobian, v + law.dt * qdd), law.impulses(product(jacobian, v)))
+    return qdd + product(impulses.reshape(-1), system.mobility) / law.dt, impulses
+
+
+def _solved_jvp(primals: tuple, tangents: tuple) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Differentiates the equation that has been solved: `(1 + G W) dlambda = its derivative at fixed lambda`."""
+    qdd, impulses = _solved(*primals)
+    jacobian, law, v = primals[1:]
+
+    def demanded(accelerate: Accelerate, jacobian: Array, law: ContactLaw, v: Array) -> tuple[Array, Array]:
+        qdd = accelerate(_torques(jacobian, impulses) / law.dt)
+        return qdd, law.impulses(product(jacobian, v + law.dt * qdd))
+
+    _, (qdd_dot, impulses_dot) = jvp_of_perturbed(demanded, primals, tangents)
+    _, respond = jax.linearize(primals[0], jnp.zeros_like(v))
+    u = product(jacobian, v + law.dt * qdd)
+    slopes = law.slopes(u)
+
+    def residual(x: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+        return x + matvec(slopes, product(jacobian, respond(_torques(jacobian, x))))
+
+    prepared = _Inverse.of(law.roots(u, law.impulses(u)), _System.of(jacobian, respond))
+    change = linear_solution(residual, impulses_dot, _Inverse.solve, prepared, _Inverse.solve_transposed)
+    return (qdd, impulses), (qdd_dot + respond(_torques(jacobian, change)) / law.dt, change)
+
+
+_solved.defjvp(_solved_jvp, symbolic_zeros=True)
+
+
+def _torques(jacobian: Float[Array, "n 3 nv"], impulses: Float[Array, "n 3"]) -> Velocity:
+    return product(impulses.reshape(-1), jacobian.reshape(-1, jacobian.shape[-1]))
+
+
+class _System(eqx.Module):
+    """How velocities answer impulses at the contacts.
+
+    **Fields:** `mobility` (3n, nv), `J M^-1`; `delassus` W (3n, 3n), `J M^-1 J^T` [1/kg].
+    """
+
+    mobility: Float[Array, "3*n nv"]
+    delassus: Float[Array, "3*n 3*n"]
+
+    @staticmethod
+    def of(jacobian: Float[Array, "n 3 nv"], respond: Accelerate) -> "_System":
+        rows = jacobian.reshape(-1, jacobian.shape[-1])
+        mobility = jax.vmap(respond)(rows)
+        return _System(mobility, product(mobility, rows.T))
+
+    def velocities(self, impulses: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+        """Changes of the contacts' velocities by impulses."""
+        return product(self.delassus, impulses.reshape(-1)).reshape(impulses.shape)
+
+
+class _Inverse(eqx.Module):
+    """`(1 + G W)^-1 = 1 - R (1 + R W R)^-1 R W`, with the root R of the slopes G: the inner matrix is symmetric.
+
+    **Fields:** `roots` R (n, 3, 3); the `system`; the `factor` of the inner matrix (3n, 3n).
+    """
+
+    roots: Float[Array, "n 3 3"]
+    system: _System
+    factor: LDL
+
+    @staticmethod
+    def of(roots: Float[Array, "n 3 3"], system: _System) -> "_Inverse":
+        n, size = len(roots), 3 * len(roots)
+        half = matmul(roots, system.delassus.reshape(n, 3, size)).reshape(size, n, 3)
+        both = matmul(half.transpose(1, 0, 2), roots).transpose(1, 0, 2).reshape(size, size)
+        factor = ldl_factor(jnp.eye(size, dtype=both.dtype) + (both + both.T) / 2)
+        return _Inverse(roots, system, factor)
+
+    def solve(self, b: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+        return b - self._inner(self.system.velocities(b))
+
+    def solve_transposed(self, b: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+        """`(1 + W G)^-1 b`."""
+        return b - self.system.velocities(self._inner(b))
+
+    def _inner(self, b: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+        found = ldl_solve(self.factor, matvec(self.roots, b).reshape(-1))
+        return matvec(self.roots, found.reshape(b.shape))
+
+
+class _Iterate(eqx.Module):
+    """**Fields:** `impulses` (n, 3), and the velocities `u` (n, 3) with them; by how much these changed last."""
+
+    impulses: Float[Array, "n 3"]
+    u: Float[Array, "n 3"]
+    change: Float[Array, ""]
+    number: Int[Array, ""]
+
+
+@as_one_function
+def _newton(
+    law: ContactLaw, system: _System, free: Float[Array, "n 3"], start: Float[Array, "n 3"]
+) -> Float[Array, "n 3"]:
+    """The impulses for which `lambda = law(free + W lambda)`, which minimise `1/2 lambda^T W lambda + potential(u)`.
+
+    Newton's method, with the exact minimum along each direction: converges from every start.
+    """
+    scale = jnp.maximum(jnp.max(jnp.abs(free)), law.stiction_velocity)
+    tolerance = float(jnp.finfo(free.dtype).eps) ** 0.75 * scale
+
+    def unfinished(x: _Iterate) -> Bool[Array, ""]:
+        return (x.change > tolerance) & (x.number < _MOST_ITERATIONS)
+
+    def improve(x: _Iterate) -> _Iterate:
+        step = _Inverse.of(law.roots(x.u, x.impulses), system).solve(law.impulses(x.u) - x.impulses)
+        faster = system.velocities(step)
+        length = _length(law, x, step, faster)
+        change = length * faster
+        return _Iterate(x.impulses + length * step, x.u + change, jnp.max(jnp.abs(change)), x.number + 1)
+
+    first = _Iterate(start, free + system.velocities(start), jnp.full_like(scale, jnp.inf), jnp.zeros((), int))
+    return lax.while_loop(unfinished, improve, first).impulses
+
+
+def _length(law: ContactLaw, x: _Iterate, step: Float[Array, "n 3"], faster: Float[Array, "n 3"]) -> Float[Array, ""]:
+    """How far to go along a step: to the minimum nearly, where the slope is zero, but not beyond the step.
+
+    The slope increases, and where sliding ends it jumps: Newton's method, between bounds that are halved at least.
+    """
+
+    def slope(length: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        u = x.u + length * faster
+        curvature = jnp.sum(faster * (step + matvec(law.slopes(u), faster)))
+        return jnp.sum(faster * (x.impulses + length * step - law.impulses(u))), curvature
+
+    def unfinished(state: tuple[Array, ...]) -> Bool[Array, ""]:
+        _, high, length, value, _, number = state
+        return (jnp.abs(value) > least) & ((length < high) | (value > 0)) & (number < _MOST_BISECTIONS)
+
+    def narrowed(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        low, high, length, value, curvature, number = state
+        low, high = jnp.where(value < 0, length, low), jnp.where(value < 0, high, length)
+        newton = length - value / curvature
+        length = jnp.where((low < newton) & (newton < high), newton, (low + high) / 2)
+        return low, high, length, *slope(length), number + 1
+
+    zero, one = jnp.zeros_like(faster[0, 0]), jnp.ones_like(faster[0, 0])
+    least = _SLOPE * jnp.abs(slope(zero)[0])
+    return lax.while_loop(unfinished, narrowed, (zero, one, one, *slope(one), jnp.zeros((), int)))[2]

@@ -1,0 +1,303 @@
+"""Contacts with the ground, held to what mechanics says of balls and blocks, to MuJoCo, and to differences."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close, cast, second_derivatives
+from jaxcfa import ground_contacts, joints
+from jaxcfa.contacts import AbstractGround, FlatGround
+from jaxcfa.closed_chains import couple, project_velocity
+from jaxcfa.simulation import RungeKutta4
+
+G = 9.81
+MASS, RADIUS, SIDE = 2.0, 0.1, 0.4
+STILL = jnp.zeros(6)
+CORNERS = [[x, y, -SIDE / 4] for x in (-SIDE / 2, SIDE / 2) for y in (-SIDE / 2, SIDE / 2)]
+DT = 2e-3
+
+
+def free_body(inertia=0.008):
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("body", joint=joints.Free(), mass=MASS, inertia=jnp.eye(3) * inertia)
+    return builder.build()
+
+
+def at(height):
+    return jnp.array([0.0, 0.0, height, 1.0, 0.0, 0.0, 0.0])
+
+
+def rolled(model, contacts, q, v, steps, dt=DT):
+    still = jnp.zeros(model.nv, q.dtype)
+    return jaxcfa.rollout(model, q, v, lambda t, q, v: still, dt, steps=steps, contacts=contacts)
+
+
+def test_a_spinning_ball_begins_to_roll():
+    """Friction leaves the angular momentum about a point of the ground as it is: `w (1 + m r^2 / I)` becomes w."""
+    model = free_body()
+    contacts = ground_contacts(model, "body", radius=RADIUS, friction=0.3)
+    end = rolled(model, contacts, at(RADIUS), STILL.at[4].set(7.0), 400).v[-1]
+    spin = 7.0 / (1 + MASS * RADIUS**2 / 0.008)
+    # It is pressed in by a millimetre.
+    np.testing.assert_allclose([end[4], end[0]], [spin, spin * RADIUS], rtol=0.02)
+    np.testing.assert_allclose(end[jnp.array([1, 2, 3, 5])], 0, atol=1e-6)
+
+
+def test_a_block_slides_or_sticks_on_a_slope():
+    """Above the angle of friction it accelerates, below it creeps by less than the stiction velocity."""
+    angle = 0.4
+    normal = jnp.array([-np.sin(angle), 0.0, np.cos(angle)])
+    model = free_body(0.02)
+    contacts = ground_contacts(model, ["body"] * 4, CORNERS, ground=FlatGround(2 * normal))
+    q = jnp.concatenate([normal * SIDE / 4, jnp.array([np.cos(angle / 2), 0.0, -np.sin(angle / 2), 0.0])])
+
+    @jax.jit
+    @jax.vmap
+    def ends(friction):
+        return rolled(model, dataclasses.replace(contacts, friction=jnp.full(4, friction)), q, STILL, 300).v[-1]
+
+    sliding, sticking = ends(jnp.array([0.2, 0.9])) @ jnp.array([-np.cos(angle), 0, -np.sin(angle), 0, 0, 0])
+    expected = 300 * DT * G * (np.sin(angle) - 0.2 * np.cos(angle))
+    np.testing.assert_allclose(sliding, expected, rtol=5e-3)
+    assert 0 < sticking < 1e-4
+
+
+def test_what_lies_still_is_held_up_by_springs():
+    model = free_body(0.02)
+    contacts = ground_contacts(model, ["body"] * 4, CORNERS, stiffness=[1e4, 1e4, 1e4, 1e4])
+    # In long steps, too.
+    motion = rolled(model, contacts, at(SIDE / 4 + 0.05), STILL, 100, dt=0.02)
+    state = jaxcfa.contact_state(model, contacts, motion.q[-1], motion.v[-1])
+    np.testing.assert_allclose(state.gap, -MASS * G / 4e4, rtol=1e-6)
+    np.testing.assert_allclose(jnp.sum(state.force, 0), [0, 0, MASS * G], atol=1e-6)
+    np.testing.assert_allclose(state.position[:, :2], np.array(CORNERS)[:, :2], atol=1e-9)
+    np.testing.assert_allclose(state.normal, np.tile([0.0, 0.0, 1.0], (4, 1)))
+
+
+@pytest.mark.parametrize(("dissipation", "rest"), [(0.0, 1.0), (0.1, 0.92)])
+def test_a_ball_bounces(dissipation, rest):
+    """With the coefficient of restitution of Hunt & Crossley's law, one without dissipation: in short steps."""
+    model = free_body()
+    contacts = ground_contacts(model, "body", radius=RADIUS, stiffness=1e4, dissipation=dissipation)
+    motion = rolled(model, contacts, at(RADIUS), STILL.at[2].set(-1.0), 500, dt=1e-4)
+    np.testing.assert_allclose(jnp.max(motion.v[:, 2]), rest, atol=0.02)
+
+
+class Waves(AbstractGround):
+    """A sine along x, of a height that can be differentiated."""
+
+    height: jax.Array
+
+    def distance(self, point):
+        return point[2] - self.height * jnp.sin(3 * point[0])
+
+
+def test_the_ground_can_be_any_surface():
+    model = free_body()
+    slope = ground_contacts(model, "body", radius=RADIUS, ground=FlatGround([1.0, 0.0, 2.0], [0.0, 0.0, 0.3]))
+    same = ground_contacts(model, "body", radius=RADIUS, ground=lambda p: 2 * p[2] + p[0] - 0.6)
+    found = [rolled(model, x, at(0.42), STILL, 100).q[-1] for x in (slope, same)]
+    np.testing.assert_allclose(*found, rtol=1e-12)
+    valley = ground_contacts(model, "body", radius=RADIUS, ground=Waves(jnp.array(0.1)), friction=0.3)
+    end = rolled(model, valley, at(0.2).at[0].set(-0.45), STILL, 1500)
+    # It ends in the bottom of a valley, pressed in by a millimetre.
+    np.testing.assert_allclose(end.q[-1, :3], [-np.pi / 6, 0, -0.1 + RADIUS], atol=0.06)
+    assert_close(jaxcfa.contact_state(model, valley, end.q[-1], end.v[-1]).normal[0, 1], 0.0)
+
+
+def test_sliding_is_that_of_mujoco():
+    """A ball that slides, then rolls; contacts are as hard as MuJoCo's get."""
+    xml = f"""<mujoco><option timestep="0.001" cone="elliptic" impratio="100" integrator="implicitfast"/><worldbody>
+        <geom type="plane" size="9 9 1" friction="0.4" solref="0.002 1"/><body pos="0 0 {RADIUS}"><freejoint/>
+        <geom size="{RADIUS}" mass="{MASS}" friction="0.4" solref="0.002 1"/></body></worldbody></mujoco>"""
+    compiled = mujoco.MjModel.from_xml_string(xml)
+    data = mujoco.MjData(compiled)
+    data.qvel[:] = [2.0, 0.5, 0, 3.0, 0, 0]
+    model = jaxcfa.load_model(xml)
+    contacts = ground_contacts(model, [0], radius=RADIUS, friction=0.4, stiffness=1e6)
+    motion = rolled(model, contacts, jnp.asarray(data.qpos), jnp.asarray(data.qvel), 600, dt=1e-3)
+    mujoco.mj_step(compiled, data, 600)
+    np.testing.assert_allclose(motion.q[-1, :3], data.qpos[:3], atol=5e-3)
+    np.testing.assert_allclose(motion.v[-1, :3], data.qvel[:3], atol=1e-3)
+    # The body's axes have turned by more than a turn, not by quite the same angles.
+    np.testing.assert_allclose(*(np.linalg.norm(v[3:]) for v in (motion.v[-1], data.qvel)), rtol=5e-3)
+
+
+def hopper():
+    """A body on a leg of two links, one of them in a loop, with a foot in the ground that slides."""
+    builder = jaxcfa.ModelBuilder()
+    body = builder.add_body("body", joint=joints.Free(), mass=3.0, inertia=jnp.eye(3) * 0.05)
+    thigh = builder.add_body(
+        "thigh", body, joints.Revolute([0, 1, 0]), mass=0.5, com=[0, 0, -0.1], inertia=jnp.eye(3) * 0.002, damping=0.1
+    )
+    builder.add_body(
+        "shank", thigh, joints.Revolute([0, 1, 0]), placement=[0, 0, -0.2], mass=0.3, inertia=jnp.eye(3) * 0.001
+    )
+    model = builder.build()
+    q = jnp.array([0.0, 0.0, 0.3495, 0.99, 0.02, 0.1, 0.03, 0.5, -1.0])
+    v = jnp.array([0.3, -0.2, -0.3, 0.1, 0.2, -0.1, 0.4, -0.5])
+    contacts = ground_contacts(model, ["shank", "body"], [[0, 0, -0.2], [0.1, 0, 0]], 0.02, stiffness=2e4, friction=0.5)
+    q = q.at[3:7].divide(jnp.linalg.norm(q[3:7]))
+    gap = jaxcfa.contact_state(model, contacts, q, v).gap[0]
+    return model, q.at[2].add(-gap - 2e-3), v, jnp.arange(8.0) * 0.3 - 1, contacts
+
+
+def test_a_step_obeys_the_equation_of_motion():
+    """The change of momentum is that by impulses in the cones of friction, opposite to sliding."""
+    model, q, v, tau, contacts = hopper()
+    after = jaxcfa.step(model, q, v, tau, DT, contacts=contacts).v
+    free = jaxcfa.step(model, q, v, tau, DT).v
+    before = jaxcfa.contact_state(model, contacts, q, v)
+    assert before.gap[0] < 0 < before.gap[1]
+    heavier = jaxcfa.mass_matrix(model, q) + DT * jnp.diag(model.damping)
+    # Impulses at the foot alone: six equations of the base give three unknowns.
+    jacobian = jax.jacobian(lambda v: jaxcfa.contact_state(model, contacts, q, v).velocity[0])(v)
+    impulse, rest = np.linalg.lstsq(jacobian.T, heavier @ (after - free))[:2]
+    np.testing.assert_allclose(rest, 0, atol=1e-20)
+    u = jacobian @ after
+    depth, n = -before.gap[0] - DT * u[2], before.velocity[0, 2]
+    np.testing.assert_allclose(impulse[2], DT * 2e4 * depth * (1 - 20 * u[2]), rtol=1e-8)
+    limit = DT * 0.5 * 2e4 * -before.gap[0] * (1 - 20 * n)
+    np.testing.assert_allclose(impulse[:2], -limit * u[:2] / jnp.sqrt(u[:2] @ u[:2] + 1e-8), rtol=1e-6)
+    np.testing.assert_allclose(before.force[0, 2], limit / DT / 0.5, rtol=1e-12)
+
+
+def test_derivatives_are_those_of_differences():
+    """By the state, torques, and what the contacts and the model are: each by itself, in both modes."""
+    model, q, v, tau, contacts = hopper()
+    contacts = dataclasses.replace(contacts, stiction_velocity=jnp.array(0.05))
+    arguments = {
+        "q": jnp.zeros(model.nv),
+        "v": v,
+        "tau": tau,
+        "mass": model.mass,
+        "friction": contacts.friction,
+        "stiffness": contacts.stiffness / 1e4,
+        "points": contacts.points,
+        "radius": contacts.radius,
+        "normal": contacts.ground.normal,
+    }
+    keys = jax.random.split(jax.random.key(1), len(arguments))
+    along = {name: jax.random.normal(k, x.shape) for k, (name, x) in zip(keys, arguments.items(), strict=True)}
+
+    def after(x):
+        own = dataclasses.replace(
+            contacts,
+            friction=x["friction"],
+            stiffness=x["stiffness"] * 1e4,
+            points=x["points"],
+            radius=x["radius"],
+            ground=FlatGround(x["normal"]),
+        )
+        heavy = dataclasses.replace(model, mass=x["mass"])
+        return jaxcfa.step(heavy, jaxcfa.integrate(model, q, x["q"]), x["v"], x["tau"], DT, contacts=own).v
+
+    weights = jnp.cos(jnp.arange(8.0))
+
+    @jax.jit
+    def both(x):
+        def one(name):
+            return lambda value: after({**x, name: value})
+
+        forward = {name: jax.jvp(one(name), (x[name],), (along[name],))[1] for name in x}
+        return forward, jax.grad(lambda x: after(x) @ weights)(x)
+
+    forward, reverse = both(arguments)
+    differences = jax.jit(jax.vmap(lambda x: after(x)))
+    for name in arguments:
+        steps = jnp.array([1e-6, -1e-6])
+        moved = {k: jnp.stack([x, x]) for k, x in arguments.items()}
+        moved[name] = jax.vmap(lambda h, name=name: arguments[name] + h * along[name])(steps)
+        ends = differences(moved)
+        assert_close(forward[name], (ends[0] - ends[1]) / 2e-6, 1e-6, name)
+        np.testing.assert_allclose(jnp.vdot(reverse[name], along[name]), forward[name] @ weights, rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_second_derivatives_are_those_of_differences():
+    model, q, v, tau, contacts = hopper()
+    contacts = dataclasses.replace(contacts, stiction_velocity=jnp.array(0.05))
+    weights = jnp.cos(jnp.arange(8.0))
+    for name, x in {"tau": tau, "v": v, "friction": contacts.friction}.items():
+
+        def worth(x, name=name):
+            own = dataclasses.replace(contacts, friction=x) if name == "friction" else contacts
+            state = {"v": v, "tau": tau} | ({name: x} if name != "friction" else {})
+            return jaxcfa.step(model, q, state["v"], state["tau"], DT, contacts=own).v @ weights
+
+        along = jnp.sin(1 + jnp.arange(x.size))
+        *orders, difference = jax.jit(lambda x, f=worth, along=along: second_derivatives(f, x, along))(x)
+        np.testing.assert_allclose(orders, difference, rtol=1e-5, atol=1e-5)
+
+
+def test_batches_and_single_precision_are_as_single_states(dtype):
+    model, q, v, tau, contacts = cast(hopper(), dtype)
+    heights = jnp.linspace(-0.01, 0.03, 40, dtype=dtype)
+
+    def step(height):
+        return jaxcfa.step(model, q.at[2].add(height), v, tau, jnp.asarray(DT, dtype), contacts=contacts)
+
+    found = jax.jit(jax.vmap(step))(heights)
+    assert found.v.dtype == dtype
+    expected = jax.jit(lambda x: jax.lax.map(step, x))(heights.astype(float)) if dtype == "float64" else None
+    if expected is None:
+        wide = cast((model, q, v, tau, contacts), "float64")
+        expected = jax.jit(
+            lambda x: jax.lax.map(
+                lambda h: jaxcfa.step(wide[0], wide[1].at[2].add(h), wide[2], wide[3], DT, contacts=wide[4]), x
+            )
+        )(heights.astype(float))
+    assert_close(found.v, expected.v, 2e-4 if dtype == "float32" else 1e-9)
+
+
+def test_loops_are_kept_while_feet_push():
+    """Constraints and contacts are solved for together."""
+    model, q, v, tau, contacts = hopper()
+    loop = couple(model, "shank_joint", "thigh_joint", [0.0, -2.0])
+    closed = project_velocity(model, loop, q, v)
+    after = jaxcfa.step(model, q, closed, tau, DT, contacts=contacts, constraints=loop).v
+    free = jaxcfa.step(model, q, closed, tau, DT, constraints=loop).v
+    residual = project_velocity(model, loop, q, after) - after
+    assert jnp.max(jnp.abs(residual)) < 1e-3
+    assert after[2] - free[2] > 0.01
+
+
+def test_linearisation_and_optimal_control_know_the_ground():
+    model, q, v, tau, contacts = hopper()
+    a, b = jaxcfa.linearize(model, q, v, tau, DT, contacts=contacts)
+    by_tau = jax.jacobian(lambda tau: jaxcfa.step(model, q, v, tau, DT, contacts=contacts).v)(tau)
+    assert_close(b[model.nv :], by_tau)
+    dynamics = jaxcfa.optimal_control.RobotDynamics(model, DT, actuated=False, contacts=contacts)
+    x = jnp.concatenate([q, v])
+    assert_close(dynamics.linearized_step(x, tau, 0.0)[1], a)
+
+
+def test_what_cannot_be_is_refused():
+    model = free_body()
+    contacts = ground_contacts(model, "body")
+    q, v = at(1.0), STILL
+    for message, options in {
+        "fixed to the world": {"frames": [-1]},
+        "no_such": {"frames": "no_such"},
+        "friction must be finite and not negative": {"friction": -1.0},
+        "radius must be one number, or one for each of 1": {"radius": [1.0, 2.0]},
+        r"points must have shape \(n, 3\) = \(1, 3\)": {"points": [1.0, 2.0]},
+        "stiction_velocity must be one positive number": {"stiction_velocity": 0.0},
+        "ground must be FlatGround": {"ground": FlatGround},
+        "must be one number, got shape": {"ground": lambda p: p},
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            ground_contacts(model, **{"frames": "body"} | options)
+    with pytest.raises(ValueError, match="normal of the ground"):
+        FlatGround([0.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="SemiImplicitEuler"):
+        jaxcfa.step(model, q, v, v, DT, RungeKutta4(), contacts=contacts)
+    with pytest.raises(ValueError, match="contacts must be those of ground_contacts"):
+        jaxcfa.step(model, q, v, v, DT, contacts=["body"])
+    with pytest.raises(ValueError, match="body"):
+        jaxcfa.contact_state(jaxcfa.chain(2), contacts, jnp.zeros(2), jnp.zeros(2))
