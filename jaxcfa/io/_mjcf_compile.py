@@ -24,12 +24,20 @@ def import_mujoco() -> ModuleType:
     return optional_module("mujoco", "io")
 
 
+class LeftOut(NamedTuple):
+    """A geom without its mesh: the number of its body, the name of the mesh, and whether it is to collide."""
+
+    body: int
+    mesh: str
+    collides: bool
+
+
 class Compiled(NamedTuple):
-    """A compiled model, the compiler's warnings, and what was left out: numbers of bodies and names of their meshes."""
+    """A compiled model, the compiler's warnings, and the geoms that were left out because files are missing."""
 
     model: MjModel
     messages: list[str]
-    left_out: list[tuple[int, str]]
+    left_out: list[LeftOut]
 
 
 def compile_mjcf(path_or_text: PathOrText, source: Source, *, fixed_too: bool = True) -> Compiled:
@@ -71,9 +79,7 @@ def _check_root(data: bytes) -> None:
         raise ValueError(f"the root element is <{tag}>. Give MJCF, whose root element is <mujoco>.")
 
 
-def _compile(
-    mujoco: ModuleType, text: str | None, path: Path, fixed_too: bool
-) -> tuple[MjModel, list[tuple[int, str]]]:
+def _compile(mujoco: ModuleType, text: str | None, path: Path, fixed_too: bool) -> tuple[MjModel, list[LeftOut]]:
     try:
         return _parsed(mujoco, text, path).compile(), []
     except ValueError as error:
@@ -97,12 +103,13 @@ def _parsed(mujoco: ModuleType, text: str | None, path: Path) -> Any:
     return spec
 
 
-def _leave_assets_out(mujoco: ModuleType, spec: Any, fixed_too: bool) -> list[tuple[int, str]]:
+def _leave_assets_out(mujoco: ModuleType, spec: Any, fixed_too: bool) -> list[LeftOut]:
     """Delete everything that is read from files and has no influence on masses, and what refers to it.
 
-    **Returns:** numbers of bodies and the names of meshes that they lose.
+    **Returns:** the geoms of meshes that are deleted.
     """
-    needed, left_out = set(), []
+    needed, left_out, without_geom = set(), [], set()
+    paired = {name for pair in spec.pairs for name in (pair.geomname1, pair.geomname2)}
     fixed_too = fixed_too or spec.compiler.settotalmass > 0
     for number, body in enumerate(spec.bodies):
         given = _inertia_is_given(mujoco, spec, body) or not (fixed_too or _moves(body))
@@ -112,7 +119,9 @@ def _leave_assets_out(mujoco: ModuleType, spec: Any, fixed_too: bool) -> list[tu
                 needed.add(geom.meshname)
             elif geom.meshname or geom.type == mujoco.mjtGeom.mjGEOM_HFIELD:
                 if geom.meshname:
-                    left_out.append((number, str(geom.meshname)))
+                    collides = bool(geom.contype or geom.conaffinity or geom.name in paired)
+                    left_out.append(LeftOut(number, str(geom.meshname), collides))
+                without_geom.add(geom.name)
                 spec.delete(geom)
     for site in spec.sites:
         site.material = ""
@@ -126,7 +135,8 @@ def _leave_assets_out(mujoco: ModuleType, spec: Any, fixed_too: bool) -> list[tu
     sensors = [sensor for sensor in spec.sensors if geom_type in (sensor.objtype, sensor.reftype)]
     meshes = [mesh for mesh in spec.meshes if mesh.name not in needed]
     assets = (*spec.skins, *spec.materials, *spec.textures, *spec.hfields, *meshes)
-    for element in (*spec.pairs, *sensors, *assets):
+    pairs = [pair for pair in spec.pairs if {pair.geomname1, pair.geomname2} & without_geom]
+    for element in (*pairs, *sensors, *assets):
         spec.delete(element)
     return left_out
 

@@ -5,6 +5,7 @@ where it is first needed, and nothing here is imported by `import jaxcfa`.
 """
 
 from ._animation import animate as animate
+from ._collision_points import CollisionPoints as CollisionPoints, collision_points as collision_points
 from ._curves import plot_trajectory as plot_trajectory
 from ._default_visuals import default_visuals as default_visuals
 from ._load import load_visuals as load_visuals

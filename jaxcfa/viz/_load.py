@@ -9,7 +9,7 @@ from ..io._report import Report
 from ..io._source import PathOrText, parse_xml, read_source, root_tag, unknown_root
 from ..model import Model
 from ..model._arguments import check_model
-from ..numerics._options import check_instance
+from ..numerics._options import check_flag, check_instance
 from ._default_visuals import default_visuals
 from ._files import Directories
 from ._mjcf_visuals import mjcf_visuals
@@ -19,7 +19,9 @@ from ._urdf_visuals import urdf_visuals
 Visuals = Sequence[Visual] | str | os.PathLike | None
 
 
-def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Directories = ()) -> list[Visual]:
+def load_visuals(
+    path_or_text: PathOrText, model: Model, *, package_dirs: Directories = (), collisions: bool = False
+) -> list[Visual]:
     """The shapes that a URDF or MJCF file gives a robot: what is to be seen, or what collides where there is nothing.
 
     A file without any gets `default_visuals(model)`. Meshes are read by trimesh (STL, DAE, OBJ, GLB, ...), never from a
@@ -32,11 +34,15 @@ def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Direct
     - `path_or_text`: path of a file, or its content.
     - `model`: the model that `load_model` makes of it, with fixed or floating base.
     - `package_dirs`: folders of packages, or folders that hold packages.
+    - `collisions`: whether to take what collides, and nothing else: elements `<collision>` of URDF, geoms of MJCF by
+      `contype`, `conaffinity` and pairs. Nothing then stands for meshes that are missing, nor for shapes where a file
+      has none.
 
     **Raises:** `FileNotFoundError` for a wrong path, also among `package_dirs`; `ValueError` for a file that is
     malformed or of another robot; `ImportError` without the packages that read files.
     """
     check_model(model)
+    check_flag("collisions", collisions)
     if isinstance(package_dirs, str | bytes | os.PathLike):
         raise ValueError(f"package_dirs must be a list of folders, such as [{package_dirs!r}], got {package_dirs!r}.")
     for folder in package_dirs:
@@ -48,9 +54,9 @@ def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Direct
         tag = root_tag(source.data)
         if tag == "robot":
             file = None if is_text(path_or_text) else Path(os.fsdecode(path_or_text))
-            found = urdf_visuals(parse_xml(source.data), file, package_dirs, report)
+            found = urdf_visuals(parse_xml(source.data), file, package_dirs, report, collisions)
         elif tag == "mujoco":
-            found = mjcf_visuals(path_or_text, source, report)
+            found = mjcf_visuals(path_or_text, source, report, collisions)
         else:
             raise unknown_root(tag)
         for visual in found:
@@ -59,7 +65,7 @@ def load_visuals(path_or_text: PathOrText, model: Model, *, package_dirs: Direct
     except ValueError as error:
         raise ValueError(f"{source.name}: {error}") from error
     report.warn()
-    return found or default_visuals(model)
+    return found if found or collisions else default_visuals(model)
 
 
 def drawn_visuals(model: Model, visuals: Visuals, package_dirs: Directories = ()) -> list[Visual]:

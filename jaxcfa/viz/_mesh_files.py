@@ -11,26 +11,30 @@ from .._optional import optional_module
 from ._shapes import Color, Mesh
 
 
-def read_mesh(path: Path, scale: tuple[float, float, float]) -> tuple[tuple[Mesh, Color | None], ...]:
-    """The surfaces in a file, one for each colour, and the colours as far as the file has them.
+def read_mesh(
+    path: Path, scale: tuple[float, float, float], by_color: bool = True
+) -> tuple[tuple[Mesh, Color | None], ...]:
+    """The surfaces in a file, one for each colour, and the colours as far as the file has them; or all as one.
 
     Textures become their mean colour. Formats are those of trimesh: STL, DAE, OBJ, GLB, PLY and others. The same file
     gives the same objects, which are then drawn together.
 
     **Raises:** `ValueError` if the file cannot be read.
     """
-    return _parts(path, scale, path.stat().st_mtime_ns)
+    return _parts(path, scale, by_color, path.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=256)
-def _parts(path: Path, scale: tuple[float, float, float], _time: int) -> tuple[tuple[Mesh, Color | None], ...]:
+def _parts(
+    path: Path, scale: tuple[float, float, float], by_color: bool, _time: int
+) -> tuple[tuple[Mesh, Color | None], ...]:
     """The time of the last change is in the key, so that what changes is read again."""
     trimesh = optional_module("trimesh", "viz")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # between NumPy and the readers of some formats
             scene = trimesh.load_scene(path)
-        by_color: dict[Color | None, list[tuple[np.ndarray, np.ndarray]]] = {}
+        surfaces: dict[Color | None, list[tuple[np.ndarray, np.ndarray]]] = {}
         for node in scene.graph.nodes_geometry:
             transform, name = scene.graph[node]
             geometry = scene.geometry[name]
@@ -38,12 +42,13 @@ def _parts(path: Path, scale: tuple[float, float, float], _time: int) -> tuple[t
                 vertices = geometry.vertices @ transform[:3, :3].T + transform[:3, 3]
                 faces = np.asarray(geometry.faces)
                 faces = faces[:, ::-1] if np.prod(scale) < 0 else faces
-                by_color.setdefault(_color(geometry.visual), []).append((vertices * scale, faces))
+                color = _color(geometry.visual) if by_color else None
+                surfaces.setdefault(color, []).append((vertices * scale, faces))
     except Exception as error:  # readers of so many formats raise everything
         raise ValueError(f"{path} cannot be read: {error}") from error
-    if not by_color:
+    if not surfaces:
         raise ValueError(f"{path} holds no surface.")
-    return tuple((_joined(parts, path), color) for color, parts in by_color.items())
+    return tuple((_joined(parts, path), color) for color, parts in surfaces.items())
 
 
 def _joined(parts: list[tuple[np.ndarray, np.ndarray]], path: Path) -> Mesh:

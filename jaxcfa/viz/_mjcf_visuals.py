@@ -27,35 +27,45 @@ _SHOWN_GROUPS = 3  # of six, as MuJoCo's own viewer does at first; models put wh
 _DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)
 
 
-def mjcf_visuals(path_or_text: PathOrText, source: Source, report: Report) -> list[Visual]:
-    """The geoms that MuJoCo's own viewer shows at first, or all if it shows none.
+def mjcf_visuals(path_or_text: PathOrText, source: Source, report: Report, collisions: bool) -> list[Visual]:
+    """The geoms that MuJoCo's own viewer shows at first, or all if it shows none; with `collisions` those that collide.
 
-    Bodies of which a mesh is missing, so that the compiler had to do without, get a box with their inertia.
+    Bodies of which a mesh is missing, so that the compiler had to do without, get a box with their inertia, which is
+    nothing that collides.
     """
     try:
         mj, _, left_out = compile_mjcf(path_or_text, source)
     except ValueError:  # as a model with a fixed base does without more of the meshes
         mj, _, left_out = compile_mjcf(path_or_text, source, fixed_too=False)
     names = [None, *read_layout(mj, floating_base=False).bodies[1:]]
-    geoms = range(mj.ngeom)
-    shown = [geom for geom in geoms if mj.geom_group[geom] < _SHOWN_GROUPS] or list(geoms)
     found = []
-    for geom in shown:
+    for geom in _colliding(mj) if collisions else _shown(mj):
         shape, color = _shape(mj, geom), _color(mj, geom)
         if shape is None:
-            report.add("kind of geom that is not shown", f"geom {geom}")
-        elif color is None or color[3] > 0:
+            report.add("kind of geom that is left out", f"geom {geom}")
+        elif collisions or color is None or color[3] > 0:
             placement = pose_matrix(rotation_matrix(mj.geom_quat[geom]), mj.geom_pos[geom])
-            found.append(Visual(shape, names[mj.geom_bodyid[geom]], placement, color))
-    boxes = {}
-    for body, mesh in left_out:
+            friction = max(float(mj.geom_friction[geom, 0]), 0.0)  # MuJoCo takes any numbers
+            found.append(Visual(shape, names[mj.geom_bodyid[geom]], placement, color, friction))
+    instead = "it is left out" if collisions else "a box with the body's inertia stands for it"
+    missing = [x for x in left_out if x.collides or not collisions]
+    for body, mesh, _ in missing:
         report.add(
-            "mesh that the compiler had to do without; a box with the body's inertia stands for it",
-            f"{mesh!r} of body {names[body] or 'world'!r}",
+            f"mesh that the compiler had to do without; {instead}", f"{mesh!r} of body {names[body] or 'world'!r}"
         )
-        if body:
-            boxes[body] = _inertia_box(mj, body, names[body])
+    boxes = {} if collisions else {x.body: _inertia_box(mj, x.body, names[x.body]) for x in missing if x.body}
     return [*found, *boxes.values()]
+
+
+def _shown(mj: Any) -> list[int]:
+    geoms = range(mj.ngeom)
+    return [geom for geom in geoms if mj.geom_group[geom] < _SHOWN_GROUPS] or list(geoms)
+
+
+def _colliding(mj: Any) -> list[int]:
+    """By their bits, or because a pair names them."""
+    paired = {*mj.pair_geom1.tolist(), *mj.pair_geom2.tolist()}
+    return [geom for geom in range(mj.ngeom) if mj.geom_contype[geom] or mj.geom_conaffinity[geom] or geom in paired]
 
 
 def _shape(mj: Any, geom: int) -> AbstractShape | None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..numerics._options import as_finite, check_instance, known_numbers
+from ..numerics._options import as_finite, check_instance, known_numbers, positive_number
 from ..spatial._host import pose_matrix
 
 Color = tuple[float, float, float, float]
@@ -174,12 +174,14 @@ class Visual:
     - `carrier`: name of the body or frame that carries it; `None` is the world.
     - `placement` (4, 4): pose of the shape in the carrier.
     - `color`: red, green, blue and opacity, each from 0 to 1; `None` for a colour that is chosen by the body.
+    - `friction`: coefficient of sliding friction, of a shape that collides; pictures do not show it.
     """
 
     shape: AbstractShape
     carrier: str | None = None
     placement: np.ndarray = dataclasses.field(default_factory=lambda: np.eye(4))
     color: Color | None = None
+    friction: float = 1.0
 
     def __post_init__(self):
         check_instance("shape", self.shape, AbstractShape, "one such as Box((1, 1, 1)) or Mesh(vertices, faces)")
@@ -192,6 +194,7 @@ class Visual:
                     f"The color of a visual is red, green, blue and opacity, each from 0 to 1, got {self.color}."
                 )
             object.__setattr__(self, "color", tuple(color.tolist()))
+        object.__setattr__(self, "friction", positive_number("The friction of a visual", self.friction, or_zero=True))
 
 
 def _checked_faces(faces: np.ndarray, count: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Shapes in a URDF file."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,62 +13,75 @@ from ._files import Directories, find_file
 from ._mesh_files import read_mesh
 from ._shapes import AbstractShape, Box, Capsule, Color, Cylinder, Sphere, Visual, inertia_box
 
-MISSING_MESH = (
-    "mesh that is missing or cannot be read; a box with the link's inertia stands for it (package_dirs, or "
-    "--package-dir of the command, says where packages are)"
-)
+
+class _File(NamedTuple):
+    """What all shapes of a file share.
+
+    **Fields:** `path` of the file; `materials`: colours by name; `collisions`: whether the shapes are to collide, for
+    which meshes are whole, and nothing stands for one that is missing.
+    """
+
+    path: Path | None
+    package_dirs: Directories
+    report: Report
+    materials: dict[str | None, Color]
+    collisions: bool
 
 
-def urdf_visuals(root: Element, file: Path | None, package_dirs: Directories, report: Report) -> list[Visual]:
-    """What the links show; what they collide with if none shows anything.
+def urdf_visuals(
+    root: Element, path: Path | None, package_dirs: Directories, report: Report, collisions: bool
+) -> list[Visual]:
+    """What the links show, or what they collide with if none shows anything; with `collisions` the latter.
 
-    **Arguments:** `root`: the element `<robot>`; `file`: where it was read from.
+    **Arguments:** `root`: the element `<robot>`; `path`: where it was read from.
     """
     # Some files define materials inside of a link, and use them by name elsewhere.
     materials = {x.get("name"): color for x in root.iter("material") if (color := _rgba(x, report)) is not None}
-    for kind in ("visual", "collision"):
+    file = _File(path, package_dirs, report, materials, collisions)
+    for kind in ("collision",) if collisions else ("visual", "collision"):
         found = [
             visual
             for link in root.iterfind("link")
             for element in link.iterfind(kind)
-            for visual in _visuals(link, element, materials, file, package_dirs, report)
+            for visual in _visuals(link, element, file)
         ]
         if found:
             return found
     return []
 
 
-def _visuals(
-    link: Element,
-    element: Element,
-    materials: dict[str | None, Color],
-    file: Path | None,
-    package_dirs: Directories,
-    report: Report,
-) -> list[Visual]:
+def _visuals(link: Element, element: Element, file: _File) -> list[Visual]:
     name = link.get("name")
     geometry = element.find("geometry")
     shape = None if geometry is None else next((child for child in geometry if isinstance(child.tag, str)), None)
     if shape is None:
         return []
     try:
-        placement, color = _origin(element), _color(element, materials)
+        placement, color = _origin(element), _color(element, file.materials)
         if shape.tag != "mesh":
             return [Visual(_primitive(shape), name, placement, color)]
         address = shape.get("filename") or ""
-        path = find_file(address, file, package_dirs)
+        path = find_file(address, file.path, file.package_dirs)
         if path is None:
-            report.add(MISSING_MESH, f"{address!r} of link {name!r}")
-            return [_inertia_box(link)]
+            return _without_mesh(link, shape, file)
         x, y, z = _numbers(shape, "scale", (1, 1, 1)).tolist()
-        parts = read_mesh(path, (x, y, z))
+        parts = read_mesh(path, (x, y, z), by_color=not file.collisions)
         return [Visual(mesh, name, placement, own or color) for mesh, own in parts]
     except ValueError as error:
         if shape.tag != "mesh":
-            report.add("shape that cannot be read; it is left out", f"<{shape.tag}> of link {name!r}: {error}")
+            file.report.add("shape that cannot be read; it is left out", f"<{shape.tag}> of link {name!r}: {error}")
             return []
-        report.add(MISSING_MESH, f"{shape.get('filename')!r} of link {name!r}")
-        return [_inertia_box(link)]
+        return _without_mesh(link, shape, file)
+
+
+def _without_mesh(link: Element, shape: Element, file: _File) -> list[Visual]:
+    instead = "it is left out" if file.collisions else "a box with the link's inertia stands for it"
+    file.report.add(
+        f"mesh that is missing or cannot be read; {instead} (package_dirs, or --package-dir of the command, says where "
+        "packages are)",
+        f"{shape.get('filename') or ''!r} of link {link.get('name')!r}",
+    )
+    return [] if file.collisions else [_inertia_box(link)]
 
 
 def _primitive(element: Element) -> AbstractShape:

@@ -1,0 +1,130 @@
+"""Points at which a robot may touch the ground, from the shapes that collide in its file."""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from ..io._source import PathOrText, read_source
+from ..model import WORLD, Model
+from ..numerics._options import positive_integer
+from ._files import Directories
+from ._load import load_visuals
+from ._shapes import AbstractShape, Box, Capsule, Cylinder, Plane, Sphere
+
+_LEAST = 6  # the extremes along three axes
+
+
+class CollisionPoints(NamedTuple):
+    """Points or spheres that bodies carry.
+
+    **Fields:** `frames`: n names of frames or bodies; `points` (n, 3): centres in these frames [m]; `radius` (n,) [m],
+    zero for points; `friction` (n,): coefficients of sliding friction.
+    """
+
+    frames: tuple[str, ...]
+    points: np.ndarray
+    radius: np.ndarray
+    friction: np.ndarray
+
+
+def collision_points(
+    path_or_text: PathOrText, model: Model, *, package_dirs: Directories = (), most: int = 8
+) -> CollisionPoints:
+    """Points and spheres that meet a flat ground about where the shapes that collide in a URDF or MJCF file do.
+
+    Spheres, capsules (a sphere at each end) and boxes (their corners) are exact. Cylinders are points on both rims, as
+    many on each, the first in the direction of x: they stand as they should, and roll like a prism. Ellipsoids and
+    meshes, which count as convex, are some of their outermost points: the farthest in both directions of each axis of
+    the shape, then, one after the other, that where the ground could otherwise come in deepest. With eight points it
+    comes in by 0.3 of the radius of a cylinder that lies and 0.4 of that of a ball that is a mesh, at worst, and not at
+    all along the axes.
+
+    Shapes that do not move have no points, nor have planes. Equal points of a frame are one, with the larger friction;
+    points inside of other shapes stay. Friction is that of MJCF's geoms, and 1 for URDF, which does not say. Meshes
+    that are missing are left out, and one warning names them.
+
+    **Arguments:**
+
+    - `path_or_text`: path of a file, or its content.
+    - `model`: the model that `load_model` makes of it, with fixed or floating base.
+    - `package_dirs`: folders of packages, or folders that hold packages.
+    - `most`: how many points a cylinder, an ellipsoid or a mesh has at most, six or more.
+
+    **Raises:** what `load_visuals` does; `ValueError` if nothing that moves collides.
+    """
+    if positive_integer("most", most) < _LEAST:
+        raise ValueError(f"most must be at least {_LEAST}, for points at both ends of three axes, got {most}.")
+    found: dict[tuple, tuple[np.ndarray, float]] = {}
+    for visual in load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True):
+        if visual.carrier is None or model.locate(visual.carrier)[0] == WORLD:
+            continue
+        points, radius = _spheres(visual.shape, most)
+        for point in points @ visual.placement[:3, :3].T + visual.placement[:3, 3]:
+            key = visual.carrier, radius, *(np.round(point, 9) + 0.0).tolist()  # no negative zeros
+            first, friction = found.get(key, (point, 0.0))
+            found[key] = first, max(friction, visual.friction)
+    if not found:
+        raise ValueError(
+            f"{read_source(path_or_text).name}: no shape that collides and can be read is on a body that moves. Give "
+            "ground_contacts the names of frames, and points in them, instead."
+        )
+    frames, radii = zip(*(key[:2] for key in found), strict=True)
+    centres, frictions = zip(*found.values(), strict=True)
+    return CollisionPoints(frames, np.array(centres), np.array(radii), np.array(frictions))
+
+
+def _spheres(shape: AbstractShape, most: int) -> tuple[np.ndarray, float]:
+    """Centres (n, 3) in the shape's axes, and the radius of all."""
+    match shape:
+        case Sphere():
+            return np.zeros((1, 3)), shape.radius
+        case Capsule():
+            return np.array([[0, 0, -1], [0, 0, 1]]) * shape.length / 2, shape.radius
+        case Box():
+            return np.array(list(product((-1, 1), repeat=3))) * shape.size / 2, 0.0
+        case Cylinder():
+            angle = 2 * np.pi * np.arange(most // 2) / (most // 2)
+            rim = shape.radius * np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
+            half = np.array([0, 0, shape.length / 2])
+            return np.concatenate([rim - half, rim + half]), 0.0
+        case Plane():
+            return np.zeros((0, 3)), 0.0
+    return _outermost(shape.triangles().vertices, most), 0.0
+
+
+def _directions() -> np.ndarray:
+    """(290, 3): unit vectors all around, the axes first."""
+    steps = np.array(sorted(product(range(-3, 4), repeat=3), key=lambda x: np.dot(x, x))[1:])
+    coprime = np.gcd.reduce(steps, axis=1) == 1
+    return steps[coprime] / np.linalg.norm(steps[coprime], axis=1, keepdims=True)
+
+
+def _outermost(vertices: np.ndarray, most: int) -> np.ndarray:
+    """At most so many of the vertices (n, 3), chosen so that a plane that touches them cuts off little of the rest.
+
+    From a direction it cuts off the difference between the farthest vertex and the farthest chosen one. Where that is
+    most, along the axes first, the next is chosen: of several that are farthest, the one that leaves least elsewhere.
+    """
+    directions = _directions()
+    from_centre = vertices - (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+    tolerance = 1e-6 * np.ptp(vertices, axis=0).max()
+    corners = np.unique([_corner(from_centre, direction, tolerance) for direction in directions])
+    heights = from_centre[corners] @ directions.T
+    farthest = heights.max(axis=0)
+    depth, chosen = np.full(len(directions), np.inf), list[int]()
+    while len(chosen) < most and depth.max() > tolerance:
+        worst = (depth[:6] if depth[:6].max() > tolerance else depth).argmax()
+        candidates = np.flatnonzero(heights[:, worst] >= farthest[worst] - tolerance)
+        depths = np.minimum(depth, farthest - heights[candidates])
+        best = depths.sum(axis=1).argmin()
+        chosen.append(int(candidates[best]))
+        depth = depths[best]
+    return vertices[corners[chosen]]
+
+
+def _corner(vertices: np.ndarray, direction: np.ndarray, tolerance: float) -> int:
+    """The vertex that is farthest in a direction; of several, one that is no mixture of others."""
+    heights = vertices @ direction
+    squares = np.sum(vertices**2, axis=1)
+    return int(np.argmax(np.where(heights >= heights.max() - tolerance, squares, -1)))
