@@ -27,7 +27,21 @@ _NO_PICTURES = (
 )
 
 
-class GymnasiumEnv(gymnasium.Env):
+class _Compiled:
+    """The programs `_reset` and `_step`, which no pickle can hold: they are made again from what else there is."""
+
+    def _compile(self) -> None:
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_reset", "_step")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._compile()
+
+
+class GymnasiumEnv(_Compiled, gymnasium.Env):
     """An environment as a `gymnasium.Env`, one robot on the host, for packages that learn from these.
 
     Both spaces are boxes: actions between -1 and 1, observations without bounds. An episode is `terminated` where the
@@ -48,6 +62,10 @@ class GymnasiumEnv(gymnasium.Env):
         self.action_space, self.observation_space = _spaces(environment)
         self.state: State | None = None
         self._steps = 0
+        self._compile()
+
+    def _compile(self) -> None:
+        environment = self.environment
         self._reset = jax.jit(lambda key: environment.reset(key))
         self._step = jax.jit(lambda state, action: _with_numbers(environment.step(state, action)))
 
@@ -78,7 +96,7 @@ class GymnasiumEnv(gymnasium.Env):
         raise NotImplementedError(_NO_PICTURES)
 
 
-class GymnasiumVectorEnv(VectorEnv):
+class GymnasiumVectorEnv(_Compiled, VectorEnv):
     """Many robots in one environment as a `gymnasium.vector.VectorEnv`, computed together.
 
     A robot whose episode has ended is reset in the same step (`AutoresetMode.SAME_STEP`): then `info["final_obs"]` has
@@ -99,8 +117,12 @@ class GymnasiumVectorEnv(VectorEnv):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.state: State | None = None
-        self._reset = jax.jit(lambda key: jax.vmap(self.environment.reset)(jax.random.split(key, num_envs)))
-        self._step = jax.jit(lambda state, actions: jax.vmap(self.environment.step)(state, actions))
+        self._compile()
+
+    def _compile(self) -> None:
+        environment, number = self.environment, self.num_envs
+        self._reset = jax.jit(lambda key: jax.vmap(environment.reset)(jax.random.split(key, number)))
+        self._step = jax.jit(lambda state, actions: jax.vmap(environment.step)(state, actions))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         """The first observations (num_envs, n) of new episodes, and an empty `info`; `options` are not used."""

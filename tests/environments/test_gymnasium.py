@@ -1,5 +1,6 @@
 """Environments as Gymnasium's."""
 
+import pickle
 import subprocess
 import sys
 import warnings
@@ -68,6 +69,15 @@ def test_many_at_once():
         _, _, terminated, truncated, _ = env.step(np.zeros((3, 1)))
     assert truncated.tolist() == [True, False, True]
     assert not terminated.any()
+
+
+@pytest.mark.parametrize("env", [GymnasiumEnv(ENVIRONMENT, 3), GymnasiumVectorEnv(ENVIRONMENT, 2, 3)])
+def test_pickles_go_on_where_they_were_made(env):
+    env.reset(seed=1)
+    copied, action = pickle.loads(pickle.dumps(env)), np.full(env.action_space.shape, 0.3)
+    for expected, found in zip(env.step(action)[:2], copied.step(action)[:2], strict=True):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(copied.reset(seed=1)[0], env.reset(seed=1)[0])
 
 
 def test_mistakes_are_explained():
