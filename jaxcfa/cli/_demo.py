@@ -26,6 +26,7 @@ from ._command_line import command_line, own_command
 from ._energy import total_energy
 from ._motion_files import check_writable
 from ._progress import working
+from ._start import check_moves
 from ._view import shapes_of
 
 _TIME_STEP = 1e-3
@@ -53,8 +54,7 @@ def run_demo(
     name = escape(file.stem)
     console.print(f"[bold]{name}[/]: {model.nb} moving bodies, {model.nv} degrees of freedom, {model.dtype}, ", end="")
     console.print(f"on {jax.default_backend()}")
-    if not model.nb:
-        raise ValueError("The robot has no moving body; there is nothing to demonstrate. Try --floating-base.")
+    check_moves(file, model, "; there is nothing to demonstrate")
     if model.constraints:
         console.print(
             f"[yellow]Warning:[/] {len(model.constraints)} constraints of the file (closed loops, couplings) are left "

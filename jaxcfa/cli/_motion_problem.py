@@ -64,8 +64,8 @@ def motion_problem(model: Model, end: Sequence[AbstractTerm], seconds: float, st
     joints, weakest, strongest = _efforts(model)
     strength = jnp.maximum(-weakest, strongest)
     scale = jnp.where(jnp.isfinite(strength) & (strength > 0), strength, _UNLIMITED)
-    # Joints of several coordinates, of which some have no actuator.
-    idle, busy = np.flatnonzero(strength == 0), np.flatnonzero(strength != 0)
+    # Those that are given: zero for coordinates that no actuator drives, of joints that have several.
+    given, free = np.flatnonzero(weakest == strongest), np.flatnonzero(weakest != strongest)
     lower, upper = _ranges(model)
     speed = _known(limits.velocity)
     problem = Problem(
@@ -75,8 +75,8 @@ def motion_problem(model: Model, end: Sequence[AbstractTerm], seconds: float, st
         constraints=[
             Bounds(Position(), lower, upper, during=(1, None)),  # the start may be at the end of a range
             Bounds(Velocity(), -speed, speed),
-            Bounds(_Rows(Control(), busy), weakest[busy], strongest[busy]),
-            *([Equality(_Rows(Control(), idle))] if len(idle) else []),
+            *([Bounds(_Rows(Control(), free), weakest[free], strongest[free])] if len(free) else []),
+            *([Equality(_Rows(Control(weakest), given))] if len(given) else []),
         ],
         end_constraints=[*map(Equality, end), Bounds(Position(), lower, upper)],
     )
@@ -127,8 +127,16 @@ def _efforts(model: Model) -> tuple[list[str], Array, Array]:
     driven = [name for name in model.joint_names if np.any(acts[:, model.v_slice(name)])]
     if not driven:
         raise ValueError("No actuator of the file moves the frame.")
+    weakest, strongest = jnp.maximum(-most, lower), jnp.minimum(most, upper)
+    for name in driven:
+        own = model.v_slice(name)
+        if not np.all(weakest[own] <= strongest[own]):
+            raise ValueError(
+                f"The actuators of {name!r} give from {lower[own]} to {upper[own]}, which its effort of {most[own]} "
+                "does not allow. Correct one of them in the file."
+            )
     rows = _dofs(model, driven)
-    return driven, jnp.maximum(-most, lower)[rows], jnp.minimum(most, upper)[rows]
+    return driven, weakest[rows], strongest[rows]
 
 
 def _forces(model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from ..simulation import Trajectory, rollout
 from ._energy import total_energy
 from ._motion_files import Output, check_out, write_motion
 from ._progress import counted, working
-from ._start import rest_of
+from ._start import check_moves, rest_of
 
 _PARTS = 25  # of a motion, for the progress bar
 _LONGEST = 10_000_000  # steps
@@ -51,8 +51,7 @@ def run_simulation(console: Console, file: Path, model: Model, settings: Setting
             f"steps; take a longer --dt, for {_LONGEST:.0e} at most."
         )
     check_out(out, settings.steps * settings.dt)
-    if not model.nb:
-        raise ValueError("The robot has no moving body, so nothing can fall. Try --floating-base.")
+    check_moves(file, model, ", so nothing can fall")
     q = rest_of(model, settings.keyframe, settings.seed)
     held = () if settings.cut else model.constraints
     if held:

@@ -1,5 +1,7 @@
 """Initial configurations of commands."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,9 +9,20 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..configuration import random_configuration
+from ..io._source import is_archive
 from ..model import Model
 from ..model._ranges import ends_of_ranges, middle
 from ..viz._poses import INITIAL, initial
+
+
+def check_moves(file: Path, model: Model, consequence: str) -> None:
+    """Raises `ValueError` for a robot without a moving body, with that consequence."""
+    if model.nb:
+        return
+    kept = "A saved model keeps its base: save one that was loaded with floating_base=True."
+    raise ValueError(
+        f"The robot has no moving body{consequence}. {kept if is_archive(file) else 'Try --floating-base.'}"
+    )
 
 
 def chosen(model: Model, keyframe: str | None, seed: int | None) -> tuple[jax.Array, str] | None:

@@ -356,6 +356,33 @@ def test_what_no_actuator_drives_has_no_torque():
     np.testing.assert_allclose(problem.constraints[-2].rows(stage), [-3.0 - 1.0, 1.0 - 3.0])
 
 
+def test_forces_that_a_file_gives_are_equalities():
+    """A fan that blows with 2 N or more on a joint that bears no more; if it bears less, that is refused."""
+    slides = "".join(
+        f'<joint name="{name}" type="slide" axis="{axis}"/>' for name, axis in (("a", "1 0 0"), ("b", "0 1 0"))
+    )
+    motors = '<actuator><motor joint="a" forcerange="2 5" forcelimited="true"/><motor joint="b"/></actuator>'
+    text = f'<mujoco><worldbody><body>{slides}<geom size=".1" mass="1"/></body></worldbody>{motors}</mujoco>'
+    model = jaxcfa.with_joint(jaxcfa.load_model(text, dtype="float64"), "a+b", effort_limit=[2.0, 9.0])
+    problem, _ = motion_problem(model, [Velocity()], 1.0, 4)
+    stage = Stage(problem.phases[0].dynamics, jnp.zeros(4), jnp.array([2.5, 1.0]), jnp.asarray(1))
+    np.testing.assert_allclose(problem.constraints[-1].rows(stage), [0.5])
+    weak = jaxcfa.with_joint(model, "a+b", effort_limit=[1.0, 9.0])
+    with pytest.raises(ValueError, match=r"The actuators of 'a\+b' give from \[ *2.* to \[ *5.*effort of \[1"):
+        motion_problem(weak, [Velocity()], 1.0, 4)
+
+
+def test_what_has_no_moving_body_is_told_how_it_could_move(tmp_path):
+    path, text = tmp_path / "stone.npz", '<robot name="stone"><link name="stone"/></robot>'
+    jaxcfa.save_model(path, jaxcfa.load_model(text))
+    for command in ("simulate", "demo"):
+        result = CliRunner().invoke(app, [command, str(path)])
+        assert result.exit_code == 1
+        assert "A saved model keeps its base" in " ".join(result.output.split())
+    path.with_suffix(".urdf").write_text(text)
+    assert "Try --floating-base" in CliRunner().invoke(app, ["simulate", str(path.with_suffix(".urdf"))]).output
+
+
 @pytest.mark.slow
 def test_optimise(reacher, tmp_path, monkeypatch):
     """The motion comes to its target at rest, within the limits of all joints, and is what the torques make; the base,
