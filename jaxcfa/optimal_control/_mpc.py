@@ -34,7 +34,7 @@ def mpc_step(
     shift: int = 1,
     barrier: float = 1e-3,
 ) -> Solution:
-    """The plan for the next interval: a few iterations from the last plan, shifted.
+    """The plan for the next interval: a few iterations from the last plan, shifted, and simulated on at its end.
 
     Apply `solution.controls[0]`, or between two plans the feedback `solution.control(problem, t, x)`. The amount of
     work is always the same, so it can be a step of `lax.scan`; failures show in `violation` and `status`, which usually
@@ -74,6 +74,7 @@ def mpc_step(
     guess = as_guess(problem, x, plan)
     guess = eqx.tree_at(lambda g: g.barrier, guess, jnp.maximum(plan.barrier, barrier).astype(dtype))
     problem = strongly_typed(hoisted(problem, x.dtype), x.dtype)
+    guess = _continued(problem, guess, shift)
     in_parallel = isinstance(solver, MultipleShooting) and solver.steps == "linear"
     guess = _moved(guess, x) if in_parallel else _simulated(problem, x, guess, plan)
     brief = dataclasses.replace(solver, max_iterations=iterations)  # type: ignore[call-arg]
@@ -85,13 +86,29 @@ def _of_type(plan: Solution, dtype: np.dtype) -> Solution:
     return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, plan)
 
 
+def _continued(problem: Problem, guess: Guess, number: int) -> Guess:
+    """The guess with that many last states simulated under its controls, if that is finite.
+
+    What ends in motion does not stay at its last state: if that is repeated, gaps are left which one iteration may not
+    close.
+    """
+    if number == 0:
+        return guess
+    known, (steps, m) = max(0, problem.steps - number), guess.controls.shape
+    open_loop = jnp.zeros((steps, m, problem.dynamics.tangent_size), guess.states.dtype)
+    found, _ = closed_loop(problem, guess.states[known], guess.states, guess.controls, open_loop, known=known)
+    found = choose(all_finite(found), found, guess.states[known:])
+    return eqx.tree_at(lambda g: g.states, guess, jnp.concatenate([guess.states[:known], found]))
+
+
 def _moved(guess: Guess, x: Array) -> Guess:
     return eqx.tree_at(lambda g: g.states, guess, guess.states.at[0].set(x))
 
 
 def _simulated(problem: Problem, x: Array, guess: Guess, plan: Solution) -> Guess:
     """The guess from x, simulated under the plan's feedback where its own states are far from a motion from there."""
-    far = plan.gap + jnp.max(jnp.abs(problem.dynamics.minus(x, guess.states[0]))) > _FAR
+    # Also where that is NaN.
+    far = ~(plan.gap + jnp.max(jnp.abs(problem.dynamics.minus(x, guess.states[0]))) <= _FAR)
     kept = _moved(guess, x)
     own = kept.states, kept.controls
 

@@ -15,11 +15,18 @@ def closed_loop(
     controls: Float[Array, "T m"],
     gains: Float[Array, "T m n"],
     kicks: Float[Array, "T n"] | None = None,
-) -> tuple[Float[Array, "T+1 nx"], Float[Array, "T m"]]:
-    """States and controls `u_t + K_t (x - x_t)` from a start, each step displaced by `kicks` if there are any."""
+    known: int = 0,
+) -> tuple[Float[Array, "_ nx"], Float[Array, "_ m"]]:
+    """States and controls `u_t + K_t (x - x_t)` from a start, each step displaced by `kicks` if there are any.
+
+    The start is that of the stage `known`, from which on stages are simulated.
+    """
     reached, found, first = start, [], 0
     for phase in problem.phases:
-        dynamics, during = phase.dynamics, slice(first, first + phase.steps)
+        dynamics, during = phase.dynamics, slice(max(known, first), first + phase.steps)
+        first += phase.steps
+        if first <= known:
+            continue
 
         def step(x, stage, dynamics=dynamics):
             t, reference, control, gain, kick = stage
@@ -31,6 +38,5 @@ def closed_loop(
         xs = jnp.arange(problem.steps)[during], states[:-1][during], controls[during], gains[during]
         reached, parts = lax.scan(step, reached, (*xs, None if kicks is None else kicks[during]))
         found.append(parts)
-        first += phase.steps
     after, applied = (jnp.concatenate(parts) for parts in zip(*found, strict=True))
     return jnp.concatenate([start[None], after]), applied

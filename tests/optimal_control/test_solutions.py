@@ -200,6 +200,25 @@ def test_plans_start_where_the_robot_is():
     assert_close(plan.states[:5, 1], jnp.array([0.9, 0.8, 0.7, 0.6, 0.5]), 1e-3)
 
 
+@pytest.mark.parametrize("shift", [1, 3])
+def test_plans_that_end_in_motion_go_on(shift):
+    """A pendulum that is to go round: of the last state no gap is left after a single iteration."""
+    costs = [oc.Cost(lambda stage: stage.x[1:] - 3.0, 0.1), oc.Cost(oc.Control(), 0.01)]
+    bounds = [oc.Bounds(oc.Control(), -6.0, 6.0)]
+    dynamics = oc.FunctionDynamics(lambda x, u, t: pendulum_step(1.0, x, u), 2, 1)
+    problem, x = oc.Problem(dynamics, 10, costs, constraints=bounds), jnp.array([0.0, 3.0])
+    plan = oc.solve(problem, x)
+    following = jax.jit(lambda x, plan: oc.mpc_step(problem, x, plan, shift=shift))
+    for _ in range(12):
+        for u in plan.controls[:shift]:
+            x = pendulum_step(1.0, x, u)
+        plan = following(x, plan)
+        assert plan.violation < 1e-9
+    phases = [oc.Phase(dynamics, 7), oc.Phase(dynamics, 3)]
+    again = oc.mpc_step(oc.Problem(phases, None, costs, constraints=bounds), x, plan, shift=5)
+    assert_close(again.states, oc.mpc_step(problem, x, plan, shift=5).states, rtol=1e-10)
+
+
 def test_regulator():
     """The inverted pendulum stays up; the gain is that of a long finite horizon."""
     problem = oc.Problem(
