@@ -12,6 +12,7 @@ _PRICE = 1.0  # of violations, at first
 _PRICE_OF_PLANS = 1e3  # where a solution is the guess: bounds that hold are not to be given up
 _DEARER = 10.0  # how much more, where they are cheaper than what they are to prevent
 _FAIR = 0.03  # the least price, relative to the penalty of gaps and equalities
+_STEEP = 1e4  # gradients of the cost from which on limits of multipliers are relative to it
 UNFAIR = 0.5  # of that price, below which a step gives up bounds for gaps, and is not taken
 
 
@@ -32,11 +33,21 @@ def next_barrier(settings: Settings, problem: Problem, local: LocalModel, point:
     found, mu = optimality(local, point, barrier, problem.start), barrier.parameter
     smaller = jnp.maximum(settings.smallest_barrier, jnp.minimum(0.2 * mu, mu**1.5))
     reached = jnp.maximum(jnp.maximum(found.stationarity, found.equalities), found.complementarity) <= 10 * mu
-    cheap = is_cheap(point, barrier) & (barrier.price < settings.largest_price)
+    cheap = is_cheap(point, barrier) & (barrier.price < largest_price(settings, local))
     return Barrier(
         jnp.where(reached & ~cheap, smaller, mu),
-        jnp.where(reached & cheap, dearer(settings, barrier), barrier.price),
+        jnp.where(reached & cheap, dearer(settings, local, barrier), barrier.price),
     )
+
+
+def steepness(local: LocalModel, usual: float = _STEEP) -> Float[Array, ""]:
+    """How many times steeper than is usual the cost is, at least one; so much larger are all multipliers."""
+    return jnp.maximum(1, largest(local.stages.gradient, local.end.gradient) / usual)
+
+
+def largest_price(settings: Settings, local: LocalModel) -> Float[Array, ""]:
+    """The price above which violations are none of the cost's."""
+    return settings.largest_price * steepness(local)
 
 
 def is_cheap(point: Point, barrier: Barrier) -> Bool[Array, ""]:
@@ -44,11 +55,11 @@ def is_cheap(point: Point, barrier: Barrier) -> Bool[Array, ""]:
     return largest(*point.multipliers.inequalities) > 0.5 * barrier.price
 
 
-def dearer(settings: Settings, barrier: Barrier) -> Float[Array, ""]:
+def dearer(settings: Settings, local: LocalModel, barrier: Barrier) -> Float[Array, ""]:
     """The next price."""
-    return jnp.minimum(_DEARER * barrier.price, settings.largest_price)
+    return jnp.minimum(_DEARER * barrier.price, largest_price(settings, local))
 
 
-def fair_price(settings: Settings, penalty: Float[Array, ""]) -> Float[Array, ""]:
+def fair_price(settings: Settings, local: LocalModel, penalty: Float[Array, ""]) -> Float[Array, ""]:
     """The least beside what gaps and equalities cost."""
-    return jnp.minimum(_FAIR * penalty, settings.largest_price)
+    return jnp.minimum(_FAIR * penalty, largest_price(settings, local))

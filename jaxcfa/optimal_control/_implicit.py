@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..numerics import add, product
+from ._barrier_updates import steepness
 from ._dynamics import AbstractDynamics
 from ._interior_point import Point, condensed_hessian, rows_along
 from ._local import (
@@ -27,6 +28,8 @@ from ._local import (
     with_curvature,
 )
 from ._problem import Problem
+
+_USUAL = 1e2  # gradient of the cost
 
 
 class Change(NamedTuple):
@@ -90,7 +93,7 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
     problem, x0 = eqx.combine(arrays, static)
     motion = point.states, point.controls
     local = with_curvature(problem, model_of(problem, x0, *motion), *motion, point.multipliers)
-    proximity = jnp.asarray(jnp.finfo(x0.dtype).eps ** 0.5, x0.dtype)
+    proximity = jnp.asarray(jnp.finfo(x0.dtype).eps ** 0.5, x0.dtype) / jax.lax.stop_gradient(steepness(local, _USUAL))
     weights = Rows(*(z / s for z, s in zip(point.multipliers.inequalities, point.slack, strict=True)))
 
     def condensed(model: StageModel, h: Array, g: Array, weight: Array) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..numerics import all_finite, choose
 from ._acceleration import Memory, accelerated
-from ._barrier_updates import UNFAIR, fair_price, next_barrier
+from ._barrier_updates import UNFAIR, fair_price, next_barrier, steepness
 from ._curvature import Curvature
 from ._interior_point import Barrier, Optimality, Point, Step, newton_step, slope
 from ._line_search import Found, Seen, search
@@ -50,7 +50,7 @@ def trial_of(
     """A step, and how far to go along it."""
     point = state.point
     barrier = next_barrier(settings, problem, safe, point, state.barrier)
-    proximity = jnp.maximum(settings.proximity, _YIELD * barrier.parameter)
+    proximity = jnp.maximum(settings.proximity, _YIELD * barrier.parameter) / steepness(safe)
 
     def newton(local: LocalModel, shift: Float[Array, ""]) -> Step:
         shift = state.regularization + shift
@@ -91,7 +91,7 @@ def trial_of(
     settled = (gain <= settings.tolerance * (jnp.abs(local.values.cost) + settings.tolerance)) | (found.length == 0)
     solved = reached & settled
     # Where gaps are dear, bounds that are not would be given up for them.
-    fair = fair_price(settings, found.penalty.weight)
+    fair = fair_price(settings, safe, found.penalty.weight)
     unfair = (barrier.price < UNFAIR * fair) & ~solved & ~is_last(settings, state)
     barrier = barrier._replace(price=jnp.maximum(barrier.price, fair))
     taken = (found.length > 0) & ~solved & ~unfair

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..numerics import all_finite
-from ._barrier_updates import dearer, is_cheap
+from ._barrier_updates import dearer, is_cheap, largest_price
 from ._interior_point import Barrier, Optimality, Point, Step, distance_to_feasible, largest
 from ._line_search import Found
 from ._local import LocalModel, Rows, Values
@@ -52,8 +52,8 @@ def look_back(
     stopped = ~trial.taken & ~trial.unfair & (regularization > settings.largest_regularization)
     stopped = (stopped | (_is_at_rest(trial.step, point, final.violation) & ~feasible)) & ~trial.solved
     # Before anything is given up, violations become as dear as they can.
-    cheap = stopped & is_cheap(point, barrier) & (barrier.price < settings.largest_price)
-    barrier = barrier._replace(price=jnp.where(cheap, dearer(settings, barrier), barrier.price))
+    cheap = stopped & is_cheap(point, barrier) & (barrier.price < largest_price(settings, safe))
+    barrier = barrier._replace(price=jnp.where(cheap, dearer(settings, safe, barrier), barrier.price))
     # Linearised constraints contradict one another now and then on the way to a solution, too.
     proofs = state.proofs + _is_out_of_reach(problem, safe, point, final.violation).astype(state.proofs.dtype)
     contradictory = (proofs >= _PROOFS) & ~feasible & ~trial.solved

@@ -296,6 +296,36 @@ def test_what_cannot_be_satisfied_is_said():
     assert jnp.all(found.iterations < 100)
 
 
+def test_solutions_do_not_depend_on_the_unit_of_costs():
+    """However dear everything is."""
+
+    @jax.jit
+    def solve(dear, end):
+        constraints = [oc.Bounds(oc.Control(), -4.0, 4.0), oc.Bounds(lambda stage: stage.x[1:], upper=1.0)]
+        reached = [oc.Equality(lambda stage: stage.x[1:] - end)]
+        costs = [oc.Cost(lambda stage: stage.x - PARAMETERS["target"], 0.5 * dear), oc.Cost(oc.Control(), 0.1 * dear)]
+        return oc.solve(oc.Problem(swing(PARAMETERS).dynamics, 10, costs, (), constraints, reached), X0)
+
+    expected = solve(1.0, 0.0)
+    for dear in (1e5, 1e9):
+        found = solve(dear, 0.0)
+        assert found.status == oc.SolveStatus.SOLVED
+        assert found.iterations < 40
+        assert_close((found.states, found.controls), (expected.states, expected.controls), rtol=1e-6)
+
+
+def test_derivatives_do_not_depend_on_the_unit_of_costs():
+    """The last speed follows what it is to be, however dear everything else is."""
+
+    def last(end, dear=1e9):
+        reached = [oc.Equality(lambda stage: stage.x[1:] - end)]
+        cost = oc.Cost(lambda stage: stage.x - PARAMETERS["target"], dear)
+        problem = oc.Problem(swing(PARAMETERS).dynamics, 5, [cost], (), (), reached)
+        return oc.solve(problem, X0).states[-1, 1]
+
+    np.testing.assert_allclose(jax.jvp(last, (0.0,), (1.0,))[1], 1.0, rtol=1e-4)
+
+
 def test_violations_that_no_longer_fall_end_the_search():
     """A square that is to be negative: the nearest is soon found, and found again from two other motions."""
     end = [oc.Equality(lambda stage: stage.x[:1] ** 2 + 0.5)]
