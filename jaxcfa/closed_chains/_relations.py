@@ -5,6 +5,7 @@ accelerations that they have, the first and second derivative of a residual are 
 """
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -278,8 +279,16 @@ def number_of_rows(constraint: AbstractConstraint) -> int:
     """Number of rows."""
     if not isinstance(constraint, AbstractFrameConstraint):
         return 1
+    leaves, structure = jax.tree.flatten(_without_names(constraint))
+    return _number_of_rows(structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves))
+
+
+@functools.lru_cache(maxsize=256)
+def _number_of_rows(structure: jax.tree_util.PyTreeDef, leaves: tuple[tuple[tuple[int, ...], jnp.dtype], ...]) -> int:
+    """That of all constraints between bodies that differ in numbers only."""
     pose = Transform.identity()
-    return jax.eval_shape(constraint.residual, pose, pose).shape[-1]
+    constraint = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
+    return jax.eval_shape(lambda c: c.residual(pose, pose), constraint).shape[-1]
 
 
 def _in_order(constraints: Constraints, parts: list[Array], dtype, *rest: int) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from helpers import assert_close, cast
 from jaxcfa import ModelBuilder, body_motions
 from jaxcfa.closed_chains import AbstractFrameConstraint, Connect, Distance, LoopJoint, Weld, connect, loop_joint
-from jaxcfa.closed_chains._relations import Bodies, jacobian_of_constraints, motion_of_constraints
+from jaxcfa.closed_chains._relations import Bodies, jacobian_of_constraints, motion_of_constraints, row_starts
 from jaxcfa.closed_chains._residuals import MovingBody, residual_in_motion, residual_slopes
 from jaxcfa.joints import Revolute
 from jaxcfa.spatial import Transform, rotation_exp
@@ -96,3 +96,24 @@ def test_far_from_the_origin():
 
     given = model, constraints, q, v
     assert_close(found(*given), found(*cast(given, "float64")), 3e-6)
+
+
+def test_rows_of_a_kind_are_counted_once():
+    """However many constraints differ in numbers, bodies and names only."""
+    calls = []
+
+    class Height(AbstractFrameConstraint):
+        body1: int = eqx.field(static=True)
+        body2: int = eqx.field(static=True)
+        height: jax.Array
+        name: str = eqx.field(static=True, default="")
+
+        def residual(self, body1, body2):
+            calls.append(self.body1)
+            return (body2.translation - body1.translation)[1:] - self.height
+
+    kinds = [Height(i, -1, jnp.asarray(0.1 * i), str(i)) for i in range(3)]
+    assert list(row_starts(kinds)) == [0, 2, 4, 6]
+    assert len(calls) == 1
+    assert list(row_starts([Height(0, 1, jnp.ones(2)), *kinds])) == [0, 2, 4, 6, 8]
+    assert len(calls) == 2
