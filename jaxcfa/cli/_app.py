@@ -195,7 +195,7 @@ def simulate(
 ) -> None:
     """Let a robot fall from rest, under gravity and the springs, damping and friction of its joints.
 
-    There are no contacts: nothing hits the ground.
+    Nothing hits the ground: contacts are for programs, by jaxcfa.ground_contacts.
     """
     with _explained():
         console = Console()

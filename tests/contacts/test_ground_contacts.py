@@ -11,8 +11,8 @@ import pytest
 import jaxcfa
 from helpers import assert_close, cast, second_derivatives
 from jaxcfa import ground_contacts, joints
-from jaxcfa.contacts import AbstractGround, FlatGround
 from jaxcfa.closed_chains import couple, project_velocity
+from jaxcfa.contacts import AbstractGround, FlatGround
 from jaxcfa.simulation import RungeKutta4
 
 G = 9.81
