@@ -10,6 +10,7 @@ import pytest
 from jax import export
 from jax.interpreters import mlir
 
+import evaluation
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import kernels
@@ -37,8 +38,15 @@ def made(monkeypatch):
     jax.clear_caches()
 
 
+@pytest.fixture(scope="module")
+def chain():
+    """Made before programs are compiled one by one."""
+    return jaxcfa.chain(2)
+
+
 def plain(function, *arguments):
-    with without_marks():
+    """The results without any kernels, by NumPy."""
+    with without_marks(), evaluation.evaluated():
         return jax.jit(lambda *x: function(*x))(*arguments)
 
 
@@ -98,9 +106,8 @@ def test_derivatives_in_every_order(made):
     assert_close(found, plain(everything, x[:3], y[:3], 1.5), 1e-12)
 
 
-def test_dynamics_with_a_known_model(made):
+def test_dynamics_with_a_known_model(made, chain):
     """Forward dynamics and its gradient are a kernel each way; a model that is an argument makes no difference."""
-    model = jaxcfa.chain(2)
 
     def both(model, q, v, tau):
         one = functools.partial(jaxcfa.forward_dynamics, model)
@@ -108,18 +115,16 @@ def test_dynamics_with_a_known_model(made):
         return jax.vmap(one)(q, v, tau), jax.vmap(gradient)(q, v, tau)
 
     state = x[:5, :2], y[:5, :2], y[:5, 2:]
-    found = jax.jit(functools.partial(both, model))(*state)
+    found = jax.jit(functools.partial(both, chain))(*state)
     assert made == [5, 5, 5]
-    assert_close(found, plain(functools.partial(both, model), *state), 1e-12)
-    assert_close(eqx.filter_jit(both)(model, *state), found, 1e-12)
+    assert_close(found, plain(functools.partial(both, chain), *state), 1e-12)
+    assert_close(eqx.filter_jit(both)(chain, *state), found, 1e-12)
 
 
-def test_shared_motions_are_found_again(made):
-    model = jaxcfa.chain(2)
-
+def test_shared_motions_are_found_again(made, chain):
     def one(q, v, qdd):
-        motions = jaxcfa.body_motions(model, q, v)
-        return jaxcfa.inverse_dynamics(model, q, v, qdd, motions=motions), jaxcfa.jacobian(model, q, 1, motions=motions)
+        motions = jaxcfa.body_motions(chain, q, v)
+        return jaxcfa.inverse_dynamics(chain, q, v, qdd, motions=motions), jaxcfa.jacobian(chain, q, 1, motions=motions)
 
     state = x[:5, :2], y[:5, :2], y[:5, 2:]
     assert_close(jax.jit(jax.vmap(one))(*state), plain(jax.vmap(one), *state), 1e-13)
@@ -180,9 +185,9 @@ def test_batches_over_devices_have_no_kernels(made):
     assert not made
 
 
-def test_without_compilation_nothing_is_traced_anew(made):
+def test_without_compilation_nothing_is_traced_anew(made, chain):
     """Outside of `jax.jit` a batch of dynamics is one program, which later calls use again."""
-    model, (q, v, tau) = jaxcfa.chain(2), (x[:5, :2], y[:5, :2], y[:5, 2:])
-    found = [jax.vmap(functools.partial(jaxcfa.forward_dynamics, model))(q, v, tau) for _ in range(2)]
+    q, v, tau = x[:5, :2], y[:5, :2], y[:5, 2:]
+    found = [jax.vmap(functools.partial(jaxcfa.forward_dynamics, chain))(q, v, tau) for _ in range(2)]
     assert len(made) <= 1
     assert_close(found[0], found[1], 0)

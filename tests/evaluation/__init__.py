@@ -6,5 +6,10 @@ is tested where programs run long, where work is divided over devices, and where
 JAXCFA_OPTIMISED_TESTS=1 in the environment compiles all, as users have them.
 """
 
-from ._choice import compiled as compiled, install as install, most_evaluations as most_evaluations
+from ._choice import (
+    compiled as compiled,
+    evaluated as evaluated,
+    install as install,
+    most_evaluations as most_evaluations,
+)
 from ._programs import Budget as Budget, TooLongError as TooLongError, evaluate as evaluate

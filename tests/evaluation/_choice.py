@@ -35,10 +35,25 @@ def install() -> None:
 @contextlib.contextmanager
 def compiled() -> Iterator[None]:
     """Inside this context all programs are compiled."""
+    with _switched(off=True):
+        yield
+
+
+@contextlib.contextmanager
+def evaluated() -> Iterator[None]:
+    """Inside this context programs are evaluated again, for what others are compared with in tests of compiling."""
+    with _switched(off=False):
+        yield
+
+
+@contextlib.contextmanager
+def _switched(off: bool) -> Iterator[None]:
     global _off
-    before, _off = _off, True
-    yield
-    _off = before
+    before, _off = _off, off
+    try:
+        yield
+    finally:
+        _off = before
 
 
 @functools.wraps(_compile)
