@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..model._given import any_numbers, is_concrete
+from ..model._given import Numbers, any_numbers, is_concrete
 from ..numerics import dot
 
 
@@ -38,7 +38,7 @@ class FlatGround(AbstractGround):
     normal: Float[Array, "3"]
     point: Float[Array, "3"]
 
-    def __init__(self, normal: ArrayLike = (0.0, 0.0, 1.0), point: ArrayLike = (0.0, 0.0, 0.0)):
+    def __init__(self, normal: Numbers = (0.0, 0.0, 1.0), point: Numbers = (0.0, 0.0, 0.0)):
         """**Raises:** `ValueError` for what are no three numbers, and a normal of zero."""
         self.normal, self.point = _three("normal", normal), _three("point", point)
         if is_concrete(self.normal) and not 0 < float(jnp.linalg.norm(self.normal)) < jnp.inf:

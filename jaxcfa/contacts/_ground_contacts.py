@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from ..kinematics._frames import place_frames
 from ..model import WORLD, Model
 from ..model._arguments import as_frames, as_list, check_model, is_concrete
-from ..model._given import any_numbers
+from ..model._given import Numbers, any_numbers
 from ..motion import BodyMotions
 from ..motion._jacobians import point_jacobians
 from ..numerics import matvec
@@ -52,13 +52,13 @@ class GroundContacts(eqx.Module):
 def ground_contacts(
     model: Model,
     frames: NameOrNumber | Sequence[NameOrNumber],
-    points: ArrayLike | None = None,
-    radius: ArrayLike = 0.0,
+    points: Numbers | None = None,
+    radius: Numbers = 0.0,
     *,
     ground: AbstractGround | Callable[[Float[Array, "3"]], ArrayLike] | None = None,
-    friction: ArrayLike = 1.0,
-    stiffness: ArrayLike | None = None,
-    dissipation: ArrayLike = 20.0,
+    friction: Numbers = 1.0,
+    stiffness: Numbers | None = None,
+    dissipation: Numbers = 20.0,
     stiction_velocity: ArrayLike = 1e-4,
 ) -> GroundContacts:
     """Contacts of a robot with the ground, for the steps of `jaxcfa.simulation`.
@@ -96,7 +96,7 @@ def ground_contacts(
     if stiffness is None:
         stiffness = jnp.sum(model.mass) * _GRAVITY / _PENETRATION
 
-    def each(name: str, value: ArrayLike) -> Float[Array, "n"]:
+    def each(name: str, value: Numbers) -> Float[Array, "n"]:
         array = _not_negative(name, value).astype(dtype)
         if array.shape not in ((), (count,)):
             raise ValueError(f"{name} must be one number, or one for each of {count} points, got {array.shape}.")
@@ -132,7 +132,7 @@ class PlacedContacts(eqx.Module):
 
 def place_contacts(model: Model, contacts: GroundContacts, motions: BodyMotions) -> PlacedContacts:
     """The contacts where the bodies are."""
-    numbers, bodies = as_frames(model, contacts.frames), _bodies(model, contacts.frames)
+    numbers, bodies = jnp.asarray(as_frames(model, contacts.frames)), _bodies(model, contacts.frames)
     contacts = contacts.in_type(motions.q.dtype)
     frames, origins = place_frames(model, motions, numbers), motions.origins
     center = frames.lever + matvec(frames.rotation, contacts.points)
@@ -166,7 +166,7 @@ def _bodies(model: Model, frames: Sequence[NameOrNumber]) -> np.ndarray:
     return bodies
 
 
-def _not_negative(name: str, value: ArrayLike) -> Array:
+def _not_negative(name: str, value: Numbers) -> Array:
     array = any_numbers(name, value)
     if is_concrete(array) and not np.all((np.asarray(array) >= 0) & np.isfinite(array)):
         raise ValueError(f"{name} must be finite and not negative, got {value}.")

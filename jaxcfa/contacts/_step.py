@@ -1,6 +1,7 @@
 """Accelerations of a robot on the ground during one step."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -185,11 +186,11 @@ def _length(law: ContactLaw, x: _Iterate, step: Float[Array, "n 3"], faster: Flo
         curvature = jnp.sum(faster * (step + matvec(law.slopes(u), faster)))
         return jnp.sum(faster * (x.impulses + length * step - law.impulses(u))), curvature
 
-    def unfinished(state: tuple[Array, ...]) -> Bool[Array, ""]:
+    def unfinished(state: Any) -> Bool[Array, ""]:
         _, high, length, value, _, number = state
         return (jnp.abs(value) > least) & ((length < high) | (value > 0)) & (number < _MOST_BISECTIONS)
 
-    def narrowed(state: tuple[Array, ...]) -> tuple[Array, ...]:
+    def narrowed(state: Any) -> Any:
         low, high, length, value, curvature, number = state
         low, high = jnp.where(value < 0, length, low), jnp.where(value < 0, high, length)
         newton = length - value / curvature
