@@ -7,7 +7,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..model._given import Numbers, any_numbers, is_concrete
@@ -72,7 +71,7 @@ def as_ground(ground: Any) -> AbstractGround:
     return Surface(ground)
 
 
-def _three(name: str, value: ArrayLike) -> Float[Array, "3"]:
+def _three(name: str, value: Numbers) -> Float[Array, "3"]:
     array = any_numbers(f"The {name} of the ground", value)
     if array.shape != (3,):
         raise ValueError(f"The {name} of the ground must have shape (3,), got {array.shape}.")

@@ -45,8 +45,8 @@ class GroundContacts(eqx.Module):
     ground: AbstractGround
 
     def in_type(self, dtype: jnp.dtype) -> "GroundContacts":
-        """The same with all numbers of this type."""
-        return jax.tree.map(lambda x: x.astype(dtype), self)
+        """The same with all floating-point numbers of this type."""
+        return jax.tree.map(lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array_like(x) else x, self)
 
 
 def ground_contacts(
@@ -86,6 +86,8 @@ def ground_contacts(
     """
     check_model(model)
     names = tuple(as_list(frames))
+    if not names:
+        raise ValueError("frames must name the points that touch the ground, one or more, got none.")
     _bodies(model, names)
     count, dtype = len(names), model.dtype
     places = any_numbers("points", np.zeros(3) if points is None else points).astype(dtype)

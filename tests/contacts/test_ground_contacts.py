@@ -91,7 +91,7 @@ def test_a_ball_bounces(dissipation, rest):
 class Waves(AbstractGround):
     """A sine along x, of a height that can be differentiated."""
 
-    height: jax.Array
+    height: jax.Array | float
 
     def distance(self, point):
         return point[2] - self.height * jnp.sin(3 * point[0])
@@ -103,7 +103,7 @@ def test_the_ground_can_be_any_surface():
     same = ground_contacts(model, "body", radius=RADIUS, ground=lambda p: 2 * p[2] + p[0] - 0.6)
     found = [rolled(model, x, at(0.42), STILL, 100).q[-1] for x in (slope, same)]
     np.testing.assert_allclose(*found, rtol=1e-12)
-    valley = ground_contacts(model, "body", radius=RADIUS, ground=Waves(jnp.array(0.1)), friction=0.3)
+    valley = ground_contacts(model, "body", radius=RADIUS, ground=Waves(0.1), friction=0.3)
     end = rolled(model, valley, at(0.2).at[0].set(-0.45), STILL, 1500)
     # It ends in the bottom of a valley, pressed in by a millimetre.
     np.testing.assert_allclose(end.q[-1, :3], [-np.pi / 6, 0, -0.1 + RADIUS], atol=0.06)
@@ -284,6 +284,7 @@ def test_what_cannot_be_is_refused():
     for message, options in {
         "fixed to the world": {"frames": [-1]},
         "no_such": {"frames": "no_such"},
+        "one or more": {"frames": []},
         "friction must be finite and not negative": {"friction": -1.0},
         "radius must be one number, or one for each of 1": {"radius": [1.0, 2.0]},
         r"points must have shape \(n, 3\) = \(1, 3\)": {"points": [1.0, 2.0]},
