@@ -46,7 +46,11 @@ class GroundContacts(eqx.Module):
 
     def in_type(self, dtype: jnp.dtype) -> "GroundContacts":
         """The same with all floating-point numbers of this type."""
-        return jax.tree.map(lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array_like(x) else x, self)
+
+        def one(x: Any) -> Any:
+            return jnp.asarray(x, dtype) if isinstance(x, float) or eqx.is_inexact_array(x) else x
+
+        return jax.tree.map(one, self)
 
 
 def ground_contacts(

@@ -1,5 +1,6 @@
 """The accelerations of a mechanism and the forces that act on it during one step."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -102,7 +103,8 @@ class EquationOfMotion(eqx.Module):
         model = self.heavier(armature)
         if self.contacts is None:
             return self._solve(model, q, v, forces, f_ext)
-        accelerate = Partial(_under_more, self, model, q, v, forces, f_ext)
+        without = dataclasses.replace(self, contacts=None)
+        accelerate = Partial(_under_more, without, model, q, v, forces, f_ext)
         return accelerations_on_ground(self.model, self.contacts, q, v, accelerate, dt)
 
     def forces(self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Velocity:
