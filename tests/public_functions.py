@@ -23,6 +23,7 @@ from jaxcfa import (
     attach,
     body_motions,
     closed_chains,
+    ground_contacts,
     lock_joints,
     rename,
     scale,
@@ -31,6 +32,7 @@ from jaxcfa import (
     with_joint,
 )
 from jaxcfa.closed_chains import RCCFD1, RCCFD2, RCCFD3, Baumgarte, Direct, Grasp, Projection, Proximal, RigidObject
+from jaxcfa.contacts import FlatGround, GroundContacts
 from jaxcfa.structured import CyclicReduction, Doubling, LeafToRoot
 from mechanisms import State
 
@@ -149,6 +151,14 @@ def constrained(model: Model, x: State, **options) -> closed_chains.ConstrainedS
     return closed_chains.constrained_forward_dynamics(model, closure(model), *x, **options)
 
 
+def on_soft_ground(model: Model) -> GroundContacts:
+    """The last body, deep in a ground that gives way."""
+    ground = FlatGround(point=[0.0, 0.0, 3.0])
+    return ground_contacts(
+        model, last(model), [0.1, 0.0, 0.0], ground=ground, stiffness=5.0, dissipation=0.1, stiction_velocity=1.0
+    )
+
+
 def grasp(model: Model, x: State, algorithm: closed_chains.AbstractGraspAlgorithm) -> closed_chains.GraspSolution:
     """Two arms in the same state that hold an object with their last bodies."""
     box = RigidObject(0.5, jnp.array([0.1, 0.0, 0.2]), 0.1 * jnp.eye(3))
@@ -262,6 +272,10 @@ FUNCTIONS = {
         lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext, constraints=closure(m), stabilization=Baumgarte(0.1)),
         ALL,
     ),
+    "step on the ground": Function(
+        lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext, contacts=on_soft_ground(m)), ALL
+    ),
+    "contact_state, ground_contacts": Function(lambda m, x: jaxcfa.contact_state(m, on_soft_ground(m), x.q, x.v), QV),
     "rollout": Function(lambda m, x: jaxcfa.rollout(m, x.q, x.v, jnp.stack([x.qdd] * 3), DT, f_ext=x.f_ext), ALL),
     "rollout of a policy": Function(lambda m, x: jaxcfa.rollout(m, x.q, x.v, lambda t, q, v: -v, DT, steps=3), QV),
     "rollout of actuators": Function(
