@@ -94,11 +94,11 @@ def _torques(jacobian: Float[Array, "n 3 nv"], impulses: Float[Array, "n 3"]) ->
 class _System(eqx.Module):
     """How velocities answer impulses at the contacts.
 
-    **Fields:** `mobility` (3n, nv), `J M^-1`; `delassus` W (3n, 3n), `J M^-1 J^T` [1/kg].
+    **Fields:** `mobility` (k, nv), `J M^-1`; `delassus` W (k, k), with k = 3n, `J M^-1 J^T` [1/kg].
     """
 
-    mobility: Float[Array, "3*n nv"]
-    delassus: Float[Array, "3*n 3*n"]
+    mobility: Float[Array, "k nv"]
+    delassus: Float[Array, "k k"]
 
     @staticmethod
     def of(jacobian: Float[Array, "n 3 nv"], respond: Accelerate) -> "_System":
