@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..model._given import Numbers, any_numbers, is_concrete
+from ..model._given import Numbers, is_concrete
 from ..numerics import dot
+from ..numerics._options import floating_numbers
 
 
 class AbstractGround(eqx.Module):
@@ -72,7 +73,7 @@ def as_ground(ground: Any) -> AbstractGround:
 
 
 def _three(name: str, value: Numbers) -> Float[Array, "3"]:
-    array = any_numbers(f"The {name} of the ground", value)
+    array = floating_numbers(f"The {name} of the ground", value)
     if array.shape != (3,):
         raise ValueError(f"The {name} of the ground must have shape (3,), got {array.shape}.")
-    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
+    return array

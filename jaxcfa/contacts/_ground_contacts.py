@@ -79,8 +79,8 @@ def ground_contacts(
       (3,) is above the ground [m]. Only arrays of an `AbstractGround` can be differentiated.
     - `friction`: coefficients mu.
     - `stiffness` k [N/m]: by default the weight of the whole robot on one point presses it in by a millimetre.
-    - `dissipation` d [s/m]: what falls at the velocity u bounces off with about u - d u^2 if d u is small, and with
-      less than 1 / d.
+    - `dissipation` d [s/m]: what falls at the velocity u bounces off with about u - 2/3 d u^2 if d u is small, and
+      with less than 1 / d.
     - `stiction_velocity` [m/s]: how fast what is held by friction may creep.
 
     Numbers that belong to points are one for all, or (n,).
