@@ -124,6 +124,20 @@ def test_batches_can_be_traced(name):
     assert [(4, *y.shape) for y in one] == [y.shape for y in batch]
 
 
+def test_second_derivatives_of_batches_of_models_can_be_traced():
+    """By what makes the models different: values that do not depend on it have tangents that do."""
+    model, x, along = small()
+
+    def total(t):
+        def one(weight):
+            moved = displaced(model, x, along, weight, "mass", t)
+            return sum(jnp.sum(y) for y in floating(FUNCTIONS["kinematics of motions"].evaluate(*moved)))
+
+        return jnp.sum(jax.vmap(jax.jit(one))(jnp.arange(2.0)))
+
+    assert jax.eval_shape(forward(forward(total)), 0.0).shape == ()
+
+
 @pytest.mark.slow
 def test_ranks_are_not_promoted():
     """For users who have JAX refuse that: of each part of the package something."""

@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..defaults import choose_schedule
 from ..joints import AbstractJoint
@@ -236,17 +236,28 @@ def motions_at(
 _body_motions = jax.jit(in_batches(motions_at, derivatives=False, handed_on=True))
 
 
+def _made_of(model: Model) -> PyTree[Array]:
+    """What of a model motions depend on; of its tangents, if given these."""
+    return model.joints, model.placement, model.mass, model.com, model.inertia
+
+
+def _first(arrays: list[Array], dtype: Any) -> list[Array]:
+    return [x.reshape(-1)[0].astype(dtype) for x in arrays if x.size and jnp.issubdtype(x.dtype, jnp.floating)]
+
+
 @jax.custom_jvp
 def _trace_of(model: Model) -> Float[Array, ""]:
-    """Zero, with a tangent where any array of the model has one."""
-    return jnp.zeros((), model.dtype)
+    """Zero, with a tangent where anything that motions are made of has one."""
+    zero = jnp.zeros((), model.dtype)
+    # JAX refuses derivatives of batches whose tangents are many where the value, a constant, is one.
+    return jnp.where(False, sum(_first(jax.tree.leaves(_made_of(model)), zero.dtype), start=zero), zero)
 
 
 def _trace_of_jvp(primals: tuple[Model], tangents: tuple[Model]) -> tuple[Array, Any]:
     zero = _trace_of(*primals)
-    moving = [x for x in perturbed(tangents) if x.size and jnp.issubdtype(x.dtype, jnp.floating)]
+    moving = _first(perturbed(_made_of(tangents[0])), zero.dtype)
     # Constants would have no tangent where JAX linearises.
-    return zero, 0 * moving[0].reshape(-1)[0].astype(zero.dtype) if moving else no_tangent(zero)
+    return zero, 0 * moving[0] if moving else no_tangent(zero)
 
 
 _trace_of.defjvp(_trace_of_jvp, symbolic_zeros=True)
@@ -262,9 +273,12 @@ def _following_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     """What the motions carry themselves is not found again: only by what they were made without are they made anew."""
     *made_of, motions = primals
     *directions, own = tangents
+    known = (
+        is_perturbed(own.of_model) or not is_perturbed(_made_of(directions[0])),
+        *map(is_perturbed, (own.q, own.v)),
+    )
     missing = tuple(
-        no_tangent(x) if is_perturbed(carried) else x_dot
-        for x, x_dot, carried in zip(made_of, directions, (own.of_model, own.q, own.v), strict=True)
+        no_tangent(x) if carried else x_dot for x, x_dot, carried in zip(made_of, directions, known, strict=True)
     )
     links = _following(*primals)
     if not is_perturbed(missing):
