@@ -32,7 +32,7 @@ class ContactLaw(eqx.Module):
     def forces(self, u: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
         """Forces on the robot [N]."""
         normal, sliding = self._split(u)
-        return self._push(normal)[:, None] * self.normal - self._grip(sliding) * sliding
+        return self.push(normal)[:, None] * self.normal - self._grip(sliding)[:, None] * sliding
 
     def impulses(self, u: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
         """Their impulses [N s]."""
@@ -41,11 +41,10 @@ class ContactLaw(eqx.Module):
     def slopes(self, u: Float[Array, "n 3"]) -> Float[Array, "n 3 3"]:
         """G >= 0, of which `-G du` are the changes of the impulses [kg]."""
         normal, sliding = self._split(u)
-        speed = self._speed(sliding)[..., None]
-        direction = sliding / speed[..., 0]
+        direction = sliding / self.speed(sliding)[:, None]
         along = self._tangent() - outer(direction, direction)
-        slope = self._normal_slope(normal)[:, None, None] * self._across() + self._grip(sliding)[..., None] * along
-        return self.dt * slope
+        along = self._grip(sliding)[:, None, None] * along
+        return self.dt * (self.normal_slope(normal)[:, None, None] * self._across() + along)
 
     def roots(self, u: Float[Array, "n 3"], impulses: Float[Array, "n 3"]) -> Float[Array, "n 3 3"]:
         """Symmetric roots of slopes that also depend on the impulses so far, and are G where these obey the law.
@@ -56,42 +55,72 @@ class ContactLaw(eqx.Module):
         form). Not differentiable where slopes are zero.
         """
         normal, sliding = self._split(u)
-        speed, largest = self._speed(sliding), self.dt * self.held[:, None]
+        largest = self.dt * self.held[:, None]
         _, friction = self._split(impulses)
-        direction, other = sliding / speed, -friction / jnp.where(largest > 0, largest, 1)
+        direction, other = sliding / self.speed(sliding)[:, None], -friction / jnp.where(largest > 0, largest, 1)
         other = other / jnp.sqrt(jnp.maximum(dot(other, other), 1))[:, None]
         # The root of a symmetric matrix of two by two: (A + sqrt(det A)) / sqrt(tr A + 2 sqrt(det A)).
         both, product = outer(direction, other), dot(direction, other)
         det = (1 - product / 2) ** 2 - dot(direction, direction) * dot(other, other) / 4
         middle = jnp.sqrt(jnp.maximum(det, 0))
-        scale = jnp.sqrt(self.dt * self._grip(sliding)[:, 0] / (2 - product + 2 * middle))[:, None, None]
+        scale = jnp.sqrt(self.dt * self._grip(sliding) / (2 - product + 2 * middle))[:, None, None]
         along = (1 + middle)[:, None, None] * self._tangent() - (both + transpose(both)) / 2
-        return jnp.sqrt(self.dt * self._normal_slope(normal))[:, None, None] * self._across() + scale * along
+        return jnp.sqrt(self.dt * self.normal_slope(normal))[:, None, None] * self._across() + scale * along
+
+    def along(self, u: Float[Array, "n 3"], direction: Float[Array, "n 3"]) -> "LawAlongLine":
+        """The law where velocities change along a line, by numbers of each contact instead of matrices."""
+        return LawAlongLine(self, *self._split(u), *self._split(direction))
 
     def _split(self, u: Float[Array, "n 3"]) -> tuple[Float[Array, "n"], Float[Array, "n 3"]]:
         normal = dot(self.normal, u)
         return normal, u - normal[:, None] * self.normal
 
-    def _push(self, normal: Float[Array, "n"]) -> Float[Array, "n"]:
+    def push(self, normal: Float[Array, "n"]) -> Float[Array, "n"]:
+        """Normal forces [N] for normal velocities."""
         depth, damped = self.depth - self.dt * normal, 1 - self.dissipation * normal
         return self.stiffness * jnp.maximum(depth, 0) * jnp.maximum(damped, 0)
 
-    def _normal_slope(self, normal: Float[Array, "n"]) -> Float[Array, "n"]:
+    def normal_slope(self, normal: Float[Array, "n"]) -> Float[Array, "n"]:
+        """By how much they fall with these [N s/m]."""
         depth, damped = self.depth - self.dt * normal, 1 - self.dissipation * normal
         slope = self.dt * damped + self.dissipation * depth
         return jnp.where((depth > 0) & (damped > 0), slope, 0) * self.stiffness
 
-    def _speed(self, sliding: Float[Array, "n 3"]) -> Float[Array, "n 1"]:
-        return jnp.sqrt(dot(sliding, sliding) + self.stiction_velocity**2)[:, None]
+    def speed(self, sliding: Float[Array, "n 3"]) -> Float[Array, "n"]:
+        """The length of sliding velocities, and at least that of stiction [m/s]."""
+        return jnp.sqrt(dot(sliding, sliding) + self.stiction_velocity**2)
 
-    def _grip(self, sliding: Float[Array, "n 3"]) -> Float[Array, "n 1"]:
-        return self.held[:, None] / self._speed(sliding)
+    def _grip(self, sliding: Float[Array, "n 3"]) -> Float[Array, "n"]:
+        return self.held / self.speed(sliding)
 
     def _across(self) -> Float[Array, "n 3 3"]:
         return outer(self.normal, self.normal)
 
     def _tangent(self) -> Float[Array, "n 3 3"]:
         return jnp.eye(3, dtype=self.normal.dtype) - self._across()
+
+
+class LawAlongLine(eqx.Module):
+    """The law for velocities u + t w, t being a number.
+
+    **Fields:** the `law`; `normal` (n,) and `sliding` (n, 3) parts of u, and of w: `approach`, `turning`.
+    """
+
+    law: ContactLaw
+    normal: Float[Array, "n"]
+    sliding: Float[Array, "n 3"]
+    approach: Float[Array, "n"]
+    turning: Float[Array, "n 3"]
+
+    def power(self, t: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The sum `w . impulses(u + t w)`, and the sum `w . G w`, by which it falls with t."""
+        normal, sliding = self.normal + t * self.approach, self.sliding + t * self.turning
+        speed = self.law.speed(sliding)
+        grip, along = self.law.held / speed, dot(sliding, self.turning)
+        power = self.law.push(normal) * self.approach - grip * along
+        slope = self.law.normal_slope(normal) * self.approach**2
+        slope = slope + grip * (dot(self.turning, self.turning) - (along / speed) ** 2)
+        return self.law.dt * jnp.sum(power), self.law.dt * jnp.sum(slope)
 
 
 def law_of_contact(

@@ -1,6 +1,6 @@
 """Accelerations of a robot on the ground during one step."""
 
-from collections.abc import Callable
+import abc
 from typing import Any
 
 import equinox as eqx
@@ -19,11 +19,21 @@ from ..typing import Velocity
 from ._ground_contacts import GroundContacts, place_contacts
 from ._law import ContactLaw, law_of_contact
 
-_MOST_ITERATIONS = 100  # of Newton's method, which takes three to twelve
+_MOST_ITERATIONS = 100  # of Newton's method, which takes two to ten
 _SLOPE, _MOST_BISECTIONS = 0.5, 30  # of the slope along a step what may be left, and how often its bounds are halved
 
-# Of the torques (nv,) of contacts, the accelerations (nv,), which are affine in these.
-Accelerate = Callable[[Velocity], Velocity]
+
+class AbstractAccelerations(eqx.Module):
+    """The accelerations of a robot in a state by more torques than those that act anyway, in which they are affine."""
+
+    @abc.abstractmethod
+    def __call__(self, more: Float[Array, "nv"]) -> Velocity:
+        """The accelerations (nv,)."""
+
+    def with_responses(self, directions: Float[Array, "k nv"]) -> tuple[Velocity, Float[Array, "k nv"]]:
+        """The accelerations by no more torques, and their changes by torques in each direction, without derivatives."""
+        qdd, respond = jax.linearize(self, jnp.zeros_like(directions[0]))
+        return qdd, jax.vmap(respond)(directions)
 
 
 def accelerations_on_ground(
@@ -31,13 +41,10 @@ def accelerations_on_ground(
     contacts: GroundContacts,
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
-    accelerate: Accelerate,
+    accelerate: AbstractAccelerations,
     dt: Float[Array, ""],
 ) -> Velocity:
-    """The mean accelerations (nv,) during a step `dt` [s] from the state `q`, `v`, for `v' = v + dt qdd`.
-
-    `accelerate` gives those under further torques (nv,), and is a pytree, such as a `Partial`.
-    """
+    """The mean accelerations (nv,) during a step `dt` [s] from the state `q`, `v`, for `v' = v + dt qdd`."""
     jacobian, law = _law(model, contacts, q, v, dt)
     return _solved(accelerate, jacobian, law, v)[0]
 
@@ -53,33 +60,33 @@ def _law(
 
 @jax.custom_jvp
 def _solved(
-    accelerate: Accelerate, jacobian: Float[Array, "n 3 nv"], law: ContactLaw, v: Float[Array, "nv"]
+    accelerate: AbstractAccelerations, jacobian: Float[Array, "n 3 nv"], law: ContactLaw, v: Float[Array, "nv"]
 ) -> tuple[Velocity, Float[Array, "n 3"]]:
     """Accelerations, and the impulses of the contacts: `lambda = law(J (v + dt qdd(J^T lambda / dt)))`."""
-    qdd, respond = jax.linearize(accelerate, jnp.zeros_like(v))
-    system = _System.of(jacobian, respond)
-    impulses = _newton(law, system, product(jacobian, v + law.dt * qdd), law.impulses(product(jacobian, v)))
+    qdd, system = _System.of(jacobian, accelerate)
+    impulses = _newton(law, system, product(jacobian, v + law.dt * qdd))
     return qdd + product(impulses.reshape(-1), system.mobility) / law.dt, impulses
 
 
 def _solved_jvp(primals: tuple, tangents: tuple) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """Differentiates the equation that has been solved: `(1 + G W) dlambda = its derivative at fixed lambda`."""
     qdd, impulses = _solved(*primals)
-    jacobian, law, v = primals[1:]
+    accelerate, jacobian, law, v = primals
 
-    def demanded(accelerate: Accelerate, jacobian: Array, law: ContactLaw, v: Array) -> tuple[Array, Array]:
+    def demanded(accelerate: AbstractAccelerations, jacobian: Array, law: ContactLaw, v: Array) -> tuple[Array, Array]:
         qdd = accelerate(_torques(jacobian, impulses) / law.dt)
         return qdd, law.impulses(product(jacobian, v + law.dt * qdd))
 
     _, (qdd_dot, impulses_dot) = jvp_of_perturbed(demanded, primals, tangents)
-    _, respond = jax.linearize(primals[0], jnp.zeros_like(v))
+    _, respond = jax.linearize(accelerate, jnp.zeros_like(v))
     u = product(jacobian, v + law.dt * qdd)
     slopes = law.slopes(u)
 
     def residual(x: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
         return x + matvec(slopes, product(jacobian, respond(_torques(jacobian, x))))
 
-    prepared = _Inverse.of(law.roots(u, law.impulses(u)), _System.of(jacobian, respond))
+    _, system = lax.stop_gradient(_System.of(jacobian, accelerate))
+    prepared = _Inverse.of(law.roots(u, law.impulses(u)), system)
     change = linear_solution(residual, impulses_dot, _Inverse.solve, prepared, _Inverse.solve_transposed)
     return (qdd, impulses), (qdd_dot + respond(_torques(jacobian, change)) / law.dt, change)
 
@@ -101,10 +108,11 @@ class _System(eqx.Module):
     delassus: Float[Array, "k k"]
 
     @staticmethod
-    def of(jacobian: Float[Array, "n 3 nv"], respond: Accelerate) -> "_System":
+    def of(jacobian: Float[Array, "n 3 nv"], accelerate: AbstractAccelerations) -> tuple[Velocity, "_System"]:
+        """The system, which has no derivatives, and accelerations without impulses."""
         rows = jacobian.reshape(-1, jacobian.shape[-1])
-        mobility = jax.vmap(respond)(rows)
-        return _System(mobility, product(mobility, rows.T))
+        qdd, mobility = accelerate.with_responses(rows)
+        return qdd, _System(mobility, product(mobility, rows.T))
 
     def velocities(self, impulses: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
         """Changes of the contacts' velocities by impulses."""
@@ -151,12 +159,11 @@ class _Iterate(eqx.Module):
 
 
 @as_one_function
-def _newton(
-    law: ContactLaw, system: _System, free: Float[Array, "n 3"], start: Float[Array, "n 3"]
-) -> Float[Array, "n 3"]:
+def _newton(law: ContactLaw, system: _System, free: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
     """The impulses for which `lambda = law(free + W lambda)`, which minimise `1/2 lambda^T W lambda + potential(u)`.
 
-    Newton's method, with the exact minimum along each direction: converges from every start.
+    Newton's method, with the minimum along each direction: converges from every start. It starts with the law as it is
+    near rest, in which everything sticks.
     """
     scale = jnp.maximum(jnp.max(jnp.abs(free)), law.stiction_velocity)
     tolerance = float(jnp.finfo(free.dtype).eps) ** 0.75 * scale
@@ -165,14 +172,18 @@ def _newton(
         return (x.change > tolerance) & (x.number < _MOST_ITERATIONS)
 
     def improve(x: _Iterate) -> _Iterate:
-        step = _Inverse.of(law.roots(x.u, x.impulses), system).solve(law.impulses(x.u) - x.impulses)
+        first = x.number == 0
+        near = jnp.where(first, 0, x.u)
+        roots = law.roots(near, x.impulses)
+        demanded = law.impulses(near) - matvec(roots, matvec(roots, x.u - near))
+        step = _Inverse.of(roots, system).solve(demanded - x.impulses)
         faster = system.velocities(step)
-        length = _length(law, x, step, faster)
+        length = jnp.where(first, 1, _length(law, x, step, faster))
         change = length * faster
         return _Iterate(x.impulses + length * step, x.u + change, jnp.max(jnp.abs(change)), x.number + 1)
 
-    first = _Iterate(start, free + system.velocities(start), jnp.full_like(scale, jnp.inf), jnp.zeros((), int))
-    return lax.while_loop(unfinished, improve, first).impulses
+    start = _Iterate(jnp.zeros_like(free), free, jnp.full_like(scale, jnp.inf), jnp.zeros((), int))
+    return lax.while_loop(unfinished, improve, start).impulses
 
 
 def _length(law: ContactLaw, x: _Iterate, step: Float[Array, "n 3"], faster: Float[Array, "n 3"]) -> Float[Array, ""]:
@@ -180,11 +191,12 @@ def _length(law: ContactLaw, x: _Iterate, step: Float[Array, "n 3"], faster: Flo
 
     The slope increases, and where sliding ends it jumps: Newton's method, between bounds that are halved at least.
     """
+    line = law.along(x.u, faster)
+    already, further = jnp.sum(faster * x.impulses), jnp.sum(faster * step)
 
     def slope(length: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        u = x.u + length * faster
-        curvature = jnp.sum(faster * (step + matvec(law.slopes(u), faster)))
-        return jnp.sum(faster * (x.impulses + length * step - law.impulses(u))), curvature
+        power, falls = line.power(length)
+        return already + length * further - power, further + falls
 
     def unfinished(state: Any) -> Bool[Array, ""]:
         _, high, length, value, _, number = state
@@ -197,6 +209,8 @@ def _length(law: ContactLaw, x: _Iterate, step: Float[Array, "n 3"], faster: Flo
         length = jnp.where((low < newton) & (newton < high), newton, (low + high) / 2)
         return low, high, length, *slope(length), number + 1
 
-    zero, one = jnp.zeros_like(faster[0, 0]), jnp.ones_like(faster[0, 0])
-    least = _SLOPE * jnp.abs(slope(zero)[0])
+    zero, one = jnp.zeros_like(already), jnp.ones_like(already)
+    at_start = slope(zero)[0]
+    rounding = 16 * float(jnp.finfo(zero.dtype).eps) * (jnp.abs(already) + jnp.abs(at_start - already))
+    least = jnp.maximum(_SLOPE * jnp.abs(at_start), rounding)
     return lax.while_loop(unfinished, narrowed, (zero, one, one, *slope(one), jnp.zeros((), int)))[2]

@@ -10,6 +10,7 @@ from ..compilation import jit_of_one_state
 from ..model import Model
 from ..model._arguments import as_arrays, is_concrete
 from ..motion import check_motions, motions_at
+from ..numerics import product
 from ..one_function import as_one_function
 from ..typing import Velocity
 from ._articulated_body import ABA
@@ -52,6 +53,18 @@ def solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Veloc
     """The same with the wrenches that joints transmit, as `accelerations_and_wrenches`."""
     motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_wrenches(method, model, motions, Loads(tau, f_ext))
+
+
+@as_one_function
+def accelerations_and_responses(
+    method, model, q, v, tau, f_ext, directions: Float[Array, "k nv"]
+) -> tuple[Velocity, Float[Array, "k nv"]]:
+    """The accelerations, and `M^-1` times each direction, which has no derivatives."""
+    motions = motions_at(model, q, v, method.motion_schedule())
+    qdd, solver = accelerations_and_solver(method, model, motions, Loads(tau, f_ext))
+    if len(directions) < model.nv // 2:
+        return qdd, jax.vmap(lambda b: solver.solve(model, b))(directions)
+    return qdd, product(directions, solver.inverse(model, q.dtype))
 
 
 def are_finite(*trees) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
 from ..actuation import actuator_forces
@@ -23,9 +22,10 @@ from ..closed_chains._forward import status_in_motion
 from ..closed_chains._stabilization import check_stabilization
 from ..contacts import GroundContacts
 from ..contacts._ground_contacts import check_contacts
-from ..contacts._step import accelerations_on_ground
+from ..contacts._step import AbstractAccelerations, accelerations_on_ground
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
-from ..dynamics._method import check_method
+from ..dynamics._method import Loads, check_method
+from ..dynamics._run import accelerations_and_responses
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_flag, check_instance, is_concrete, positive_number
 from ..typing import Configuration, Velocity
@@ -103,8 +103,7 @@ class EquationOfMotion(eqx.Module):
         model = self.heavier(armature)
         if self.contacts is None:
             return self._solve(model, q, v, forces, f_ext)
-        without = dataclasses.replace(self, contacts=None)
-        accelerate = Partial(_under_more, without, model, q, v, forces, f_ext)
+        accelerate = _Accelerations(dataclasses.replace(self, contacts=None), model, q, v, Loads(forces, f_ext))
         return accelerations_on_ground(self.model, self.contacts, q, v, accelerate, dt)
 
     def forces(self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Velocity:
@@ -180,11 +179,24 @@ class EquationOfMotion(eqx.Module):
         return self.model.damping + self.model.friction_loss * slope / self.friction_velocity
 
 
-def _under_more(
-    equation: EquationOfMotion, model: Model, q: Array, v: Array, forces: Array, f_ext: Array, more: Array
-) -> Velocity:
-    """Accelerations under more torques."""
-    return equation._solve(model, q, v, forces + more, f_ext)
+class _Accelerations(AbstractAccelerations):
+    """Those of an equation without contacts, with a heavier model."""
+
+    equation: EquationOfMotion
+    model: Model
+    q: Float[Array, "nq"]
+    v: Float[Array, "nv"]
+    loads: Loads
+
+    def __call__(self, more: Float[Array, "nv"]) -> Velocity:
+        return self.equation._solve(self.model, self.q, self.v, self.loads.tau + more, self.loads.f_ext)
+
+    def with_responses(self, directions: Float[Array, "k nv"]) -> tuple[Velocity, Float[Array, "k nv"]]:
+        if self.equation.constraints:
+            return super().with_responses(directions)
+        return accelerations_and_responses(
+            self.equation.method, self.model, self.q, self.v, self.loads.tau, self.loads.f_ext, directions
+        )
 
 
 def equation_of_motion(
