@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..kinematics._frames import place_frames
 from ..model import WORLD, Model
-from ..model._arguments import as_frames, as_list, check_model, is_concrete
+from ..model._arguments import as_frames, as_list, check_model, is_concrete, positive_integer
 from ..model._given import Numbers, any_numbers
 from ..motion import BodyMotions
 from ..motion._jacobians import point_jacobians
@@ -32,7 +32,7 @@ class GroundContacts(eqx.Module):
 
     **Fields:** `frames`, of n names or numbers; `points` (n, 3), in these frames [m]; `radius` (n,) of the spheres
     about them [m]; coefficients of `friction` mu (n,); `stiffness` k (n,) [N/m]; `dissipation` d (n,) [s/m];
-    `stiction_velocity` [m/s]; the `ground`.
+    `stiction_velocity` [m/s]; the `ground`; how many push at a time at `most`, `None` for all.
     """
 
     frames: tuple[NameOrNumber, ...] = eqx.field(static=True)
@@ -43,6 +43,7 @@ class GroundContacts(eqx.Module):
     dissipation: Float[Array, "n"]
     stiction_velocity: Float[Array, ""]
     ground: AbstractGround
+    most: int | None = eqx.field(static=True, default=None)
 
     def in_type(self, dtype: jnp.dtype) -> "GroundContacts":
         """The same with all floating-point numbers of this type."""
@@ -64,6 +65,7 @@ def ground_contacts(
     stiffness: Numbers | None = None,
     dissipation: Numbers = 20.0,
     stiction_velocity: ArrayLike = 1e-4,
+    most: int | None = None,
 ) -> GroundContacts:
     """Contacts of a robot with the ground, for the steps of `jaxcfa.simulation`.
 
@@ -82,6 +84,8 @@ def ground_contacts(
     - `dissipation` d [s/m]: what falls at the velocity u bounces off with about u - 2/3 d u^2 if d u is small, and
       with less than 1 / d.
     - `stiction_velocity` [m/s]: how fast what is held by friction may creep.
+    - `most`: how many of the points push at a time, by default all; those that are deepest at the start of a step. Its
+      cost grows with the cube of their number, so that hundreds of points can be given with a `most` of 32.
 
     Numbers that belong to points are one for all, or (n,).
 
@@ -89,6 +93,8 @@ def ground_contacts(
     negative or not finite.
     """
     check_model(model)
+    if most is not None:
+        positive_integer("most", most)
     names = tuple(as_list(frames))
     if not names:
         raise ValueError("frames must name the points that touch the ground, one or more, got none.")
@@ -120,6 +126,7 @@ def ground_contacts(
         each("dissipation", dissipation),
         creep,
         FlatGround() if ground is None else as_ground(ground),
+        None if most is None or most >= count else int(most),
     )
 
 

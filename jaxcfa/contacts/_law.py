@@ -1,8 +1,11 @@
 """The law of contact: impulses of compliant points with friction, by their velocities at the end of a step."""
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jax import lax
+from jaxtyping import Array, Float, Int
 
 from ..numerics import dot, outer, transpose
 from ._ground_contacts import GroundContacts, PlacedContacts
@@ -70,6 +73,15 @@ class ContactLaw(eqx.Module):
     def along(self, u: Float[Array, "n 3"], direction: Float[Array, "n 3"]) -> "LawAlongLine":
         """The law where velocities change along a line, by numbers of each contact instead of matrices."""
         return LawAlongLine(self, *self._split(u), *self._split(direction))
+
+    def deepest(self, most: int) -> Int[Array, "k"]:
+        """Which contacts push if so many do at most."""
+        return lax.top_k(self.depth, most)[1]
+
+    def only(self, which: Int[Array, "k"]) -> "ContactLaw":
+        """The law of some of the contacts."""
+        fields = "normal", "depth", "stiffness", "dissipation", "held"
+        return dataclasses.replace(self, **{name: getattr(self, name)[which] for name in fields})
 
     def _split(self, u: Float[Array, "n 3"]) -> tuple[Float[Array, "n"], Float[Array, "n 3"]]:
         normal = dot(self.normal, u)

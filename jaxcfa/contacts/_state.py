@@ -53,5 +53,9 @@ def _contact_state(
 ) -> ContactState:
     placed = place_contacts(model, contacts, motions_at(model, q, None, choose_schedule(model, None)))
     u = product(placed.jacobian, v)
-    force = law_of_contact(contacts, placed, u, jnp.zeros((), u.dtype)).forces(u)
+    law = law_of_contact(contacts, placed, u, jnp.zeros((), u.dtype))
+    force = law.forces(u)
+    if contacts.most is not None:
+        push = jnp.any(law.deepest(contacts.most)[:, None] == jnp.arange(len(force)), axis=0)
+        force = jnp.where(push[:, None], force, 0)
     return ContactState(placed.gap, placed.position, placed.normal, u, force)

@@ -53,9 +53,13 @@ def accelerations_on_ground(
 def _law(
     model: Model, contacts: GroundContacts, q: Float[Array, "nq"], v: Float[Array, "nv"], dt: Float[Array, ""]
 ) -> tuple[Float[Array, "n 3 nv"], ContactLaw]:
-    """The Jacobian of the contacts, and their law in a step."""
+    """The Jacobian of the contacts that may push, and their law in a step."""
     placed = place_contacts(model, contacts, motions_at(model, q, None, choose_schedule(model, None)))
-    return placed.jacobian, law_of_contact(contacts, placed, product(placed.jacobian, v), dt)
+    law = law_of_contact(contacts, placed, product(placed.jacobian, v), dt)
+    if contacts.most is None:
+        return placed.jacobian, law
+    which = law.deepest(contacts.most)
+    return placed.jacobian[which], law.only(which)
 
 
 @jax.custom_jvp

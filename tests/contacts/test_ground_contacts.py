@@ -248,6 +248,36 @@ def test_batches_and_single_precision_are_as_single_states(dtype):
     assert_close(found, expected, 2e-4 if dtype == "float32" else 1e-9)
 
 
+def test_the_deepest_alone_push():
+    """As if there were no others: a batch of values and of derivatives in both modes."""
+    model, q, v, tau, contacts = hopper()
+    frames = ["body", *contacts.frames, "shank"]
+    points = jnp.concatenate([contacts.points[1:], contacts.points, jnp.array([[0, 0, -0.199]])])
+    several = ground_contacts(model, frames, points, 0.02, stiffness=2e4, friction=0.5, most=1)
+    single = ground_contacts(model, "shank", contacts.points[0], 0.02, stiffness=2e4, friction=0.5, most=1)
+    assert (several.most, single.most) == (1, None)
+    gap, force = (getattr(jaxcfa.contact_state(model, several, q, v), name) for name in ("gap", "force"))
+    assert np.all(gap[jnp.array([1, 3])] < 0)
+    assert np.flatnonzero(force[:, 2]).tolist() == [1]
+
+    @jax.jit
+    @jax.vmap
+    def found(friction, v):
+        def after(contacts):
+            own = dataclasses.replace(contacts, friction=contacts.friction * friction)
+            return lambda v: jaxcfa.step(model, q, v, tau, DT, contacts=own).v
+
+        def both(contacts):
+            end, forward = jax.jvp(after(contacts), (v,), (jnp.cos(v),))
+            return end, forward, jax.grad(lambda x: after(contacts)(x) @ jnp.cos(v))(v)
+
+        return both(several), both(single)
+
+    several_found, single_found = found(jnp.ones(2), jnp.stack([v, -v]))
+    for x, y in zip(several_found, single_found, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+
+
 def test_loops_are_kept_while_feet_push():
     """Constraints and contacts are solved for together."""
     model, q, v, tau, contacts = hopper()
@@ -281,6 +311,7 @@ def test_what_cannot_be_is_refused():
         "friction must be finite and not negative": {"friction": -1.0},
         "radius must be one number, or one for each of 1": {"radius": [1.0, 2.0]},
         r"points must have shape \(n, 3\) = \(1, 3\)": {"points": [1.0, 2.0]},
+        "most must be a positive integer": {"most": 0},
         "stiction_velocity must be one positive number": {"stiction_velocity": 0.0},
         "ground must be FlatGround": {"ground": FlatGround},
         "must be one number, got shape": {"ground": lambda p: p},
