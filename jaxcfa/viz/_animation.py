@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._optional import optional_module
+from ..contacts import FlatGround
 from ..model import Model
 from ..numerics._options import positive_number
 from ._load import Visuals
@@ -32,6 +33,7 @@ def animate(
     size: tuple[float, float] = (4.8, 4.8),
     azimuth: float = AZIMUTH,
     elevation: float = ELEVATION,
+    ground: bool | FlatGround = True,
 ) -> None:
     """Write a motion as an animated GIF, in real time and without end; as MP4 where ffmpeg is installed.
 
@@ -52,7 +54,7 @@ def animate(
     frames = np.minimum(np.round(np.arange(count) / (rate * dt)).astype(int), len(q) - 1)
     scene = Scene(model, visuals)
     poses = scene.poses(q[frames])
-    views = _views(scene, poses, azimuth, elevation)
+    views = _views(scene, poses, azimuth, elevation, ground)
     figure = new_figure(size, dpi=_DOTS_PER_INCH)
     axes = figure.add_axes((0, 0, 1, 1))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +62,8 @@ def animate(
         with pictures.saving(figure, str(path), _DOTS_PER_INCH):
             for i, view in enumerate(views):
                 axes.clear()
-                scene.draw(axes, Poses(poses.rotation[i : i + 1], poses.translation[i : i + 1]), view, ground=True)
+                now = Poses(poses.rotation[i : i + 1], poses.translation[i : i + 1])
+                scene.draw(axes, now, view, bool(ground))
                 pictures.grab_frame()
     except (subprocess.CalledProcessError, BrokenPipeError) as error:
         raise ValueError(f"{path.name}: ffmpeg could not write it ({error}). Write a .gif.") from None
@@ -100,8 +103,8 @@ def writer(path: Path, rate: float = FRAMES_PER_SECOND) -> Any:
     raise ValueError(f"{path.name}: an animation is a .gif or an .mp4 file.")
 
 
-def _views(scene: Scene, poses: Poses, azimuth: float, elevation: float) -> list[View]:
-    whole = scene.view(poses, azimuth, elevation)
+def _views(scene: Scene, poses: Poses, azimuth: float, elevation: float, ground: bool | FlatGround) -> list[View]:
+    whole = scene.view(poses, azimuth, elevation, ground)
     if whole.camera.radius <= 2.0 * scene.size:
         return [whole] * len(poses.rotation)
     radius = 0.75 * scene.size

@@ -77,7 +77,7 @@ class Wrenches(AbstractOverlay):
         super().__init__(scene, path)
         self._vectors = scale * np.concatenate([wrenches[:, 3:], wrenches[:, :3]])
         self._seen = np.linalg.norm(self._vectors, axis=1) > 1e-3 * size
-        self._radii = {"shaft_radius": 0.06 * size, "head_radius": 0.16 * size, "head_length": 0.35 * size}
+        self._radii = arrow_radii(size)
 
     def update(self, bodies: Poses) -> None:
         origins = bodies.translation[0, :-1]
@@ -88,6 +88,26 @@ class Wrenches(AbstractOverlay):
         elif len(points):
             colors = np.repeat(np.array([_FORCE, _MOMENT], np.uint8), len(origins), axis=0)[self._seen]
             self._handle = self._scene.add_arrows(self._path, points, colors, **self._radii)
+
+
+class Forces(AbstractOverlay):
+    """Arrows at points of the world: `points` (n, 3) [m], `vectors` (n, 3) [m]."""
+
+    def __init__(self, scene: Any, path: str, points: np.ndarray, vectors: np.ndarray, size: float):
+        super().__init__(scene, path)
+        self._size = size
+        self.replace(points, vectors)
+
+    def replace(self, points: np.ndarray, vectors: np.ndarray) -> None:
+        """Show others, those that are long enough to be seen."""
+        seen = np.linalg.norm(vectors, axis=1) > 0.05 * self._size
+        self._arrows = np.stack([points, points + vectors], axis=1)[seen]
+
+    def update(self, bodies: Poses) -> None:
+        if self._handle is None:
+            radii = arrow_radii(self._size)
+            self._handle = self._scene.add_arrows(self._path, self._arrows, _FORCE, **radii)
+        self._handle.points = self._arrows
 
 
 class Trail(AbstractOverlay):
@@ -114,6 +134,20 @@ class Trail(AbstractOverlay):
         self._points.clear()
 
 
+def arrow_radii(size: float) -> dict[str, float]:
+    """Of arrows, by the size of axes [m]."""
+    return {"shaft_radius": 0.06 * size, "head_radius": 0.16 * size, "head_length": 0.35 * size}
+
+
 def quaternions(rotation: np.ndarray) -> np.ndarray:
     """(..., 4), real part first, of rotation matrices (..., 3, 3)."""
     return optional_module("viser.transforms", "viz").SO3.from_matrix(rotation).wxyz
+
+
+def turned_to(normal: np.ndarray) -> np.ndarray:
+    """(4,), real part first: a rotation that takes z to a unit vector."""
+    x, y, z = normal
+    if z < -1 + 1e-9:
+        return np.array([0.0, 1.0, 0.0, 0.0])
+    quaternion = np.array([1 + z, -y, x, 0.0])
+    return quaternion / np.linalg.norm(quaternion)

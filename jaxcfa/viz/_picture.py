@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._optional import optional_module
+from ..contacts import FlatGround
 from ..model import Model
+from ..numerics._options import check_instance
 from ._camera import Camera, camera
+from ._ground import plane_of
 from ._load import Visuals, drawn_visuals
 from ._poses import Poses, as_configurations, body_poses, carried_visuals, corners, extent, initial, of_robot
 from ._shapes import Color, Plane, Visual
@@ -29,20 +32,21 @@ def draw(
     *,
     azimuth: float = AZIMUTH,
     elevation: float = ELEVATION,
-    ground: bool = True,
+    ground: bool | FlatGround = True,
 ) -> None:
     """Draw a robot into matplotlib's (two-dimensional) axes, which lose their frame.
 
     **Arguments:** `axes`: of matplotlib. `q` (nq,), or several (n, nq), of which all but the last are paler, the first
     the palest. `visuals`: as from `load_visuals`, or the path of a robot file; `default_visuals(model)` if absent.
-    `azimuth`, `elevation`: where the camera is [degrees]. `ground`: whether there are a grid and shadows.
+    `azimuth`, `elevation`: where the camera is [degrees]. `ground`: whether there are a grid and shadows,
+    at z = 0, or below a robot that reaches deeper; or the `contacts.FlatGround` on which they are.
 
     **Raises:** `ValueError` for a wrong shape of `q`, and visuals on what the model has not; what `load_visuals`
     raises; `ImportError` without matplotlib.
     """
     scene = Scene(model, visuals)
     poses = scene.poses(as_configurations(model, q))
-    scene.draw(axes, poses, scene.view(poses, azimuth, elevation), ground)
+    scene.draw(axes, poses, scene.view(poses, azimuth, elevation, ground), bool(ground))
 
 
 def snapshot(
@@ -54,7 +58,7 @@ def snapshot(
     size: tuple[float, float] = (6.0, 6.0),
     azimuth: float = AZIMUTH,
     elevation: float = ELEVATION,
-    ground: bool = True,
+    ground: bool | FlatGround = True,
 ) -> None:
     """Write a picture of a robot, in a format that the file's suffix says: PNG, SVG, PDF, ...
 
@@ -85,14 +89,18 @@ def visual_color(visual: Visual, number: int) -> Color:
 class View(NamedTuple):
     """How a scene is looked at.
 
-    **Fields:** `camera`; `ground`: its height [m]; `middle` (2,) and `half`: the square part of the picture that is
-    needed, half of its edge [m].
+    **Fields:** `camera`; `ground` (3,): a, b and c of its heights `a x + b y + c` [m]; `middle` (2,) and `half`: the
+    square part of the picture that is needed, half of its edge [m].
     """
 
     camera: Camera
-    ground: float
+    ground: np.ndarray
     middle: np.ndarray
     half: float
+
+    def height(self, places: np.ndarray) -> np.ndarray:
+        """(..., 1): of the ground at places (..., 2)."""
+        return places @ self.ground[:2, None] + self.ground[2]
 
 
 class Scene:
@@ -119,18 +127,22 @@ class Scene:
         """Poses of the shapes at configurations (n, nq)."""
         return self._carried.at(body_poses(self._model, q))
 
-    def view(self, poses: Poses, azimuth: float, elevation: float) -> View:
+    def view(self, poses: Poses, azimuth: float, elevation: float, ground: bool | FlatGround = True) -> View:
         """A view of all configurations."""
+        check_instance("ground", ground, (bool, np.bool_, FlatGround), "True, False, or contacts.FlatGround(...)")
         points = self._extent(poses)
         lowest = float(points[:, 2].min())
         # Legs that reach a little below zero do not move the ground.
-        height = 0.0 if lowest > -0.02 * self.size else lowest
+        plane = np.array([0.0, 0.0, 0.0 if lowest > -0.02 * self.size else lowest])
+        plane = plane_of(ground) if isinstance(ground, FlatGround) else plane
+        below = points[:, :2].mean(axis=0)
+        height = float(plane[:2] @ below + plane[2])
         near = height > lowest - 0.5 * self.size
-        points = np.concatenate([points, [[*points[:, :2].mean(axis=0), height]]]) if near else points
+        points = np.concatenate([points, [[*below, height]]]) if near else points
         found = camera(points, azimuth, elevation, 0.1 * self.size)
         seen = found.project(points)[0]
         middle, half = (seen.max(axis=0) + seen.min(axis=0)) / 2, 0.5 * np.ptp(seen, axis=0).max()
-        return View(found, height, middle, 1.12 * max(float(half), 0.1 * self.size))
+        return View(found, plane, middle, 1.12 * max(float(half), 0.1 * self.size))
 
     def _extent(self, poses: Poses) -> np.ndarray:
         """Points between which the robot is."""
@@ -166,7 +178,7 @@ class Scene:
         pieces = np.stack([ends[:-1], ends[1:]], axis=1)
         along = np.stack(np.broadcast_arrays(pieces[None], ends[:, None, None]), axis=-1).reshape(-1, 2, 2)
         lines = np.concatenate([along, along[..., ::-1]]) + middle
-        points = np.concatenate([lines, np.full((*lines.shape[:2], 1), view.ground)], axis=-1)
+        points = np.concatenate([lines, view.height(lines)], axis=-1)
         distance = np.linalg.norm(lines.mean(axis=1) - middle, axis=1)
         alpha = np.clip(1 - distance / ends[-1], 0, 1) ** 1.5
         colors = np.concatenate([np.full((len(alpha), 3), 0.68), alpha[:, None]], axis=1)
@@ -210,13 +222,13 @@ def _painted(
 def _shadow(points: np.ndarray, view: View) -> np.ndarray | None:
     """The outline (m, 3) on the ground of the shadow of points, `None` if it has no area."""
     spatial = optional_module("scipy.spatial", "viz")
-    height = np.maximum(points[:, 2:] - view.ground, 0)
+    height = np.maximum(points[:, 2:] - view.height(points[:, :2]), 0)
     flat = points[:, :2] + height * (0.25, -0.15)
     try:
         outline = flat[spatial.ConvexHull(flat).vertices]
     except (spatial.QhullError, ValueError):
         return None
-    return np.concatenate([outline, np.full((len(outline), 1), view.ground)], axis=1)
+    return np.concatenate([outline, view.height(outline)], axis=1)
 
 
 def _round_down(x: float) -> float:

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ..contacts import ContactState
 from ..model import Model
+from ..numerics._options import check_instance
 from ..typing import NameOrNumber
 from ._load import Visuals, drawn_visuals
-from ._overlays import AbstractOverlay, Axes, CenterOfMass, Trail, Wrenches, quaternions
+from ._overlays import AbstractOverlay, Axes, CenterOfMass, Forces, Trail, Wrenches, quaternions
 from ._picture import visual_color
 from ._poses import (
     Poses,
@@ -25,6 +27,7 @@ from ._poses import (
 from ._shapes import AbstractShape
 
 _GHOST = 0.25  # opacity
+_GRAVITY = 9.81  # m/s^2
 
 
 class Robot:
@@ -123,6 +126,33 @@ class Robot:
         if array.shape != (self.model.nb, 6):
             raise ValueError(f"wrenches must have shape (nb, 6) = {(self.model.nb, 6)}, got {array.shape}.")
         self._replace("wrenches", Wrenches(self._server.scene, f"{self._path}/wrenches", array, scale, self._size))
+
+    def show_contacts(self, state: ContactState | None, scale: float | None = None) -> None:
+        """Show the forces of contacts as arrows from their points, until others are given; `None` shows none.
+
+        **Arguments:** `state`: of `jaxcfa.contact_state`; `scale`: length of the arrows [m/N], by default such that
+        one with the robot's weight is about half as long as the robot.
+
+        **Raises:** `ValueError` for what is no state of contacts, or several.
+        """
+        if state is None:
+            self._replace("contacts", None)
+            return
+        check_instance("state", state, ContactState, "contacts of jaxcfa.contact_state(model, contacts, q, v)")
+        points, forces = np.asarray(state.position, float), np.asarray(state.force, float)
+        if points.ndim != 2:
+            raise ValueError(f"state must be of one state of the robot, got positions of shape {points.shape}.")
+        if scale is None:
+            weight = float(np.sum(self.model.mass)) * _GRAVITY
+            scale = 6 * self._size / weight if weight > 0 else 1.0
+        shown = self._overlays.get("contacts")
+        if isinstance(shown, Forces):
+            with self._lock:
+                shown.replace(points, scale * forces)
+                shown.update(body_poses(self.model, self.q))
+        else:
+            path = f"{self._path}/contacts"
+            self._replace("contacts", Forces(self._server.scene, path, points, scale * forces, self._size))
 
     def add_trail(self, frame: NameOrNumber) -> None:
         """Draws the path of a frame or body, given by name or number, as the robot moves from now on.

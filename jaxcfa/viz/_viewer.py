@@ -11,15 +11,21 @@ from typing import Any
 import numpy as np
 
 from .._optional import optional_module
+from ..contacts import AbstractGround, FlatGround, GroundContacts, contact_state
+from ..contacts._ground_contacts import check_contacts
 from ..model import Model
 from ..numerics._options import positive_number
 from ..typing import NameOrNumber
 from ._files import Directories
+from ._ground import surface_of
 from ._load import Visuals, drawn_visuals
+from ._overlays import turned_to
 from ._playback import Playback, as_motion
-from ._poses import as_configurations
+from ._poses import as_configurations, body_poses
 from ._robot import Robot
 from ._sliders import Sliders
+
+_INSTANTS = 16  # of a motion, that say where the ground is to be
 
 
 class Viewer:
@@ -86,15 +92,23 @@ class Viewer:
             self.robot.show(q)
             self._sliders.set(q[0])
 
-    def play(self, motion, dt: float | None = None, *, loop: bool = True) -> None:
+    def play(
+        self, motion, dt: float | None = None, *, loop: bool = True, contacts: GroundContacts | None = None
+    ) -> None:
         """Play a motion in real time, with controls for pause, speed and time, and return at once.
 
         **Arguments:** `motion`: a trajectory of `rollout`, or of `jax.vmap(rollout)`, which is played as ghosts; or
         configurations (n, nq), or (batch, n, nq), `dt` apart [s]. `loop`: whether it begins anew at its end.
+        `contacts`: those that the motion was made with, whose ground is shown, and for a trajectory their forces (of
+        the first of a batch).
 
-        **Raises:** `ValueError` for a wrong shape, what is not finite, and a `dt` that is missing or not positive.
+        **Raises:** `ValueError` for a wrong shape, what is not finite, a `dt` that is missing or not positive, contacts
+        that are not of this model, and a ground that has not one height at each place.
         """
         t, q = as_motion(self.robot.model, motion, dt)
+        if contacts is not None:
+            check_contacts(self.robot.model, contacts)
+        v = None if contacts is None else getattr(motion, "v", None)
         shown = len(t)
 
         def show(instant: int) -> None:
@@ -104,15 +118,22 @@ class Viewer:
                     self.robot.clear_trails()
                 shown = instant
                 self.robot.show(q[instant])
+                if contacts is not None and v is not None:
+                    velocity = np.reshape(v, (-1, len(t), self.robot.model.nv))[0, instant]
+                    self.robot.show_contacts(contact_state(self.robot.model, contacts, q[instant][0], velocity))
                 self._sliders.follow(q[instant][0])
 
         self.stop()
+        if contacts is not None:
+            self._show_ground(contacts.ground, q[:, 0])
         show(0)
         self._replace_playback(Playback(self._server.gui, t, show, loop))
 
     def stop(self) -> None:
         """End the motion that is being played, if any, where it is."""
-        self._replace_playback(None)
+        if self._playback is not None:
+            self._replace_playback(None)
+            self.robot.show_contacts(None)
 
     def add_robot(
         self,
@@ -190,6 +211,7 @@ class Viewer:
         playback = self._playback
         if playback is not None:
             playback.pause()
+            self.robot.show_contacts(None)
         with self._lock:
             self.robot.show(np.concatenate([q[None], self.robot.q[1:]]))
 
@@ -204,19 +226,43 @@ class Viewer:
         # Lamps alone: with the light of viser's surroundings colours are pale, and without a GPU pictures take long.
         self._server.scene.configure_environment_map(None)
         self._server.scene.add_light_ambient("/light", intensity=1.3)
-        self._server.scene.add_grid(
-            "/ground",
-            width=30 * cell,
-            height=30 * cell,
-            cell_size=cell,
-            section_size=5 * cell,
-            position=(0.0, 0.0, height - 1e-3 * size),
-            shadow_opacity=0.2,
-        )
+        self._size, self._cell = size, cell
+        self._add_grid(np.array([0.0, 0.0, height]), np.array([0.0, 0.0, 1.0]), 3 * size)
         # A little to the left of the middle, as the sliders are on the right.
         target = center + 0.15 * size * np.array([0.8, 0.6, 0.0])
         self._server.initial_camera.position = target + size * np.array([0.6, -0.8, 0.4])
         self._server.initial_camera.look_at = target
+
+    def _add_grid(self, point: np.ndarray, normal: np.ndarray, width: float) -> None:
+        """A grid on a plane, a little below it."""
+        side = max(30, np.ceil(width / self._cell)) * self._cell
+        shift = 1e-3 * self._size * normal
+        self._server.scene.add_grid(
+            "/ground",
+            width=side,
+            height=side,
+            cell_size=self._cell,
+            section_size=5 * self._cell,
+            position=point - shift,
+            wxyz=turned_to(normal),
+            shadow_opacity=0.2,
+        )
+
+    def _show_ground(self, ground: AbstractGround, q: np.ndarray) -> None:
+        """The ground of contacts, where configurations (n, nq) are."""
+        instants = np.linspace(0, len(q) - 1, _INSTANTS).round().astype(int)
+        places = body_poses(self.robot.model, q[instants]).translation[:, :-1].reshape(-1, 3)
+        lower, upper = places.min(axis=0), places.max(axis=0)
+        center, width = (lower + upper) / 2, float(np.max((upper - lower)[:2])) + 3 * self._size
+        if isinstance(ground, FlatGround):
+            normal, point = np.asarray(ground.normal, float), np.asarray(ground.point, float)
+            normal = normal / np.linalg.norm(normal)
+            self._add_grid(center - normal * (normal @ (center - point)), normal, width)
+            return
+        vertices, faces = surface_of(ground, center[:2], width / 2)
+        self._server.scene.add_mesh_simple(
+            "/ground", vertices, faces, color=(205, 205, 205), flat_shading=True, side="double"
+        )
 
     def _add_switches(self) -> None:
         gui, robot = self._server.gui, self.robot

@@ -11,8 +11,10 @@ import pytest
 from PIL import Image
 
 import jaxcfa
+from jaxcfa.contacts import FlatGround
 from jaxcfa.viz import Box, Mesh, Plane, Sphere, Visual, animate, draw, load_visuals, plot_trajectory, snapshot
 from jaxcfa.viz._animation import frame_count
+from jaxcfa.viz._picture import Scene, _shadow
 from jaxcfa.viz._surfaces import surface
 
 
@@ -52,6 +54,19 @@ def test_colours_are_those_of_the_visuals(tree, tmp_path):
 
 URDF = """<robot name="r"><link name="base"><visual><geometry><box size="1 1 1"/></geometry>
   <material name="red"><color rgba="1 0 0 1"/></material></visual></link></robot>"""
+
+
+def test_the_ground_of_contacts_is_drawn(tree):
+    """Lines of the grid, and a shadow, where the plane is, which may slope."""
+    scene = Scene(tree, None)
+    poses = scene.poses(np.asarray(jaxcfa.neutral(tree))[None])
+    normal, point = np.array([0.2, -0.1, 1.0]), np.array([0.3, 0.0, -2.0])
+    view = scene.view(poses, -55.0, 18.0, FlatGround(3 * normal, point))
+    places = np.random.default_rng(0).normal(size=(5, 2))
+    np.testing.assert_allclose((np.hstack([places, view.height(places)]) - point) @ normal, 0, atol=1e-6)
+    outline = _shadow(np.random.default_rng(1).normal(size=(20, 3)), view)
+    np.testing.assert_allclose((outline - point) @ normal, 0, atol=1e-6)
+    assert scene.view(poses, -55.0, 18.0, True).ground.tolist()[:2] == [0, 0]
 
 
 def test_shapes_may_be_given_by_the_path_of_a_robot(tmp_path):
@@ -194,6 +209,8 @@ def test_plot_of_a_trajectory(tree, tmp_path):
         (lambda model, q: draw(None, model, q, [Visual(Plane())]), "nothing to draw"),
         (lambda model, q: draw(None, model, q, [Sphere(1.0)]), "Each of visuals must be a Visual"),
         (lambda model, q: draw(None, model, q, Visual(Sphere(1.0))), "visuals must be a list of Visual, the path"),
+        (lambda model, q: draw(None, model, q, ground=0.3), "ground must be True, False, or contacts.FlatGround"),
+        (lambda model, q: draw(None, model, q, ground=FlatGround([1.0, 0, 0])), "upright cannot be drawn"),
         (lambda model, q: animate(model, q, 0.0, "x.gif"), "dt"),
         (lambda model, q: animate(model, q, 0.1, "x.foo"), r"x\.foo"),
         (lambda model, q: animate(model, q, 0.1, "x.gif", frames_per_second=0), "frames_per_second must be positive"),

@@ -13,9 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from viser.transforms import SO3
 
 import jaxcfa
+from jaxcfa import ground_contacts
+from jaxcfa.contacts import FlatGround
 from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
+from jaxcfa.simulation import Trajectory
 from jaxcfa.viz import Box, Plane, Sphere, Viewer, Visual
 from jaxcfa.viz._playback import as_motion
 from jaxcfa.viz._sliders import _shown, controls, value_of
@@ -329,3 +333,43 @@ viewer.play([[0.0], [1.0]], dt=1.0)
 time.sleep(0.2)"""
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5])
+def test_contacts_are_shown_on_their_ground(viewer, model, slope):
+    """Arrows where forces are, of what the motion says at that time, and the ground where it is."""
+    point = [0.0, 0.0, -0.2]
+    contacts = ground_contacts(model, "trunk", radius=0.1, ground=FlatGround([-slope, 0.0, 1.0], point))
+    q = np.tile(np.asarray(jaxcfa.neutral(model)), (3, 1))
+    q[:, 2] = [1.0, -0.15, 1.0]
+    motion = Trajectory(np.arange(3.0), q, np.zeros((3, model.nv)), np.zeros((2, model.nv)), np.array(0))
+    viewer.play(motion, contacts=contacts)
+    viewer._playback.pause()
+    viewer._playback._show(1)
+    arrows = viewer.robot._overlays["contacts"]._handle
+    state = jaxcfa.contact_state(model, contacts, q[1], motion.v[1])
+    np.testing.assert_allclose(arrows.points[:, 0], state.position, atol=1e-6)
+    length = 6 * viewer.robot._size / (float(np.sum(model.mass)) * 9.81)
+    np.testing.assert_allclose(arrows.points[:, 1] - arrows.points[:, 0], length * state.force, rtol=1e-5, atol=1e-6)
+    grid = viewer._server.scene.get_handle_by_name("/ground")
+    normal = np.array([-slope, 0, 1]) / np.hypot(slope, 1)
+    np.testing.assert_allclose(SO3(grid.wxyz).apply(np.array([0.0, 0, 1])), normal, atol=1e-6)
+    assert abs(normal @ (grid.position - point)) < 2e-3 * viewer._size
+    viewer._playback._show(2)
+    assert len(arrows.points) == 0
+    viewer.stop()
+    assert "contacts" not in viewer.robot._overlays
+
+
+def test_a_ground_of_any_shape_is_a_surface(viewer, model):
+    contacts = ground_contacts(model, "trunk", ground=lambda p: 2 * (p[2] - 0.1 * jnp.sin(3 * p[0])))
+    viewer.play(line(model, 3), 1.0, contacts=contacts)
+    vertices = viewer._server.scene.get_handle_by_name("/ground").vertices
+    np.testing.assert_allclose(vertices[:, 2], 0.1 * np.sin(3 * vertices[:, 0]), atol=1e-5)
+    assert np.all(np.ptp(vertices[:, :2], axis=0) > 2)
+    with pytest.raises(ValueError, match="does not have one height"):
+        viewer.play(line(model, 3), 1.0, contacts=ground_contacts(model, "trunk", ground=lambda p: p[0] - 1))
+    with pytest.raises(ValueError, match=r"contacts of jaxcfa\.contact_state"):
+        viewer.robot.show_contacts(np.zeros((1, 3)))
+    with pytest.raises(ValueError, match="contacts must be those of ground_contacts"):
+        viewer.play(line(model, 3), 1.0, contacts=FlatGround())
