@@ -20,6 +20,7 @@ from ..model._model import require_single
 from ._command_line import command_line, own_command
 from ._demo import own_arm, run_demo
 from ._facts import doubtful_limits, facts_of
+from ._ground import Ground
 from ._info import show_info
 from ._motion_files import Output
 from ._optimise import Settings as OptimisationSettings, run_optimisation
@@ -186,6 +187,28 @@ def simulate(
     no_constraints: Annotated[
         bool, typer.Option("--no-constraints", help="Leave out what the file says of closed loops and couplings.")
     ] = False,
+    ground: Annotated[
+        bool,
+        typer.Option(
+            "--ground",
+            help="Put it on the ground z = 0, which holds points of the shapes that collide, with friction.",
+        ),
+    ] = False,
+    feet: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="With the ground: the frames or bodies that alone touch it, as in left_foot,right_foot.",
+            show_default=False,
+        ),
+    ] = None,
+    drop: Annotated[
+        float | None,
+        typer.Option(help="With the ground: how high above it the lowest point begins (m).", show_default=False),
+    ] = None,
+    hold: Annotated[
+        bool, typer.Option("--hold", help="Hold the joints where they begin, by stiff springs and dampers.")
+    ] = False,
     out: Out = None,
     package_dir: PackageDirs = None,
     view: View = False,
@@ -195,16 +218,19 @@ def simulate(
 ) -> None:
     """Let a robot fall from rest, under gravity and the springs, damping and friction of its joints.
 
-    Nothing hits the ground: contacts are for programs, by jaxcfa.ground_contacts.
+    Nothing hits the ground without --ground, and bodies never hit each other.
     """
     with _explained():
         console = Console()
+        touched = Ground(feet, drop) if ground or feet is not None or drop is not None else None
+        if touched is not None:
+            jax.config.update("jax_enable_x64", True)  # contacts are stiff
         model = _loaded(console, file, floating_base)
-        settings, dirs = Settings(seconds, dt, start, seed, limits, no_constraints), package_dir or ()
-        trajectory = run_simulation(console, file, model, settings, Output(out, dirs))
+        settings, dirs = Settings(seconds, dt, start, seed, limits, no_constraints, hold, touched), package_dir or ()
+        trajectory, contacts = run_simulation(console, file, model, settings, Output(out, dirs))
         if view:
             page = Page(host, port, not no_browser)
-            run_view(console, file, model, page=page, package_dirs=dirs, motion=trajectory)
+            run_view(console, file, model, page=page, package_dirs=dirs, motion=trajectory, contacts=contacts)
 
 
 @app.command(epilog=_EXIT_CODES)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.markup import escape
 
+from ..contacts import FlatGround
 from ..io import save_trajectory
 from ..model import Model
 from ..simulation import Trajectory
@@ -59,8 +60,15 @@ def check_writable(out: Path) -> None:
         out.unlink()
 
 
-def write_motion(console: Console, file: Path, model: Model, trajectory: Trajectory, output: Output) -> None:
-    """Writes a motion, if to any file, and says where it is."""
+def write_motion(
+    console: Console,
+    file: Path,
+    model: Model,
+    trajectory: Trajectory,
+    output: Output,
+    ground: bool | FlatGround = True,
+) -> None:
+    """Writes a motion, if to any file, and says where it is; animations with that ground (see `animate`)."""
     out = output.path
     if out is None:
         return
@@ -70,5 +78,5 @@ def write_motion(console: Console, file: Path, model: Model, trajectory: Traject
         visuals = shapes_of(console, file, model, output.package_dirs)
         dt = float(trajectory.t[1] - trajectory.t[0])
         with working(console, f"Writing {out.name}"):
-            animate(model, trajectory.q, dt, out, visuals)
+            animate(model, trajectory.q, dt, out, visuals, ground=ground)
     console.print(f"Motion: {escape(str(out))}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`jaxcfa simulate`: a robot that falls from rest."""
+"""`jaxcfa simulate`: a robot that falls from rest, onto the ground or without end."""
 
 import math
 from pathlib import Path
@@ -12,9 +12,12 @@ from rich.console import Console
 
 from ..closed_chains import ConstraintStatus, project_configuration
 from ..compilation import quick_compilation
+from ..contacts import FlatGround, GroundContacts
 from ..model import AbstractConstraint, Model
 from ..simulation import Trajectory, rollout
 from ._energy import total_energy
+from ._ground import Ground, on_ground, say_what_holds
+from ._hold import with_held_joints
 from ._motion_files import Output, check_out, write_motion
 from ._progress import counted, working
 from ._start import check_moves, rest_of
@@ -25,8 +28,8 @@ _STILL = 1e-6  # [rad/s, m/s]
 
 
 class Settings(NamedTuple):
-    """Length of the motion and of a step [s], where it begins (see `rest_of`), whether joints stop at their ranges, and
-    whether the constraints of the file are left out."""
+    """Length of the motion and of a step [s], where it begins (see `rest_of`), whether joints stop at their ranges,
+    whether the constraints of the file are left out, whether joints are held, and the ground, if there is any."""
 
     seconds: float
     dt: float
@@ -34,6 +37,8 @@ class Settings(NamedTuple):
     seed: int | None
     limits: bool
     cut: bool
+    hold: bool = False
+    ground: Ground | None = None
 
     @property
     def steps(self) -> int:
@@ -41,8 +46,13 @@ class Settings(NamedTuple):
         return max(1, round(self.seconds / self.dt))
 
 
-def run_simulation(console: Console, file: Path, model: Model, settings: Settings, out: Output) -> Trajectory:
-    """Simulates, says how the energy changes, and writes the motion to a file if one is given."""
+def run_simulation(
+    console: Console, file: Path, model: Model, settings: Settings, out: Output
+) -> tuple[Trajectory, GroundContacts | None]:
+    """Simulates, says how the energy changes, and writes the motion to a file if one is given.
+
+    **Returns:** the motion, and its contacts, if there is a ground.
+    """
     if not (math.isfinite(settings.dt) and 0 < settings.dt <= settings.seconds):
         raise ValueError(f"--dt must be positive and no longer than --seconds {settings.seconds}, got {settings.dt}.")
     if settings.seconds / settings.dt > _LONGEST:
@@ -56,19 +66,31 @@ def run_simulation(console: Console, file: Path, model: Model, settings: Setting
     held = () if settings.cut else model.constraints
     if held:
         q = _closed(console, model, held, q)
-    trajectory = _simulate(console, model, settings, held, q)
-    energies = [float(total_energy(model, trajectory.q[i], trajectory.v[i])) for i in (0, -1)]
+    contacts = None
+    if settings.ground is not None:
+        contacts, q = on_ground(console, file, model, q, settings.ground, out.package_dirs)
+    moved = with_held_joints(model, q) if settings.hold else model
+    trajectory = _simulate(console, moved, settings, held, q, contacts)
+    energies = [float(total_energy(moved, trajectory.q[i], trajectory.v[i])) for i in (0, -1)]
     end = float(trajectory.t[-1])
-    console.print(f"Simulated {end:.4g} s from rest: energy {energies[0]:.5g} J, then {energies[1]:.5g} J")
+    text = f"Simulated {end:.4g} s from rest: energy {energies[0]:.5g} J, then {energies[1]:.5g} J"
+    lost = energies[0] - energies[1]
+    # What the contacts store is counted as theirs.
+    where = "went into" if lost >= 0 else "came from"
+    console.print(text if contacts is None else f"{text}; {abs(lost):.3g} J {where} contacts, damping and friction")
+    if contacts is not None:
+        say_what_holds(console, model, contacts, trajectory.q[-1], trajectory.v[-1])
     if not np.any(np.abs(trajectory.v) > _STILL):
         console.print(f"[yellow]Warning:[/] nothing moved: {_why_still(model, settings)}", highlight=False)
-    write_motion(console, file, model, trajectory, out)
-    return trajectory
+    write_motion(console, file, model, trajectory, out, contacts is None or FlatGround())
+    return trajectory, contacts
 
 
 def _why_still(model: Model, settings: Settings) -> str:
     if not np.any(model.gravity):
         return "the file has no gravity."
+    if settings.hold:
+        return "the joints are held."
     return f"the robot is in equilibrium there; try {'--seed 0' if settings.seed is None else 'another --seed'}."
 
 
@@ -82,7 +104,12 @@ def _closed(console: Console, model: Model, held: tuple[AbstractConstraint, ...]
 
 
 def _simulate(
-    console: Console, model: Model, settings: Settings, held: tuple[AbstractConstraint, ...], q: jax.Array
+    console: Console,
+    model: Model,
+    settings: Settings,
+    held: tuple[AbstractConstraint, ...],
+    q: jax.Array,
+    contacts: GroundContacts | None,
 ) -> Trajectory:
     """The motion in parts, all by one program, so that the progress can be shown."""
     steps = settings.steps
@@ -90,7 +117,8 @@ def _simulate(
     still = jnp.zeros((length, model.nv), model.dtype)
     # Nothing drives the joints here, so that efforts, which may be zero in files for want of a number, do not matter.
     model = eqx.tree_at(lambda m: m.limits.effort, model, replace_fn=lambda x: jnp.full_like(x, jnp.inf))
-    options: dict[str, Any] = {"limits": settings.limits, "constraints": held, "checkpoint": length}
+    options: dict[str, Any] = {"limits": settings.limits, "constraints": held, "contacts": contacts}
+    options["checkpoint"] = length
     part = jax.jit(
         lambda q, v: rollout(model, q, v, still, settings.dt, **options), compiler_options=quick_compilation()
     )

@@ -8,6 +8,7 @@ import jax
 from rich.console import Console
 from rich.markup import escape
 
+from ..contacts import GroundContacts
 from ..model import Model
 from ..simulation import Trajectory
 from ..viz import Viewer, Visual, default_visuals, load_visuals
@@ -31,12 +32,13 @@ def run_view(
     page: Page,
     package_dirs: Directories = (),
     motion: Trajectory | jax.Array,
+    contacts: GroundContacts | None = None,
 ) -> None:
     """Shows a robot in a configuration, or plays a motion of it, until the user interrupts."""
     visuals = shapes_of(console, file, model, package_dirs)
     with Viewer(model, visuals, port=page.port, host=page.host) as viewer:
         if isinstance(motion, Trajectory):
-            viewer.play(motion)
+            viewer.play(motion, contacts=contacts)
         else:
             viewer.show(motion)
         console.print(f"{escape(file.name)} is shown at {escape(viewer.url)}; Ctrl-C ends it.", soft_wrap=True)
@@ -49,9 +51,18 @@ def shapes_of(console: Console, file: Path, model: Model, package_dirs: Director
     """The shapes in a robot file, after a warning about those that are missing; limbs for a saved model."""
     if file.suffix == ".npz":
         return default_visuals(model)
+    return _read(console, file, model, package_dirs, collisions=False)
+
+
+def collisions_of(console: Console, file: Path, model: Model, package_dirs: Directories = ()) -> list[Visual]:
+    """The shapes that collide in a robot file, after a warning about those that are missing; none for a saved model."""
+    return [] if file.suffix == ".npz" else _read(console, file, model, package_dirs, collisions=True)
+
+
+def _read(console: Console, file: Path, model: Model, package_dirs: Directories, collisions: bool) -> list[Visual]:
     with working(console, f"Reading the shapes of {file.name}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        visuals = load_visuals(file, model, package_dirs=package_dirs)
+        visuals = load_visuals(file, model, package_dirs=package_dirs, collisions=collisions)
     for warning in caught:
         console.print(f"[yellow]Warning:[/] {escape(str(warning.message))}", highlight=False)
     return visuals

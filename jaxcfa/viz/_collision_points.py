@@ -1,5 +1,6 @@
 """Points at which a robot may touch the ground, from the shapes that collide in its file."""
 
+from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from ..model import WORLD, Model
 from ..numerics._options import positive_integer
 from ._files import Directories
 from ._load import load_visuals
-from ._shapes import AbstractShape, Box, Capsule, Cylinder, Plane, Sphere
+from ._shapes import AbstractShape, Box, Capsule, Cylinder, Plane, Sphere, Visual
 
 _LEAST = 6  # the extremes along three axes
 
@@ -55,8 +56,19 @@ def collision_points(
     """
     if positive_integer("most", most) < _LEAST:
         raise ValueError(f"most must be at least {_LEAST}, for points at both ends of three axes, got {most}.")
+    found = points_of_shapes(load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True), model, most)
+    if not found.frames:
+        raise ValueError(
+            f"{read_source(path_or_text).name}: no shape that collides and can be read is on a body that moves. Give "
+            "ground_contacts the names of frames, and points in them, instead."
+        )
+    return found
+
+
+def points_of_shapes(shapes: Sequence[Visual], model: Model, most: int = 8) -> CollisionPoints:
+    """Points and spheres of the shapes that move, which may be none; see `collision_points`."""
     found: dict[tuple, tuple[np.ndarray, float]] = {}
-    for visual in load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True):
+    for visual in shapes:
         if visual.carrier is None or model.locate(visual.carrier)[0] == WORLD:
             continue
         points, radius = _spheres(visual.shape, most)
@@ -64,14 +76,13 @@ def collision_points(
             key = visual.carrier, radius, *(np.round(point, 9) + 0.0).tolist()  # no negative zeros
             first, friction = found.get(key, (point, 0.0))
             found[key] = first, max(friction, visual.friction)
-    if not found:
-        raise ValueError(
-            f"{read_source(path_or_text).name}: no shape that collides and can be read is on a body that moves. Give "
-            "ground_contacts the names of frames, and points in them, instead."
-        )
-    frames, radii = zip(*(key[:2] for key in found), strict=True)
-    centres, frictions = zip(*found.values(), strict=True)
-    return CollisionPoints(frames, np.array(centres), np.array(radii), np.array(frictions))
+    centres, frictions = [x for x, _ in found.values()], [x for _, x in found.values()]
+    return CollisionPoints(
+        tuple(key[0] for key in found),
+        np.reshape(centres, (-1, 3)),
+        np.array([key[1] for key in found], float),
+        np.array(frictions, float),
+    )
 
 
 def _spheres(shape: AbstractShape, most: int) -> tuple[np.ndarray, float]:

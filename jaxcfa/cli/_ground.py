@@ -1,0 +1,147 @@
+"""`jaxcfa simulate --ground`: which points of a robot touch the ground, where it begins, and what holds it up."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from ..contacts import GroundContacts, contact_state, ground_contacts
+from ..io._source import is_archive
+from ..joints import Free
+from ..model import Model
+from ..numerics._options import positive_number
+from ..viz import CollisionPoints
+from ..viz._collision_points import points_of_shapes
+from ..viz._files import Directories
+from ..viz._poses import body_poses, carried_frames
+from ._view import collisions_of
+
+_MOST = 32  # contacts that push at a time: what lies still needs no more, and a step takes some milliseconds
+_CLEARLY = 1e-3  # [m], how deep a point begins in the ground that could not have been meant to touch it
+_SHOWN = 6  # names
+
+
+class Ground(NamedTuple):
+    """How a robot meets the ground z = 0: by frames, separated by commas, or, for `None`, by all shapes that collide;
+    and how high [m] the lowest of them begins above it, for `None` where it is, or on the ground if that is higher."""
+
+    feet: str | None = None
+    drop: float | None = None
+
+
+def on_ground(
+    console: Console, file: Path, model: Model, q: jax.Array, ground: Ground, package_dirs: Directories
+) -> tuple[GroundContacts, jax.Array]:
+    """The contacts of a robot, and the configuration (nq,), lifted from the ground; says both.
+
+    **Raises:** `ValueError` for a file without shapes that collide where no frames are named, for unknown names, and
+    for a robot in the ground that cannot be lifted.
+    """
+    if ground.drop is not None:
+        positive_number("--drop", ground.drop, or_zero=True)
+    points = points_of_shapes(collisions_of(console, file, model, package_dirs), model)
+    if ground.feet is not None:
+        points = _named(model, points, ground.feet)
+    if not points.frames:
+        raise ValueError(
+            f"{file.name} has no shapes that collide, or none that can be read, on bodies that move: name the frames "
+            "that touch the ground, by --feet left_foot,right_foot."
+        )
+    console.print(f"Ground: {len(points.frames)} contacts, on {escape(_names(points.frames))}", highlight=False)
+    contacts = ground_contacts(model, *points[:3], friction=points.friction, most=_MOST)
+    return contacts, _lifted(console, file, model, q, points, ground.drop)
+
+
+def say_what_holds(console: Console, model: Model, contacts: GroundContacts, q: jax.Array, v: jax.Array) -> None:
+    """Says how many contacts push in a state, and how much of the weight they carry."""
+    state = contact_state(model, contacts, q, v)
+    pushes = np.sum(np.asarray(state.normal) * np.asarray(state.force), axis=1)
+    weight = float(jnp.sum(model.mass) * jnp.linalg.norm(model.gravity))
+    of_weight = f", of a weight of {weight:.4g} N" if _free_roots(model) else ""  # which a base that is fixed carries
+    count, speed = np.count_nonzero(pushes > 1e-6 * pushes.sum()), float(jnp.max(jnp.abs(v)))
+    console.print(
+        f"In the end {count} of {len(pushes)} contacts push, with {pushes.sum():.4g} N in all{of_weight}; nothing "
+        f"moves faster than {speed:.2g} rad/s or m/s"
+    )
+
+
+def _named(model: Model, found: CollisionPoints, names: str) -> CollisionPoints:
+    """The points of these frames or bodies, and the origins of those without any."""
+    frames, points, radius, friction = list[str](), list[np.ndarray](), list[float](), list[float]()
+    for name in dict.fromkeys(x.strip() for x in names.split(",")):
+        model.locate(name)
+        own = [i for i, frame in enumerate(found.frames) if frame == name]
+        frames += [name] * max(len(own), 1)
+        points += [found.points[i] for i in own] or [np.zeros(3)]
+        radius += [found.radius[i] for i in own] or [0.0]
+        friction += [found.friction[i] for i in own] or [1.0]
+    return CollisionPoints(tuple(frames), np.array(points), np.array(radius), np.array(friction))
+
+
+def _places(model: Model, points: CollisionPoints, q: np.ndarray) -> np.ndarray:
+    """(k, n, 3): where points are in configurations (k, nq)."""
+    poses = carried_frames(model, points.frames).at(body_poses(model, q))
+    return np.einsum("knij,nj->kni", poses.rotation, points.points) + poses.translation
+
+
+def _free_roots(model: Model) -> list[int]:
+    """Bodies that move freely in the world."""
+    return [
+        int(body)
+        for joint, group in zip(model.joints, model.topology.groups, strict=True)
+        for body in group.bodies
+        if isinstance(joint, Free) and model.topology.parents[body] < 0
+    ]
+
+
+def _lifted(
+    console: Console, file: Path, model: Model, q: jax.Array, points: CollisionPoints, drop: float | None
+) -> jax.Array:
+    """The configuration with free bodies so high that no point is in the ground, or the lowest at that height."""
+    heights = _places(model, points, np.asarray(q)[None])[0, :, 2] - points.radius
+    bodies = np.array([model.locate(frame)[0] for frame in points.frames])
+    roots = _free_roots(model)
+    free = np.any([model.topology.carried_by(root) for root in roots], axis=0)[bodies] if roots else bodies < 0
+    _check_not_in_ground(file, points, np.where(free, np.inf, heights))
+    if not free.any():
+        if drop is not None:
+            raise ValueError(f"--drop is for what moves freely, and the base of {file.name} is fixed.")
+        return q
+    lowest = int(np.argmin(np.where(free, heights, np.inf)))
+    rise = max(0.0, -heights[lowest]) if drop is None else drop - heights[lowest]
+    for root in roots:
+        up = jnp.asarray(model.placement.rotation[root])[2] * rise  # in the axes of the joint
+        start = model.q_slice(root).start
+        q = q.at[start : start + 3].add(up)
+    if abs(rise) > _CLEARLY:
+        way, end = "Lifted" if rise > 0 else "Lowered", f"is {_length(drop)} above" if drop else "touches"
+        text = f"{way} by {_length(abs(rise))}, so that {points.frames[lowest]} {end} the ground"
+        console.print(escape(text), highlight=False)
+    return q
+
+
+def _check_not_in_ground(file: Path, points: CollisionPoints, heights: np.ndarray) -> None:
+    """Raises `ValueError` for a robot on a fixed base with points at negative heights (n,) [m]."""
+    deepest = int(np.argmin(heights))
+    if heights[deepest] > -_CLEARLY:
+        return
+    kept = " (but a saved model keeps its base)" if is_archive(file) else ""
+    raise ValueError(
+        f"{np.count_nonzero(heights < -_CLEARLY)} of {len(heights)} contacts begin in the ground, "
+        f"{points.frames[deepest]!r} {_length(-heights[deepest])} deep, and the base is fixed: --floating-base "
+        f"lets it be lifted{kept}, --start or --seed begins elsewhere, and --feet names the frames that touch."
+    )
+
+
+def _names(frames: tuple[str, ...]) -> str:
+    names = list(dict.fromkeys(frames))
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _length(x: float) -> str:
+    return f"{1e3 * x:.0f} mm" if abs(x) < 0.0995 else f"{x:.3g} m"
