@@ -28,6 +28,7 @@ from ._shapes import AbstractShape
 
 _GHOST = 0.25  # opacity
 _GRAVITY = 9.81  # m/s^2
+_OF_WEIGHT = 12.0  # the length of an arrow, by that of axes
 
 
 class Robot:
@@ -131,7 +132,7 @@ class Robot:
         """Show the forces of contacts as arrows from their points, until others are given; `None` shows none.
 
         **Arguments:** `state`: of `jaxcfa.contact_state`; `scale`: length of the arrows [m/N], by default such that
-        one with the robot's weight is about half as long as the robot.
+        one with the robot's weight is about as long as the robot.
 
         **Raises:** `ValueError` for what is no state of contacts, or several.
         """
@@ -144,7 +145,7 @@ class Robot:
             raise ValueError(f"state must be of one state of the robot, got positions of shape {points.shape}.")
         if scale is None:
             weight = float(np.sum(self.model.mass)) * _GRAVITY
-            scale = 6 * self._size / weight if weight > 0 else 1.0
+            scale = _OF_WEIGHT * self._size / weight if weight > 0 else 1.0
         shown = self._overlays.get("contacts")
         if isinstance(shown, Forces):
             with self._lock:

@@ -127,6 +127,8 @@ class Viewer:
         if contacts is not None:
             self._show_ground(contacts.ground, q[:, 0])
         show(0)
+        points = self.robot.extent()
+        self._look_at((points.min(axis=0) + points.max(axis=0)) / 2)
         self._replace_playback(Playback(self._server.gui, t, show, loop))
 
     def stop(self) -> None:
@@ -228,9 +230,13 @@ class Viewer:
         self._server.scene.add_light_ambient("/light", intensity=1.3)
         self._size, self._cell = size, cell
         self._add_grid(np.array([0.0, 0.0, height]), np.array([0.0, 0.0, 1.0]), 3 * size)
+        self._look_at(center)
+
+    def _look_at(self, center: np.ndarray) -> None:
+        """Where the camera of a page begins that is opened from now on."""
         # A little to the left of the middle, as the sliders are on the right.
-        target = center + 0.15 * size * np.array([0.8, 0.6, 0.0])
-        self._server.initial_camera.position = target + size * np.array([0.6, -0.8, 0.4])
+        target = center + 0.15 * self._size * np.array([0.8, 0.6, 0.0])
+        self._server.initial_camera.position = target + self._size * np.array([0.6, -0.8, 0.4])
         self._server.initial_camera.look_at = target
 
     def _add_grid(self, point: np.ndarray, normal: np.ndarray, width: float) -> None:
@@ -261,7 +267,7 @@ class Viewer:
             return
         vertices, faces = surface_of(ground, center[:2], width / 2)
         self._server.scene.add_mesh_simple(
-            "/ground", vertices, faces, color=(205, 205, 205), flat_shading=True, side="double"
+            "/ground", vertices, faces, color=(250, 250, 250), flat_shading=True, side="double"
         )
 
     def _add_switches(self) -> None:

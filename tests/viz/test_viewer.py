@@ -349,12 +349,13 @@ def test_contacts_are_shown_on_their_ground(viewer, model, slope):
     arrows = viewer.robot._overlays["contacts"]._handle
     state = jaxcfa.contact_state(model, contacts, q[1], motion.v[1])
     np.testing.assert_allclose(arrows.points[:, 0], state.position, atol=1e-6)
-    length = 6 * viewer.robot._size / (float(np.sum(model.mass)) * 9.81)
+    length = 12 * viewer.robot._size / (float(np.sum(model.mass)) * 9.81)
     np.testing.assert_allclose(arrows.points[:, 1] - arrows.points[:, 0], length * state.force, rtol=1e-5, atol=1e-6)
     grid = viewer._server.scene.get_handle_by_name("/ground")
     normal = np.array([-slope, 0, 1]) / np.hypot(slope, 1)
     np.testing.assert_allclose(SO3(grid.wxyz).apply(np.array([0.0, 0, 1])), normal, atol=1e-6)
     assert abs(normal @ (grid.position - point)) < 2e-3 * viewer._size
+    np.testing.assert_allclose(viewer._server.initial_camera.look_at[2], q[0, 2], atol=0.5)
     viewer._playback._show(2)
     assert len(arrows.points) == 0
     viewer.stop()
