@@ -21,6 +21,8 @@ from ..viz._poses import body_poses, carried_frames
 from ._view import collisions_of
 
 _MOST = 32  # contacts that push at a time: what lies still needs no more, and a step takes some milliseconds
+_FINE = 32  # points of a mesh that a robot stands on: with eight, a sole that is not quite flat may have one only
+_LOW = 0.02  # of the robot's size: how far above its lowest point others are that it may stand on
 _CLEARLY = 1e-3  # [m], how deep a point begins in the ground that could not have been meant to touch it
 _SHOWN = 6  # names
 
@@ -43,9 +45,12 @@ def on_ground(
     """
     if ground.drop is not None:
         positive_number("--drop", ground.drop, or_zero=True)
-    points = points_of_shapes(collisions_of(console, file, model, package_dirs), model)
+    shapes = collisions_of(console, file, model, package_dirs)
+    fine = points_of_shapes(shapes, model, _FINE)
     if ground.feet is not None:
-        points = _named(model, points, ground.feet)
+        points = _named(model, fine, ground.feet)
+    else:
+        points = _with_feet(model, points_of_shapes(shapes, model), fine, q)
     if not points.frames:
         raise ValueError(
             f"{file.name} has no shapes that collide, or none that can be read, on bodies that move: name the frames "
@@ -80,6 +85,26 @@ def _named(model: Model, found: CollisionPoints, names: str) -> CollisionPoints:
         radius += [found.radius[i] for i in own] or [0.0]
         friction += [found.friction[i] for i in own] or [1.0]
     return CollisionPoints(tuple(frames), np.array(points), np.array(radius), np.array(friction))
+
+
+def _with_feet(model: Model, coarse: CollisionPoints, fine: CollisionPoints, q: jax.Array) -> CollisionPoints:
+    """Coarse points, but those of the frames that are lowest in a configuration (nq,), which are fine."""
+    if not coarse.frames:
+        return coarse
+    places = _places(model, coarse, np.asarray(q)[None])[0]
+    heights = places[:, 2] - coarse.radius
+    low = heights < heights.min() + _LOW * np.linalg.norm(np.ptp(places, axis=0))
+    feet = {coarse.frames[i] for i in np.flatnonzero(low)}
+    kept = [
+        (points, [i for i, frame in enumerate(points.frames) if (frame in feet) == is_fine])
+        for points, is_fine in ((coarse, False), (fine, True))
+    ]
+    return CollisionPoints(
+        tuple(points.frames[i] for points, own in kept for i in own),
+        np.concatenate([points.points[own] for points, own in kept]),
+        np.concatenate([points.radius[own] for points, own in kept]),
+        np.concatenate([points.friction[own] for points, own in kept]),
+    )
 
 
 def _places(model: Model, points: CollisionPoints, q: np.ndarray) -> np.ndarray:

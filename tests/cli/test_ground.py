@@ -126,12 +126,18 @@ needs_robots = pytest.mark.skipif(not urdf_paths(), reason="the package example-
 
 
 @needs_robots
-@pytest.mark.parametrize(("name", "feet"), [("solo12.urdf", "_FOOT"), ("g1_29dof_rev_1_0.urdf", "_ankle_roll_link")])
-def test_robots_begin_on_their_feet(name, feet):
+@pytest.mark.parametrize(
+    ("name", "feet", "length"),
+    [("solo12.urdf", "_FOOT", 0.0), ("talos_full_v2.urdf", ("leg_left_6_link", "leg_right_6_link"), 0.2)],
+)
+def test_robots_begin_on_their_feet(name, feet, length):
+    """On all of these, and on all of a sole, which need not be quite flat."""
     model, contacts, q, _ = placed(urdf_path(name), floating_base=True)
     found = gaps(model, contacts, q)
     assert found.min() == pytest.approx(0, abs=1e-6)
-    standing = {contacts.frames[i] for i in np.flatnonzero(found < 0.005)}
+    low = np.flatnonzero(found < 0.005)
+    standing = {contacts.frames[i] for i in low}
+    assert np.ptp(np.asarray(contacts.points)[low, 0]) >= length
     names = {frame for frame in model.frame_names + model.body_names if frame.endswith(feet)}
     assert names <= standing
     assert len(contacts.frames) > 100
