@@ -170,6 +170,21 @@ def test_learn_swing_up(capsys, monkeypatch, tmp_path):
     assert plot.stat().st_size > 0
 
 
+@pytest.mark.slow
+@pytest.mark.compiled  # NumPy would take minutes for its steps
+def test_quadruped_stand(capsys, monkeypatch, tmp_path):
+    plot = tmp_path / "plot.png"
+    monkeypatch.setattr(sys, "argv", ["quadruped_stand.py", "--output", str(plot)])
+    runpy.run_path(str(EXAMPLES / "quadruped_stand.py"), run_name="__main__")
+    _, *rows, _ = capsys.readouterr().out.splitlines()
+    height, velocity, forces, torque = (float(row.split()[-1]) for row in rows)
+    assert -0.02 < height < 0
+    assert velocity < 0.05
+    assert abs(forces - 1) < 0.01
+    assert torque < 1
+    assert plot.stat().st_size > 0
+
+
 def test_random_keys_are_used_once():
     """Where robots start, and where they are tested. (What reverse mode computes again uses keys again.)"""
     example = runpy.run_path(str(EXAMPLES / "learn_swing_up.py"))
