@@ -20,6 +20,7 @@ from ._ground_contacts import GroundContacts, place_contacts
 from ._law import ContactLaw, law_of_contact
 
 _MOST_ITERATIONS = 100  # of Newton's method, which takes two to ten
+_RIDGE = 8.0  # of the inner matrix, by its largest element and the precision
 _SLOPE, _MOST_BISECTIONS = 0.5, 30  # of the slope along a step what may be left, and how often its bounds are halved
 
 
@@ -138,7 +139,9 @@ class _Inverse(eqx.Module):
         n, size = len(roots), 3 * len(roots)
         half = matmul(roots, system.delassus.reshape(n, 3, size)).reshape(size, n, 3)
         both = matmul(half.transpose(1, 0, 2), roots).transpose(1, 0, 2).reshape(size, size)
-        factor = ldl_factor(jnp.eye(size, dtype=both.dtype) + (both + both.T) / 2)
+        # Where points are deep in the ground, rounding errors are larger than one, and pivots would not be positive.
+        ridge = 1 + _RIDGE * jnp.finfo(both.dtype).eps * jnp.max(jnp.diagonal(both))
+        factor = ldl_factor(ridge * jnp.eye(size, dtype=both.dtype) + (both + both.T) / 2)
         return _Inverse(roots, system, factor)
 
     def solve(self, b: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
