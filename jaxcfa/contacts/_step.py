@@ -170,7 +170,8 @@ def _newton(law: ContactLaw, system: _System, free: Float[Array, "n 3"]) -> Floa
     """The impulses for which `lambda = law(free + W lambda)`, which minimise `1/2 lambda^T W lambda + potential(u)`.
 
     Newton's method, with the minimum along each direction: converges from every start. It starts with the law as it is
-    near rest, in which everything sticks.
+    near rest, in which everything sticks; of points that only come down to the ground, as it is for free motion, since
+    near rest these have no force.
     """
     scale = jnp.maximum(jnp.max(jnp.abs(free)), law.stiction_velocity)
     tolerance = float(jnp.finfo(free.dtype).eps) ** 0.75 * scale
@@ -180,7 +181,7 @@ def _newton(law: ContactLaw, system: _System, free: Float[Array, "n 3"]) -> Floa
 
     def improve(x: _Iterate) -> _Iterate:
         first = x.number == 0
-        near = jnp.where(first, 0, x.u)
+        near = jnp.where(first & (law.depth > 0)[:, None], 0, x.u)
         roots = law.roots(near, x.impulses)
         demanded = law.impulses(near) - matvec(roots, matvec(roots, x.u - near))
         step = _Inverse.of(roots, system).solve(demanded - x.impulses)

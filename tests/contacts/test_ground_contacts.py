@@ -167,6 +167,15 @@ def test_a_step_obeys_the_equation_of_motion():
     np.testing.assert_allclose(before.force[0, 2], limit / DT / 0.5, rtol=1e-12)
 
 
+def test_a_ball_lands_within_a_step():
+    """The ground pushes at the end of the step that begins above it."""
+    contacts = ground_contacts(free_body(), "body", radius=RADIUS, stiffness=2e4)
+    end = jaxcfa.step(free_body(), at(RADIUS + 1e-3), STILL.at[2].set(-1.0), STILL, 0.01, contacts=contacts)
+    u = end.v[2]
+    assert RADIUS - 2e-3 < end.q[2] < RADIUS
+    np.testing.assert_allclose(MASS * (u + 1 + 0.01 * G), 0.01 * 2e4 * (-1e-3 - 0.01 * u) * (1 - 20 * u), rtol=1e-6)
+
+
 def test_derivatives_are_those_of_differences():
     """By the state, torques, and what the contacts and the model are: each by itself, in both modes."""
     model, q, v, tau, contacts = hopper()
