@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..model._given import Numbers, is_concrete
@@ -39,10 +40,10 @@ class FlatGround(AbstractGround):
     point: Float[Array, "3"]
 
     def __init__(self, normal: Numbers = (0.0, 0.0, 1.0), point: Numbers = (0.0, 0.0, 0.0)):
-        """**Raises:** `ValueError` for what are no three numbers, and a normal of zero."""
+        """**Raises:** `ValueError` for what are no three finite numbers, and a normal of zero."""
         self.normal, self.point = _three("normal", normal), _three("point", point)
-        if is_concrete(self.normal) and not 0 < float(jnp.linalg.norm(self.normal)) < jnp.inf:
-            raise ValueError(f"The normal of the ground must not be zero, and finite, got {normal}.")
+        if is_concrete(self.normal) and not np.linalg.norm(self.normal) > 0:
+            raise ValueError(f"The normal of the ground must not be zero, got {normal}.")
 
     def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
         return dot(self.normal.astype(point.dtype), point - self.point.astype(point.dtype))
@@ -76,4 +77,7 @@ def _three(name: str, value: Numbers) -> Float[Array, "3"]:
     array = floating_numbers(f"The {name} of the ground", value)
     if array.shape != (3,):
         raise ValueError(f"The {name} of the ground must have shape (3,), got {array.shape}.")
+    # By NumPy: inside of compiled functions, JAX would trace what is computed with known numbers.
+    if is_concrete(array) and not np.all(np.isfinite(array)):
+        raise ValueError(f"The {name} of the ground must be finite, got {value}.")
     return array

@@ -1,5 +1,7 @@
 """Where contacts are, how they move, and how hard the ground pushes."""
 
+from functools import partial
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -46,7 +48,7 @@ def contact_state(model: Model, contacts: GroundContacts, q: ConfigurationLike, 
     return _contact_state(model, contacts, q, v)
 
 
-@jit_of_one_state
+@partial(jit_of_one_state, jit=eqx.filter_jit)
 @in_batches
 def _contact_state(
     model: Model, contacts: GroundContacts, q: Float[Array, "nq"], v: Float[Array, "nv"]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,7 +41,7 @@ def surface_of(ground: AbstractGround, center: np.ndarray, half: float) -> Trian
     return Triangles(np.column_stack([places, heights]), faces)
 
 
-@jax.jit
+@eqx.filter_jit
 def _heights(ground: AbstractGround, places: Float[Array, "n 2"]) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
     """The heights at which distances from the ground vanish, and what is left of them [m]."""
 

@@ -1,6 +1,7 @@
 """Contacts with the ground, held to what mechanics says of balls and blocks, to MuJoCo, and to differences."""
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from jaxcfa import ground_contacts, joints
 from jaxcfa.closed_chains import couple, project_velocity
 from jaxcfa.contacts import AbstractGround, FlatGround
 from jaxcfa.simulation import RungeKutta4
+from jaxcfa.viz._ground import surface_of
 
 G = 9.81
 MASS, RADIUS, SIDE = 2.0, 0.1, 0.4
@@ -108,6 +110,24 @@ def test_the_ground_can_be_any_surface():
     # It ends in the bottom of a valley, pressed in by a millimetre.
     np.testing.assert_allclose(end.q[-1, :3], [-np.pi / 6, 0, -0.1 + RADIUS], atol=0.06)
     assert_close(jaxcfa.contact_state(model, valley, end.q[-1], end.v[-1]).normal[0, 1], 0.0)
+
+
+class Profile(AbstractGround):
+    """A ground whose height along x is a function, which is no array."""
+
+    height: Callable
+
+    def distance(self, point):
+        return point[2] - self.height(point[0])
+
+
+def test_grounds_may_hold_functions_and_be_made_in_compiled_functions():
+    model = free_body()
+    step = ground_contacts(model, "body", ground=Profile(jnp.cos))
+    assert_close(jaxcfa.contact_state(model, step, at(3.0), STILL).gap, jnp.array([2.0]))
+    assert_close(surface_of(step.ground, np.zeros(2), 1.0).vertices[0], np.array([-1.0, -1.0, np.cos(1.0)]))
+    normal = jnp.array([0.0, 0.0, 2.0])
+    assert jax.jit(lambda point: FlatGround(normal).distance(point))(jnp.ones(3)) == 2
 
 
 def test_sliding_is_that_of_mujoco():
@@ -343,6 +363,8 @@ def test_what_cannot_be_is_refused():
             ground_contacts(model, **{"frames": "body"} | options)
     with pytest.raises(ValueError, match="normal of the ground"):
         FlatGround([0.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="point of the ground must be finite"):
+        FlatGround(point=[0.0, 0.0, jnp.nan])
     with pytest.raises(ValueError, match="SemiImplicitEuler"):
         jaxcfa.step(model, q, v, v, DT, RungeKutta4(), contacts=contacts)
     with pytest.raises(ValueError, match="contacts must be those of ground_contacts"):
