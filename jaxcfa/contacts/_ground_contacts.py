@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..kinematics._frames import place_frames
 from ..model import WORLD, Model
-from ..model._arguments import as_frames, as_list, check_model, is_concrete, positive_integer
+from ..model._arguments import as_frames, as_list, is_concrete, positive_integer, require_single
 from ..model._given import Numbers, any_numbers
 from ..motion import BodyMotions
 from ..motion._jacobians import point_jacobians
@@ -89,10 +89,10 @@ def ground_contacts(
 
     Numbers that belong to points are one for all, or (n,).
 
-    **Raises:** `ValueError` for unknown frames, those that are fixed to the world, wrong shapes, and numbers that are
-    negative or not finite.
+    **Raises:** `ValueError` for a batch of models, unknown frames, those that are fixed to the world, wrong shapes, and
+    numbers that are negative or not finite.
     """
-    check_model(model)
+    require_single(model, "ground_contacts")
     if most is not None:
         positive_integer("most", most)
     names = tuple(as_list(frames))
@@ -160,10 +160,12 @@ def check_contacts(model: Model, contacts: Any) -> None:
     """Raises `ValueError` for what are no contacts of this model."""
     if not isinstance(contacts, GroundContacts):
         raise ValueError(f"contacts must be those of ground_contacts(model, frames, ...), got {contacts!r}.")
-    if contacts.points.ndim != 2:
-        raise ValueError(
-            f"contacts must be single, got a batch: points of shape {contacts.points.shape}. Batch by jax.vmap."
-        )
+    n = len(contacts.frames)
+    each = ("radius", "friction", "stiffness", "dissipation")
+    for name, shape in {"points": (n, 3), "stiction_velocity": (), **dict.fromkeys(each, (n,))}.items():
+        found = jnp.shape(getattr(contacts, name))
+        if found != shape:
+            raise ValueError(f"{name} of contacts must have shape {shape}, got {found}. Batches are made by jax.vmap.")
     _bodies(model, contacts.frames)
 
 

@@ -363,11 +363,16 @@ def test_what_cannot_be_is_refused():
             ground_contacts(model, **{"frames": "body"} | options)
     with pytest.raises(ValueError, match="normal of the ground"):
         FlatGround([0.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="ground_contacts takes single models"):
+        ground_contacts(dataclasses.replace(model, mass=jnp.ones((3, 1))), "body")
     with pytest.raises(ValueError, match="point of the ground must be finite"):
         FlatGround(point=[0.0, 0.0, jnp.nan])
     with pytest.raises(ValueError, match="SemiImplicitEuler"):
         jaxcfa.step(model, q, v, v, DT, RungeKutta4(), contacts=contacts)
     with pytest.raises(ValueError, match="contacts must be those of ground_contacts"):
         jaxcfa.step(model, q, v, v, DT, contacts=["body"])
+    for batch in ({"friction": jnp.ones(())}, {"points": jnp.zeros((2, 1, 3))}, {"stiction_velocity": jnp.ones(2)}):
+        with pytest.raises(ValueError, match=f"{next(iter(batch))} of contacts must have shape"):
+            jaxcfa.step(model, q, v, v, DT, contacts=dataclasses.replace(contacts, **batch))
     with pytest.raises(ValueError, match="body"):
         jaxcfa.contact_state(jaxcfa.chain(2), contacts, jnp.zeros(2), jnp.zeros(2))
