@@ -22,8 +22,8 @@ class AbstractGround(eqx.Module):
     def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
         """How far the point is above the surface [m], negative below: exactly, or only near the surface.
 
-        A height, `z - h(x, y)`, is one too, since it is divided by the length of its gradient. Must be differentiable
-        twice, three times for second derivatives of motions.
+        Of spheres the point is the centre. A height, `z - h(x, y)`, is one too, since it is divided by the length of
+        its gradient. Must be differentiable twice, three times for second derivatives of motions.
         """
 
     def clearance(self, point: Float[Array, "3"]) -> tuple[Float[Array, ""], Float[Array, "3"]]:

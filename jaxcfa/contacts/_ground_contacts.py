@@ -28,7 +28,8 @@ class GroundContacts(eqx.Module):
 
     A point that is pressed into the ground by x, and moves with the normal velocity u, feels the normal force
     `k x max(0, 1 - d u)` (Hunt & Crossley 1975), and against its sliding the force of friction, of at most mu times
-    that. Below the stiction velocity friction is smaller, so that a robot on a slope creeps, with less than that.
+    that. About the stiction velocity s friction is smaller, so that a robot on a slope creeps: with
+    `s r / sqrt(1 - r^2)`, where that takes a part r of the largest friction.
 
     **Fields:** `frames`, of n names or numbers; `points` (n, 3), in these frames [m]; `radius` (n,) of the spheres
     about them [m]; coefficients of `friction` mu (n,); `stiffness` k (n,) [N/m]; `dissipation` d (n,) [s/m];
@@ -83,7 +84,7 @@ def ground_contacts(
     - `stiffness` k [N/m]: by default the weight of the whole robot on one point presses it in by a millimetre.
     - `dissipation` d [s/m]: what falls at the velocity u bounces off with about u - 2/3 d u^2 if d u is small, and
       with less than 1 / d.
-    - `stiction_velocity` [m/s]: how fast what is held by friction may creep.
+    - `stiction_velocity` [m/s]: how fast what is held by friction creeps at 0.7 of the largest friction.
     - `most`: how many of the points push at a time, by default all; those that are deepest at the start of a step. Its
       cost grows with the cube of their number, so that hundreds of points can be given with a `most` of 32.
 
