@@ -3,6 +3,7 @@
 from . import (
     batch,
     chain,
+    contacts,
     control_problems,
     first_call,
     gpu,
@@ -22,6 +23,7 @@ BENCHMARKS = {
     "latency": latency,
     "first_call": first_call,
     "space": space,
+    "contacts": contacts,
     "operators": operators,
     "inverse_kinematics": inverse_kinematics,
     "optimal_control": optimal_control,

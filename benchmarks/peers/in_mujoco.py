@@ -1,5 +1,8 @@
 """Models of MuJoCo, for its own engine, for MJX and for Brax."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from jaxcfa.joints import Free
@@ -30,8 +33,11 @@ class Order:
         return found[..., self.v_back, :][..., self.v_back]
 
 
-def build(problem: Problem, held: bool = False):
-    """The `MjModel` of a problem, without contacts; constrained only by the ends that are `held`."""
+def build(problem: Problem, held: bool = False, change: Callable[[Any], None] = lambda spec: None):
+    """The `MjModel` of a problem, without contacts; constrained only by the ends that are `held`.
+
+    `change` is called with the `MjSpec` before it is compiled.
+    """
     import mujoco
 
     with problem.urdf() as path:
@@ -50,6 +56,7 @@ def build(problem: Problem, held: bool = False):
         spec.add_equality(
             name=end, type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_BODY, name1=end, name2="world"
         )
+    change(spec)
     model = spec.compile()
     model.opt.gravity[:] = np.asarray(problem.model.gravity, dtype=float)
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
