@@ -41,6 +41,10 @@ class ContactLaw(eqx.Module):
         """Their impulses [N s]."""
         return self.dt * self.forces(u)
 
+    def mean(self, impulses: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+        """The mean forces [N] of impulses during the step, none in a step of no length."""
+        return impulses / jnp.where(self.dt == 0, 1, self.dt)
+
     def slopes(self, u: Float[Array, "n 3"]) -> Float[Array, "n 3 3"]:
         """G >= 0, of which `-G du` are the changes of the impulses [kg]."""
         normal, sliding = self._split(u)

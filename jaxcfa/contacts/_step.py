@@ -70,7 +70,7 @@ def _solved(
     """Accelerations, and the impulses of the contacts: `lambda = law(J (v + dt qdd(J^T lambda / dt)))`."""
     qdd, system = _System.of(jacobian, accelerate)
     impulses = _newton(law, system, product(jacobian, v + law.dt * qdd))
-    return qdd + product(impulses.reshape(-1), system.mobility) / law.dt, impulses
+    return qdd + product(law.mean(impulses).reshape(-1), system.mobility), impulses
 
 
 def _solved_jvp(primals: tuple, tangents: tuple) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
@@ -79,7 +79,7 @@ def _solved_jvp(primals: tuple, tangents: tuple) -> tuple[tuple[Array, Array], t
     accelerate, jacobian, law, v = primals
 
     def demanded(accelerate: AbstractAccelerations, jacobian: Array, law: ContactLaw, v: Array) -> tuple[Array, Array]:
-        qdd = accelerate(_torques(jacobian, impulses) / law.dt)
+        qdd = accelerate(_torques(jacobian, law.mean(impulses)))
         return qdd, law.impulses(product(jacobian, v + law.dt * qdd))
 
     _, (qdd_dot, impulses_dot) = jvp_of_perturbed(demanded, primals, tangents)
@@ -93,7 +93,7 @@ def _solved_jvp(primals: tuple, tangents: tuple) -> tuple[tuple[Array, Array], t
     _, system = lax.stop_gradient(_System.of(jacobian, accelerate))
     prepared = _Inverse.of(law.roots(u, law.impulses(u)), system)
     change = linear_solution(residual, impulses_dot, _Inverse.solve, prepared, _Inverse.solve_transposed)
-    return (qdd, impulses), (qdd_dot + respond(_torques(jacobian, change)) / law.dt, change)
+    return (qdd, impulses), (qdd_dot + respond(_torques(jacobian, law.mean(change))), change)
 
 
 _solved.defjvp(_solved_jvp, symbolic_zeros=True)

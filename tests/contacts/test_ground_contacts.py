@@ -196,6 +196,14 @@ def test_a_ball_lands_within_a_step():
     np.testing.assert_allclose(MASS * (u + 1 + 0.01 * G), 0.01 * 2e4 * (-1e-3 - 0.01 * u) * (1 - 20 * u), rtol=1e-6)
 
 
+def test_a_step_of_no_length_changes_nothing():
+    model, q, v = free_body(), at(RADIUS - 1e-3), STILL.at[2].set(-1.0)
+    contacts = ground_contacts(model, "body", radius=RADIUS)
+    end = jax.jit(lambda dt: jaxcfa.step(model, q, v, STILL, dt, contacts=contacts))(0.0)
+    np.testing.assert_array_equal(end.v, v)
+    np.testing.assert_array_equal(end.q, q)
+
+
 def test_derivatives_are_those_of_differences():
     """By the state, torques, and what the contacts and the model are: each by itself, in both modes."""
     model, q, v, tau, contacts = hopper()
