@@ -14,13 +14,13 @@ from ..model import Model
 from ..motion import motions_at
 from ..numerics import jvp_of_perturbed, linear_solution, matmul, matvec, product
 from ..one_function import as_one_function
-from ..structured._small_spd import LDL, ldl_factor, ldl_solve
+from ..structured._small_spd import LARGEST_IN_BLOCKS, LDL, ldl_factor, ldl_solve
 from ..typing import Velocity
 from ._ground_contacts import GroundContacts, place_contacts
 from ._law import ContactLaw, law_of_contact
 
 _MOST_ITERATIONS = 100  # of Newton's method, which takes two to ten
-_RIDGE = 8.0  # of the inner matrix, by its largest element and the precision
+_RIDGE = 8.0  # of large inner matrices, by their largest element and the precision
 _SLOPE, _MOST_BISECTIONS = 0.5, 30  # of the slope along a step what may be left, and how often its bounds are halved
 
 
@@ -139,9 +139,9 @@ class _Inverse(eqx.Module):
         n, size = len(roots), 3 * len(roots)
         half = matmul(roots, system.delassus.reshape(n, 3, size)).reshape(size, n, 3)
         both = matmul(half.transpose(1, 0, 2), roots).transpose(1, 0, 2).reshape(size, size)
-        # Where points are deep in the ground, rounding errors are larger than one, and pivots would not be positive.
-        ridge = 1 + _RIDGE * jnp.finfo(both.dtype).eps * jnp.max(jnp.diagonal(both))
-        factor = ldl_factor(ridge * jnp.eye(size, dtype=both.dtype) + (both + both.T) / 2)
+        # Where points are deep in the ground, rounding errors are larger than one, which no pivot is below in truth.
+        one = 1 + _RIDGE * jnp.finfo(both.dtype).eps * jnp.max(jnp.diagonal(both)) if size > LARGEST_IN_BLOCKS else 1
+        factor = ldl_factor(one * jnp.eye(size, dtype=both.dtype) + (both + both.T) / 2, floor=1.0, instead=1.0)
         return _Inverse(roots, system, factor)
 
     def solve(self, b: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
