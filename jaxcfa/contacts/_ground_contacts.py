@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from ..kinematics._frames import place_frames
 from ..model import WORLD, Model
 from ..model._arguments import as_frames, as_list, is_concrete, positive_integer, require_single
-from ..model._given import Numbers, any_numbers
+from ..model._given import Numbers, any_numbers, not_negative
 from ..motion import BodyMotions
 from ..motion._jacobians import point_jacobians
 from ..numerics import matvec
@@ -110,12 +110,12 @@ def ground_contacts(
         stiffness = jnp.sum(model.mass) * _GRAVITY / _PENETRATION
 
     def each(name: str, value: Numbers) -> Float[Array, "n"]:
-        array = _not_negative(name, value).astype(dtype)
+        array = not_negative(name, value).astype(dtype)
         if array.shape not in ((), (count,)):
             raise ValueError(f"{name} must be one number, or one for each of {count} points, got {array.shape}.")
         return jnp.broadcast_to(array, (count,))
 
-    creep = _not_negative("stiction_velocity", stiction_velocity).astype(dtype)
+    creep = not_negative("stiction_velocity", stiction_velocity).astype(dtype)
     if creep.shape != () or (is_concrete(creep) and creep == 0):
         raise ValueError(f"stiction_velocity must be one positive number, got {stiction_velocity}.")
     return GroundContacts(
@@ -180,10 +180,3 @@ def _bodies(model: Model, frames: Sequence[NameOrNumber]) -> np.ndarray:
             "the ground needs a floating base: load_model(file, floating_base=True)."
         )
     return bodies
-
-
-def _not_negative(name: str, value: Numbers) -> Array:
-    array = any_numbers(name, value)
-    if is_concrete(array) and not np.all((np.asarray(array) >= 0) & np.isfinite(array)):
-        raise ValueError(f"{name} must be finite and not negative, got {value}.")
-    return array

@@ -7,12 +7,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..defaults import choose_schedule
 from ..model import Model
 from ..motion import motions_at
-from ..numerics import jvp_of_perturbed, linear_solution, matmul, matvec, product
+from ..numerics import jvp_of_perturbed, linear_solution, matmul, matvec, no_tangent, product
 from ..one_function import as_one_function
 from ..structured._small_spd import LARGEST_IN_BLOCKS, LDL, ldl_factor, ldl_solve
 from ..typing import Velocity
@@ -23,18 +23,26 @@ _MOST_ITERATIONS = 100  # of Newton's method, which takes two to ten
 _RIDGE = 8.0  # of large inner matrices, by their largest element and the precision
 _SLOPE, _MOST_BISECTIONS = 0.5, 30  # of the slope along a step what may be left, and how often its bounds are halved
 
+_Solution = tuple[Float[Array, "nv"], Float[Array, "n 3"]]  # accelerations, impulses
 
-class AbstractAccelerations(eqx.Module):
-    """The accelerations of a robot in a state by more torques than those that act anyway, in which they are affine."""
+
+class AbstractLawOfMotion(eqx.Module):
+    """How a robot in a state accelerates by torques, besides those that act anyway: an affine function, `a + P tau`."""
 
     @abc.abstractmethod
-    def __call__(self, more: Float[Array, "nv"]) -> Velocity:
-        """The accelerations (nv,)."""
+    def respond(self, directions: Float[Array, "k nv"]) -> tuple[Velocity, Float[Array, "k nv"], PyTree]:
+        """The accelerations a (nv,), their changes P b by torques b in each direction, and what `solve` needs.
 
-    def with_responses(self, directions: Float[Array, "k nv"]) -> tuple[Velocity, Float[Array, "k nv"]]:
-        """The accelerations by no more torques, and their changes by torques in each direction, without derivatives."""
-        qdd, respond = jax.linearize(self, jnp.zeros_like(directions[0]))
-        return qdd, jax.vmap(respond)(directions)
+        Derivatives of these do not matter.
+        """
+
+    @abc.abstractmethod
+    def unbalanced(self, qdd: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """`E (a + P tau - qdd)`, with a matrix E such that `E^-1` and `E P` are symmetric. With derivatives."""
+
+    @abc.abstractmethod
+    def solve(self, needed: PyTree, b: Float[Array, "nv"]) -> Velocity:
+        """`E^-1 b`."""
 
 
 def accelerations_on_ground(
@@ -42,12 +50,11 @@ def accelerations_on_ground(
     contacts: GroundContacts,
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
-    accelerate: AbstractAccelerations,
+    motion: AbstractLawOfMotion,
     dt: Float[Array, ""],
 ) -> Velocity:
     """The mean accelerations (nv,) during a step `dt` [s] from the state `q`, `v`, for `v' = v + dt qdd`."""
-    jacobian, law = _law(model, contacts, q, v, dt)
-    return _solved(accelerate, jacobian, law, v)[0]
+    return _solved(motion, *_law(model, contacts, q, v, dt), v)[0]
 
 
 @as_one_function
@@ -65,42 +72,70 @@ def _law(
 
 @jax.custom_jvp
 def _solved(
-    accelerate: AbstractAccelerations, jacobian: Float[Array, "n 3 nv"], law: ContactLaw, v: Float[Array, "nv"]
-) -> tuple[Velocity, Float[Array, "n 3"]]:
-    """Accelerations, and the impulses of the contacts: `lambda = law(J (v + dt qdd(J^T lambda / dt)))`."""
-    qdd, system = _System.of(jacobian, accelerate)
+    motion: AbstractLawOfMotion, jacobian: Float[Array, "n 3 nv"], law: ContactLaw, v: Float[Array, "nv"]
+) -> tuple[Velocity, Float[Array, "n 3"], tuple["_System", PyTree]]:
+    """Accelerations and the impulses of contacts, `lambda = law(J (v + dt qdd))`; what was found on the way."""
+    rows = jacobian.reshape(-1, jacobian.shape[-1])
+    qdd, mobility, needed = motion.respond(rows)
+    system = _System(mobility, product(mobility, rows.T))
     impulses = _newton(law, system, product(jacobian, v + law.dt * qdd))
-    return qdd + product(law.mean(impulses).reshape(-1), system.mobility), impulses
+    return qdd + product(law.mean(impulses).reshape(-1), mobility), impulses, (system, needed)
 
 
-def _solved_jvp(primals: tuple, tangents: tuple) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Differentiates the equation that has been solved: `(1 + G W) dlambda = its derivative at fixed lambda`."""
-    qdd, impulses = _solved(*primals)
-    accelerate, jacobian, law, v = primals
+def _solved_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
+    """Differentiates both equations at what solves them, instead of the way there."""
+    qdd, impulses, found = _solved(*primals)
+    motion, jacobian, law, v = primals
 
-    def demanded(accelerate: AbstractAccelerations, jacobian: Array, law: ContactLaw, v: Array) -> tuple[Array, Array]:
-        qdd = accelerate(_torques(jacobian, law.mean(impulses)))
-        return qdd, law.impulses(product(jacobian, v + law.dt * qdd))
+    def errors(motion: AbstractLawOfMotion, jacobian: Array, law: ContactLaw, v: Array, *solution: Array) -> _Solution:
+        qdd, impulses = solution
+        demanded = law.impulses(product(jacobian, v + law.dt * qdd))
+        return motion.unbalanced(qdd, _torques(jacobian, law.mean(impulses))), demanded - impulses
 
-    _, (qdd_dot, impulses_dot) = jvp_of_perturbed(demanded, primals, tangents)
-    _, respond = jax.linearize(accelerate, jnp.zeros_like(v))
+    def matrix(x: _Solution) -> _Solution:
+        _, change = jax.jvp(lambda *solution: errors(*primals, *solution), (qdd, impulses), x)
+        return jax.tree.map(jnp.negative, change)
+
+    _, b = jvp_of_perturbed(lambda *x: errors(*x, qdd, impulses), primals, tangents)
     u = product(jacobian, v + law.dt * qdd)
-    slopes = law.slopes(u)
-
-    def residual(x: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
-        return x + matvec(slopes, product(jacobian, respond(_torques(jacobian, x))))
-
-    _, system = lax.stop_gradient(_System.of(jacobian, accelerate))
-    prepared = _Inverse.of(law.roots(u, law.impulses(u)), system)
-    change = linear_solution(residual, impulses_dot, _Inverse.solve, prepared, _Inverse.solve_transposed)
-    return (qdd, impulses), (qdd_dot + respond(_torques(jacobian, law.mean(change))), change)
+    linear = _Linearised(motion, jacobian, law, law.slopes(u), law.roots(u, law.impulses(u)), *found)
+    qdd_dot, impulses_dot = linear_solution(matrix, b, _Linearised.solve, linear, _Linearised.solve_transposed)
+    return (qdd, impulses, found), (qdd_dot, impulses_dot, no_tangent(found))
 
 
 _solved.defjvp(_solved_jvp, symbolic_zeros=True)
 
 
-def _torques(jacobian: Float[Array, "n 3 nv"], impulses: Float[Array, "n 3"]) -> Velocity:
-    return product(impulses.reshape(-1), jacobian.reshape(-1, jacobian.shape[-1]))
+def _torques(jacobian: Float[Array, "n 3 nv"], forces: Float[Array, "n 3"]) -> Float[Array, "nv"]:
+    return product(forces.reshape(-1), jacobian.reshape(-1, jacobian.shape[-1]))
+
+
+class _Linearised(eqx.Module):
+    """Both equations about a solution: `E (x - P J^T l / dt)` and `l + dt G J x` for changes x of qdd, l of impulses.
+
+    **Fields:** the law of `motion`; `jacobian` J (n, 3, nv); the `law` of contact, its `slopes` G and `roots`
+    (n, 3, 3); the `system`, and what `motion` needs.
+    """
+
+    motion: AbstractLawOfMotion
+    jacobian: Float[Array, "n 3 nv"]
+    law: ContactLaw
+    slopes: Float[Array, "n 3 3"]
+    roots: Float[Array, "n 3 3"]
+    system: "_System"
+    needed: PyTree
+
+    def solve(self, b: _Solution) -> _Solution:
+        y = self.motion.solve(self.needed, b[0])
+        dragged = matvec(self.slopes, product(self.jacobian, self.law.dt * y))
+        impulses = _Inverse.of(self.roots, self.system).solve(b[1] - dragged)
+        return y + product(self.law.mean(impulses).reshape(-1), self.system.mobility), impulses
+
+    def solve_transposed(self, b: _Solution) -> _Solution:
+        answered = self.law.mean(product(self.system.mobility, b[0]).reshape(b[1].shape))
+        impulses = _Inverse.of(self.roots, self.system).solve_transposed(b[1] + answered)
+        dragged = _torques(self.jacobian, self.law.dt * matvec(self.slopes, impulses))
+        return self.motion.solve(self.needed, b[0] - dragged), impulses
 
 
 class _System(eqx.Module):
@@ -111,13 +146,6 @@ class _System(eqx.Module):
 
     mobility: Float[Array, "k nv"]
     delassus: Float[Array, "k k"]
-
-    @staticmethod
-    def of(jacobian: Float[Array, "n 3 nv"], accelerate: AbstractAccelerations) -> tuple[Velocity, "_System"]:
-        """The system, which has no derivatives, and accelerations without impulses."""
-        rows = jacobian.reshape(-1, jacobian.shape[-1])
-        qdd, mobility = accelerate.with_responses(rows)
-        return qdd, _System(mobility, product(mobility, rows.T))
 
     def velocities(self, impulses: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
         """Changes of the contacts' velocities by impulses."""

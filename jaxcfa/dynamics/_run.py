@@ -14,8 +14,10 @@ from ..numerics import product
 from ..one_function import as_one_function
 from ..typing import Velocity
 from ._articulated_body import ABA
+from ._inverse import inverse_dynamics_of_motions
 from ._method import (
     AbstractForwardDynamics,
+    AbstractMassSolver,
     Loads,
     accelerations_and_solver,
     accelerations_and_wrenches,
@@ -58,13 +60,30 @@ def solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Veloc
 @as_one_function
 def accelerations_and_responses(
     method, model, q, v, tau, f_ext, directions: Float[Array, "k nv"]
-) -> tuple[Velocity, Float[Array, "k nv"]]:
-    """The accelerations, and `M^-1` times each direction, which has no derivatives."""
+) -> tuple[Velocity, Float[Array, "k nv"], AbstractMassSolver]:
+    """The accelerations, `M^-1` times each direction, and a solver for others; the latter two have no derivatives."""
     motions = motions_at(model, q, v, method.motion_schedule())
     qdd, solver = accelerations_and_solver(method, model, motions, Loads(tau, f_ext))
     if len(directions) < model.nv // 2:
-        return qdd, jax.vmap(lambda b: solver.solve(model, b))(directions)
-    return qdd, product(directions, solver.inverse(model, q.dtype))
+        return qdd, jax.vmap(lambda b: solver.solve(model, b))(directions), solver
+    inverse = solver.inverse(model, q.dtype)
+    return qdd, product(directions, inverse), _KnownInverse(inverse)
+
+
+class _KnownInverse(AbstractMassSolver):
+    """`M^-1` itself."""
+
+    matrix: Float[Array, "nv nv"]
+
+    def solve(self, model: Model, b: Float[Array, "nv"]) -> Velocity:
+        return product(self.matrix, b)
+
+
+@as_one_function
+def unbalanced_torques(method, model, q, v, tau, f_ext, qdd: Float[Array, "nv"]) -> Float[Array, "nv"]:
+    """What is left of torques beyond those that accelerations need (nv,) [N m, N]."""
+    motions = motions_at(model, q, v, method.motion_schedule())
+    return tau - inverse_dynamics_of_motions(model, motions, qdd, f_ext)
 
 
 def are_finite(*trees) -> bool:

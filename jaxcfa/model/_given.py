@@ -207,6 +207,14 @@ def as_array(what: str) -> Callable[[Any], Array]:
     return functools.partial(any_numbers, what)
 
 
+def not_negative(what: str, value: Numbers) -> Array:
+    """An array of numbers that may be traced. **Raises:** `ValueError` for negative and infinite ones."""
+    array = any_numbers(what, value)
+    if is_concrete(array) and not np.all((np.asarray(array) >= 0) & np.isfinite(array)):
+        raise ValueError(f"{what} must be finite and not negative, got {value}.")
+    return array
+
+
 def is_concrete(*trees) -> bool:
     """Whether values can be looked at: no leaf is being traced."""
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))

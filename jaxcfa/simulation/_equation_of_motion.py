@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -22,10 +23,10 @@ from ..closed_chains._forward import status_in_motion
 from ..closed_chains._stabilization import check_stabilization
 from ..contacts import GroundContacts
 from ..contacts._ground_contacts import check_contacts
-from ..contacts._step import AbstractAccelerations, accelerations_on_ground
+from ..contacts._step import AbstractLawOfMotion, accelerations_on_ground
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
-from ..dynamics._method import Loads, check_method
-from ..dynamics._run import accelerations_and_responses
+from ..dynamics._method import AbstractMassSolver, Loads, check_method
+from ..dynamics._run import accelerations_and_responses, unbalanced_torques
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_flag, check_instance, is_concrete, positive_number
 from ..typing import Configuration, Velocity
@@ -103,8 +104,10 @@ class EquationOfMotion(eqx.Module):
         model = self.heavier(armature)
         if self.contacts is None:
             return self._solve(model, q, v, forces, f_ext)
-        accelerate = _Accelerations(dataclasses.replace(self, contacts=None), model, q, v, Loads(forces, f_ext))
-        return accelerations_on_ground(self.model, self.contacts, q, v, accelerate, dt)
+        state = model, q, v, Loads(forces, f_ext)
+        without = dataclasses.replace(self, contacts=None)
+        motion = _OfLoops(without, *state) if self.constraints else _OfTree(self.method, *state)
+        return accelerations_on_ground(self.model, self.contacts, q, v, motion, dt)
 
     def forces(self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Velocity:
         """Torques (nv,), those of springs, damping, friction and stops included."""
@@ -179,8 +182,29 @@ class EquationOfMotion(eqx.Module):
         return self.model.damping + self.model.friction_loss * slope / self.friction_velocity
 
 
-class _Accelerations(AbstractAccelerations):
-    """Those of an equation without contacts, with a heavier model."""
+class _OfTree(AbstractLawOfMotion):
+    """The law of motion of a mechanism without constraints, with E = M."""
+
+    method: AbstractForwardDynamics
+    model: Model
+    q: Float[Array, "nq"]
+    v: Float[Array, "nv"]
+    loads: Loads
+
+    def respond(self, directions: Float[Array, "k nv"]) -> tuple[Velocity, Float[Array, "k nv"], AbstractMassSolver]:
+        loads = self.loads.tau, self.loads.f_ext
+        return accelerations_and_responses(self.method, self.model, self.q, self.v, *loads, directions)
+
+    def unbalanced(self, qdd: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        loads = self.loads.tau + tau, self.loads.f_ext
+        return unbalanced_torques(self.method, self.model, self.q, self.v, *loads, qdd)
+
+    def solve(self, needed: AbstractMassSolver, b: Float[Array, "nv"]) -> Velocity:
+        return needed.solve(self.model, b)
+
+
+class _OfLoops(AbstractLawOfMotion):
+    """That of an equation with constraints and without contacts, with E = 1, for a heavier model."""
 
     equation: EquationOfMotion
     model: Model
@@ -188,15 +212,18 @@ class _Accelerations(AbstractAccelerations):
     v: Float[Array, "nv"]
     loads: Loads
 
-    def __call__(self, more: Float[Array, "nv"]) -> Velocity:
-        return self.equation._solve(self.model, self.q, self.v, self.loads.tau + more, self.loads.f_ext)
+    def respond(self, directions: Float[Array, "k nv"]) -> tuple[Velocity, Float[Array, "k nv"], None]:
+        qdd, change = jax.linearize(self._accelerations, jnp.zeros_like(self.v))
+        return qdd, jax.vmap(change)(directions), None
 
-    def with_responses(self, directions: Float[Array, "k nv"]) -> tuple[Velocity, Float[Array, "k nv"]]:
-        if self.equation.constraints:
-            return super().with_responses(directions)
-        return accelerations_and_responses(
-            self.equation.method, self.model, self.q, self.v, self.loads.tau, self.loads.f_ext, directions
-        )
+    def unbalanced(self, qdd: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        return self._accelerations(tau) - qdd
+
+    def solve(self, needed: None, b: Float[Array, "nv"]) -> Velocity:
+        return b
+
+    def _accelerations(self, tau: Float[Array, "nv"]) -> Velocity:
+        return self.equation._solve(self.model, self.q, self.v, self.loads.tau + tau, self.loads.f_ext)
 
 
 def equation_of_motion(
