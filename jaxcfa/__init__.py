@@ -103,6 +103,7 @@ from .model import (
     ModelBuilder as ModelBuilder,
     add_frames as add_frames,
     add_payload as add_payload,
+    add_servos as add_servos,
     attach as attach,
     chain as chain,
     combine as combine,

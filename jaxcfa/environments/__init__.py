@@ -17,6 +17,7 @@ from ._plant import Plant as Plant
 from ._reacher import Reacher as Reacher
 from ._robot import AbstractRobotEnvironment as AbstractRobotEnvironment
 from ._unroll import Transition as Transition, unroll as unroll
+from ._walker import Walker as Walker
 
 if TYPE_CHECKING:
     from ._gymnasium import GymnasiumEnv as GymnasiumEnv, GymnasiumVectorEnv as GymnasiumVectorEnv

@@ -29,17 +29,25 @@ class Plant(eqx.Module):
     scale: Float[Array, "m"]
     substeps: int = eqx.field(static=True)
 
-    def __init__(self, dynamics: RobotDynamics, limit: ArrayLike | None = None, substeps: SupportsIndex = 1):
+    def __init__(
+        self,
+        dynamics: RobotDynamics,
+        limit: ArrayLike | None = None,
+        substeps: SupportsIndex = 1,
+        *,
+        middle: ArrayLike = 0.0,
+    ):
         """
         **Arguments:** `dynamics`: what is simulated in which steps, and which joints or actuators are driven. `limit`:
-        the controls of the action 1, one number or (m,) [N m, N]; by default the limits of effort of the joints, or the
-        ranges of the actuators' controls. `substeps`: steps of simulation for one action.
+        the controls of the action 1, less those of the action 0, one number or (m,) [N m, N, or what actuators take];
+        by default the limits of effort of the joints, or the ranges of the actuators' controls. `substeps`: steps of
+        simulation for one action. `middle`: the controls of the action 0, one number or (m,), if there is a `limit`.
 
         **Raises:** `ValueError` for limits that are not positive and finite, or that nobody knows.
         """
         if not isinstance(dynamics, RobotDynamics):
             raise ValueError(f"dynamics must be optimal_control.RobotDynamics(model, dt), got {dynamics!r}.")
-        lower, upper = _ranges(dynamics) if limit is None else _symmetric(dynamics, limit)
+        lower, upper = _ranges(dynamics) if limit is None else _about(dynamics, middle, limit)
         self.dynamics = dynamics
         self.middle, self.scale = (lower + upper) / 2, (upper - lower) / 2
         self.substeps = positive_integer("substeps", substeps)
@@ -91,12 +99,19 @@ def _ranges(dynamics: RobotDynamics) -> tuple[Array, Array]:
     return lower, upper
 
 
-def _symmetric(dynamics: RobotDynamics, limit: Any) -> tuple[Array, Array]:
-    shape = (dynamics.control_size,)
-    upper = as_array("limit")(limit).astype(dynamics.model.dtype)
-    if upper.shape not in ((), shape):
-        raise ValueError(f"limit must be one number or have shape (m,) = {shape}, got {upper.shape}.")
-    if is_concrete(upper) and not np.all(np.isfinite(upper) & (np.asarray(upper) > 0)):
+def _about(dynamics: RobotDynamics, middle: Any, limit: Any) -> tuple[Array, Array]:
+    extent = _controls(dynamics, "limit", limit)
+    if is_concrete(extent) and not np.all(np.isfinite(extent) & (np.asarray(extent) > 0)):
         raise ValueError(f"limit must be positive and finite, got {limit}.")
-    upper = jnp.broadcast_to(upper, shape)
-    return -upper, upper
+    center = _controls(dynamics, "middle", middle)
+    if is_concrete(center) and not np.all(np.isfinite(center)):
+        raise ValueError(f"middle must be finite, got {middle}.")
+    return center - extent, center + extent
+
+
+def _controls(dynamics: RobotDynamics, name: str, value: Any) -> Float[Array, "m"]:
+    shape = (dynamics.control_size,)
+    array = as_array(name)(value).astype(dynamics.model.dtype)
+    if array.shape not in ((), shape):
+        raise ValueError(f"{name} must be one number or have shape (m,) = {shape}, got {array.shape}.")
+    return jnp.broadcast_to(array, shape)

@@ -36,6 +36,7 @@ from ._model import Limits as Limits, Model as Model
 from ._parameters import with_body as with_body, with_joint as with_joint
 from ._rename import rename as rename
 from ._scale import scale as scale
+from ._servos import add_servos as add_servos
 from ._subtree import subtree as subtree
 from ._topology import WORLD as WORLD, Topology as Topology
 from ._views import BodyView as BodyView, JointView as JointView

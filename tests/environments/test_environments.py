@@ -21,9 +21,10 @@ from jaxcfa.environments import (
     Reacher,
     State,
     Transition,
+    Walker,
     unroll,
 )
-from jaxcfa.joints import Revolute
+from jaxcfa.joints import Free, Revolute
 
 LENGTH = 3  # of an episode, in steps
 
@@ -93,12 +94,30 @@ def arm() -> jaxcfa.Model:
     return jaxcfa.chain(2, axes=np.eye(3)[1:], damping=0.1)
 
 
+def tripod() -> jaxcfa.Model:
+    """A plate on three legs, each on a hinge; its base's axes are not those of its position's coordinates alone."""
+    builder = jaxcfa.ModelBuilder()
+    base = builder.add_body("base", joint=Free(), mass=3.0, inertia=0.05)
+    for i, angle in enumerate(2 * np.pi / 3 * np.arange(3)):
+        x, y = np.cos(angle), np.sin(angle)
+        leg = {"mass": 0.3, "inertia": 0.01, "com": (0, 0, -0.1), "effort_limit": 20.0, "lower": -0.6, "upper": 0.6}
+        builder.add_body(f"leg{i}", base, Revolute((-y, x, 0)), (0.2 * x, 0.2 * y, 0), **leg)
+    return builder.build()
+
+
+def walker(**options) -> Walker:
+    model = tripod()
+    feet = jaxcfa.ground_contacts(model, ["leg0", "leg1", "leg2"], (0, 0, -0.3), radius=0.02)
+    return Walker(model, feet, **{"stiffness": 20.0, **options})
+
+
 MAKERS = {
     "slider": slider,
     "swing up": CartPole,
     "balance": lambda: CartPole(swing_up=False),
     "acrobot": Acrobot,
     "reacher": lambda: Reacher(arm(), "tip", limit=0.5),
+    "walker": walker,
 }
 
 
@@ -317,6 +336,60 @@ def test_cart_poles_end_where_they_should(key):
         assert bool(env.step(state, jnp.zeros(1)).done) == ends
 
 
+def test_what_walkers_feel_and_are_paid_for(key):
+    """In a base that leans and turns; velocities of it are those of its frame, in its axes."""
+    env = environment("walker")
+    model = env.plant.model
+    q = jaxcfa.integrate(model, env.home, jnp.array([0.3, -0.2, 0.1, 0.2, -0.3, 0.4, 0.1, 0.2, 0.3]))
+    v, action, task = jax.random.normal(key, (model.nv,)), jnp.array([0.5, -0.2, 0.1]), jnp.array([0.3, -0.4, 0.5])
+    pose, twist = jaxcfa.frame_pose(model, q, "base"), jaxcfa.frame_velocity(model, q, v, "base")
+    own = pose.rotation.T @ twist.reshape(2, 3).T
+    velocity, turning, up = own[:, 1], own[:, 0], pose.rotation[2]
+    obs = env.observe(q, v, task)
+    assert_close(obs, jnp.concatenate([velocity, turning, up, q[7:] - env.home[7:], v[6:], task]))
+    found = env.reward(q, v, action, task)
+    assert_close(found["velocity"], 0.7 / (1 + jnp.sum((velocity[:2] - task[:2]) ** 2) / 0.25**2))
+    assert_close(found["turning"], 0.3 / (1 + (turning[2] - task[2]) ** 2 / 0.5**2))
+    assert_close(found["tilt"], 0.5 * (up[2] - 1))
+    assert_close(found["bounce"], -0.1 * twist[5] ** 2)
+    assert_close(found["posture"], -0.05 * jnp.mean(q[7:] ** 2))
+    torque = 20.0 * (0.5 * action - q[7:])
+    assert_close(found["effort"], -0.05 * jnp.mean((torque / 20.0) ** 2))
+    assert not env.terminated(q, v, task)
+    assert env.terminated(q.at[2].set(0.45 * env.home[2]), v, task)
+    assert env.terminated(jaxcfa.integrate(model, q, jnp.zeros(9).at[3].set(1.0)), v, task)
+
+
+def test_walkers_stand_on_the_ground_and_the_derivatives_of_what_they_do(key):
+    env = environment("walker")
+    model, contacts = env.plant.model, env.plant.dynamics.equation.contacts
+    state = env.reset(key)
+    gap = jaxcfa.contact_state(model, contacts, state.q, state.v).gap
+    assert_close(jnp.min(gap), np.zeros(()), 1e-12)
+    assert jnp.all(state.info["task"] != 0)
+    assert jnp.all(jnp.abs(state.info["task"]) <= env.fastest)
+
+    @jax.jit
+    def outcome(actions):
+        def body(state, action):
+            state = env.step(state, action)
+            return state, (state.reward, state.done, state.metrics)
+
+        last, (rewards, done, metrics) = jax.lax.scan(body, state, actions)
+        return jnp.sum(rewards), (last, done, metrics)
+
+    actions = jnp.zeros((40, 3))
+    (_, (last, done, metrics)), slope = jax.jit(jax.value_and_grad(outcome, has_aux=True))(actions)
+    assert jnp.all(done == 0)
+    assert abs(last.q[2] - env.home[2]) < 0.02
+    assert jnp.max(jnp.abs(last.v)) < 0.05
+    assert metrics["reward/tilt"][-1] > -1e-3
+    assert jnp.all(jnp.isfinite(slope))
+    h, direction = 1e-5, jax.random.normal(key, actions.shape)
+    difference = (outcome(actions + h * direction)[0] - outcome(actions - h * direction)[0]) / (2 * h)
+    assert_close(jnp.sum(slope * direction), difference, 1e-4)
+
+
 def test_targets_can_be_reached(key):
     env = environment("reacher")
     state = env.reset(key)
@@ -394,6 +467,12 @@ def test_mistakes_are_explained(key):
         "No frame or body named 'hand'": lambda: Reacher(arm(), "hand", limit=1.0),
         "fixed base, but .* is a free joint": lambda: Reacher(jaxcfa.chain(2, floating_base=True), "tip", limit=1.0),
         "no limit for the control": lambda: Reacher(arm(), "tip"),
+        "one robot with a floating base, .* its first joint hangs": lambda: Walker(
+            arm(), jaxcfa.ground_contacts(arm(), "tip")
+        ),
+        r"fastest must have shape \(3,\)": lambda: walker(fastest=1.0),
+        "middle must be one number": lambda: Plant(dynamics, 1.0, middle=[1.0, 2.0]),
+        "middle must be finite": lambda: Plant(dynamics, 1.0, middle=jnp.inf),
         "q must have shape \\(nq,\\)": lambda: Reacher(arm(), "tip", limit=1.0, home=[0.0]),
         "limit must be positive": lambda: Plant(dynamics, -1.0),
         "limit must be one number or have shape": lambda: Plant(dynamics, [1.0, 2.0]),

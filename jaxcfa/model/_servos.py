@@ -1,0 +1,96 @@
+"""Servos on the joints of robots whose files have no actuators."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..typing import NameOrNumber
+from ._attachments import Actuators
+from ._given import Numbers, as_list, not_negative
+from ._joint_groups import free_dofs
+from ._model import Model, require_single
+from ._ranges import rated_coordinates
+
+
+def add_servos(
+    model: Model,
+    stiffness: Numbers,
+    damping: Numbers = 0.0,
+    *,
+    joints: NameOrNumber | Sequence[NameOrNumber] | None = None,
+) -> Model:
+    """The model with position servos: actuators whose controls are where joints shall be.
+
+    Each drives one coordinate with the torque `stiffness (control - q)`, of at most the joint's limit of effort; the
+    damping is added to that of the joint, which steps of simulation take at their end, so that it is stable at every
+    time step. Controls are clipped to the limits of the joint.
+
+        model = jaxcfa.add_servos(jaxcfa.load_model("go2.urdf", floating_base=True), stiffness=40.0, damping=1.0)
+        state = jaxcfa.step(model, q, v, targets, dt=0.005, actuated="actuators", contacts=feet)
+
+    **Arguments:** `stiffness` [N m/rad, N/m] and `damping` [N m s/rad, N s/m], one number for all servos, or one for
+    each; `joints`: names or numbers, by default all joints of one or more coordinates that are rates of angles and
+    lengths, so not free and spherical ones. Servos are named after their joints and come after the model's actuators.
+
+    **Raises:** `ValueError` for a batch of models, unknown joints, joints whose velocities are not the rates of
+    coordinates, such as spherical ones, names that actuators have, wrong shapes, and numbers that are negative or not
+    finite.
+    """
+    require_single(model, "add_servos")
+    in_v, names = _driven(model, None if joints is None else as_list(joints))
+    in_q, count = rated_coordinates(model)[in_v], len(in_v)
+    if taken := set(names) & set(model.actuators.names):
+        raise ValueError(f"The model has an actuator named {min(taken)!r}; name the joints that need a servo.")
+    gain, resistance = (_each(*x, count, model.dtype) for x in (("stiffness", stiffness), ("damping", damping)))
+    zero, unlimited = jnp.zeros_like(gain), jnp.full_like(gain, jnp.inf)
+    servos = Actuators(
+        names=names,
+        moment=jnp.asarray(np.eye(model.nv)[in_v], model.dtype),
+        length_gradient=jnp.asarray(np.eye(model.nq)[in_q], model.dtype),
+        length_offset=zero,
+        gain=gain,
+        bias=jnp.stack([zero, -gain, zero], axis=1),
+        control_lower=model.limits.lower[in_q],
+        control_upper=model.limits.upper[in_q],
+        force_lower=-unlimited,
+        force_upper=unlimited,
+    )
+    old = {field.name: getattr(model.actuators, field.name) for field in dataclasses.fields(Actuators)}
+    both = {name: jnp.concatenate([x, getattr(servos, name)]) for name, x in old.items() if name != "names"}
+    return dataclasses.replace(
+        model,
+        actuators=Actuators(names=(*model.actuators.names, *names), **both),
+        damping=jnp.asarray(model.damping).at[in_v].add(resistance),
+    )
+
+
+def _driven(model: Model, joints: list[NameOrNumber] | None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Coordinates of the velocity (n,), and names of their servos."""
+    rates = (rated_coordinates(model) >= 0) & ~free_dofs(model)
+    chosen: list[int] = []
+    names: list[str] = []
+    for joint in range(model.nb) if joints is None else joints:
+        number, rows = model.joint_index(joint), model.v_slice(joint)
+        own = np.arange(rows.start, rows.stop)
+        if joints is None:
+            own = own[rates[own]]
+        elif not rates[own].all():
+            raise ValueError(
+                f"Servos drive joints by their angles and lengths, which {model.joint_names[number]!r} has not."
+            )
+        name = model.joint_names[number]
+        names += [name] if len(own) == 1 else [f"{name}_{i}" for i in range(len(own))]
+        chosen += own.tolist()
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise ValueError(f"joints must name one that can be driven or more, each once, got {joints or 'none'}.")
+    return np.array(chosen), tuple(names)
+
+
+def _each(name: str, value: Numbers, count: int, dtype: jnp.dtype) -> Float[Array, "n"]:
+    array = not_negative(name, value).astype(dtype)
+    if array.shape not in ((), (count,)):
+        raise ValueError(f"{name} must be one number, or one for each of {count} servos, got shape {array.shape}.")
+    return jnp.broadcast_to(array, (count,))

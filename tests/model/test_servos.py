@@ -1,0 +1,97 @@
+"""Servos on the joints of models without actuators."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxcfa
+from helpers import assert_close, cast
+from jaxcfa.actuation import actuator_forces
+from jaxcfa.joints import Composite, Free, Prismatic, Revolute, Spherical, Universal
+
+STIFFNESS, DAMPING = np.array([3.0, 5.0, 7.0, 9.0, 11.0]), np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+
+
+def robot() -> jaxcfa.Model:
+    """A free base with a hinge in a limited range, a ball, a universal joint, and a hinge and a slide in one body."""
+    builder = jaxcfa.ModelBuilder()
+    body = {"mass": 1.0, "inertia": 0.1, "com": (0.1, 0.0, 0.0)}
+    base = builder.add_body("base", joint=Free(), **body)
+    builder.add_body(
+        "arm", base, Revolute((0, 1, 0)), **body, joint_name="hinge", lower=-0.5, upper=0.7, effort_limit=2.0
+    )
+    builder.add_body("head", base, Spherical(), **body, joint_name="ball")
+    builder.add_body("hand", "arm", Universal((1, 0, 0), (0, 1, 0)), **body, joint_name="wrist")
+    both = Composite((Revolute((0, 0, 1)), Prismatic((1, 0, 0))))
+    builder.add_body("tip", "hand", both, **body, joint_name="turn+slide", damping=1.0)
+    return builder.build()
+
+
+def test_torques_are_those_of_springs_within_limits_and_damping_is_the_joints(dtype):
+    model = cast(robot(), dtype)
+    servos = jaxcfa.add_servos(model, STIFFNESS, DAMPING)
+    assert servos.actuators.names == ("hinge", "wrist_0", "wrist_1", "turn+slide_0", "turn+slide_1")
+    in_v = np.flatnonzero(servos.actuators.moment.sum(axis=0))
+    assert in_v.tolist() == [6, 10, 11, 12, 13]
+    in_q = np.array([7, 12, 13, 14, 15])
+    q = jaxcfa.random_configuration(servos, jax.random.key(0))
+    v, control = jnp.ones(servos.nv, dtype), jnp.linspace(-0.4, 0.4, 5, dtype=dtype)
+    expected = np.zeros(servos.nv)
+    expected[in_v] = STIFFNESS * np.asarray(control - q[in_q], float)
+    expected[6] = np.clip(expected[6], -2, 2)
+    tau = jax.jit(actuator_forces)(servos, q, v, control)
+    assert tau.dtype == dtype
+    assert_close(tau, expected)
+    assert_close(servos.damping - model.damping, np.eye(servos.nv)[in_v].T @ DAMPING)
+    # Targets beyond the range of a joint are those at its end.
+    beyond = actuator_forces(servos, q.at[7].set(0.6), v, control.at[0].set(5.0))[6]
+    assert_close(beyond, np.array(3.0 * (0.7 - 0.6)))
+
+
+def test_a_simulated_servo_comes_to_its_target_and_a_stiff_one_is_stable():
+    model = dataclasses.replace(jaxcfa.chain(2), gravity=jnp.zeros(3))
+    target, still = jnp.array([0.4, -0.9]), jnp.zeros(2)
+
+    @jax.jit
+    @jax.vmap
+    def end(stiffness):
+        servos = jaxcfa.add_servos(model, stiffness, 0.1 * stiffness)
+        targets = jnp.tile(target, (200, 1))
+        return jaxcfa.rollout(servos, still, still, targets, 0.02, actuated="actuators").q[-1]
+
+    assert_close(end(jnp.array([20.0, 200.0])), jnp.stack([target, target]), 1e-6)
+
+
+def test_some_joints_after_other_actuators():
+    first = jaxcfa.add_servos(robot(), 3.0, joints="hinge")
+    both = jaxcfa.add_servos(first, [4.0, 5.0], 1.0, joints=["wrist"])
+    assert both.actuators.names == ("hinge", "wrist_0", "wrist_1")
+    assert both.actuators.gain.tolist() == [3.0, 4.0, 5.0]
+    assert jaxcfa.add_servos(robot(), 3.0, joints=[1]).actuators.names == ("hinge",)
+    assert set(both.damping.tolist()) == {0.0, 1.0}
+    pair = jaxcfa.combine([both, both], ["left", "right"])
+    assert pair.actuators.moment.shape == (6, 2 * both.nv)
+
+
+def test_mistakes_are_explained():
+    model = robot()
+    cases = {
+        "which 'ball' has not": {"joints": "ball"},
+        "which 'base_joint' has not": {"joints": [0]},
+        "No joint named 'knee'": {"joints": "knee"},
+        "joints must name one .* each once, got \\['hinge', 'hinge'\\]": {"joints": ["hinge", "hinge"]},
+        "one for each of 5 servos, got shape \\(2,\\)": {"damping": [1.0, 2.0]},
+        "damping must be finite and not negative, got -1": {"damping": -1.0},
+    }
+    for message, options in cases.items():
+        with pytest.raises(ValueError, match=message):
+            jaxcfa.add_servos(model, 1.0, **options)
+    with pytest.raises(ValueError, match="has an actuator named 'hinge'"):
+        jaxcfa.add_servos(jaxcfa.add_servos(model, 1.0), 1.0)
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("ball", joint=Free(), mass=1.0, inertia=0.1)
+    with pytest.raises(ValueError, match="got none"):
+        jaxcfa.add_servos(builder.build(), 1.0)
