@@ -21,7 +21,7 @@ from ._law import ContactLaw, law_of_contact
 
 _MOST_ITERATIONS = 100  # of Newton's method, which takes two to ten
 _RIDGE = 8.0  # of large inner matrices, by their largest element and the precision
-_SLOPE, _MOST_BISECTIONS = 0.5, 30  # of the slope along a step what may be left, and how often its bounds are halved
+_SLOPE, _MOST_BISECTIONS = 0.5, 12  # of the slope along a step what may be left, and how often its bounds are halved
 
 _Solution = tuple[Float[Array, "nv"], Float[Array, "n 3"]]  # accelerations, impulses
 
@@ -214,7 +214,7 @@ def _newton(law: ContactLaw, system: _System, free: Float[Array, "n 3"]) -> Floa
         demanded = law.impulses(near) - matvec(roots, matvec(roots, x.u - near))
         step = _Inverse.of(roots, system).solve(demanded - x.impulses)
         faster = system.velocities(step)
-        length = jnp.where(first, 1, _length(law, x, step, faster))
+        length = jnp.where(first, 1, _length(law, x, step, faster, tolerance))
         change = length * faster
         return _Iterate(x.impulses + length * step, x.u + change, jnp.max(jnp.abs(change)), x.number + 1)
 
@@ -222,21 +222,29 @@ def _newton(law: ContactLaw, system: _System, free: Float[Array, "n 3"]) -> Floa
     return lax.while_loop(unfinished, improve, start).impulses
 
 
-def _length(law: ContactLaw, x: _Iterate, step: Float[Array, "n 3"], faster: Float[Array, "n 3"]) -> Float[Array, ""]:
+def _length(
+    law: ContactLaw, x: _Iterate, step: Float[Array, "n 3"], faster: Float[Array, "n 3"], tolerance: Float[Array, ""]
+) -> Float[Array, ""]:
     """How far to go along a step: to the minimum nearly, where the slope is zero, but not beyond the step.
 
-    The slope increases, and where sliding ends it jumps: Newton's method, between bounds that are halved at least.
+    The slope increases, and where sliding ends it jumps: Newton's method, between bounds that are halved at least. It
+    ends where it would change no velocity by more than the tolerance; where only rounding errors are left, and the
+    slope is not negative at the start, at once.
     """
-    line = law.along(x.u, faster)
+    line, largest = law.along(x.u, faster), jnp.max(jnp.abs(faster))
     already, further = jnp.sum(faster * x.impulses), jnp.sum(faster * step)
 
     def slope(length: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
         power, falls = line.power(length)
         return already + length * further - power, further + falls
 
+    zero, one = jnp.zeros_like(already), jnp.ones_like(already)
+    at_start = slope(zero)[0]
+
     def unfinished(state: Any) -> Bool[Array, ""]:
-        _, high, length, value, _, number = state
-        return (jnp.abs(value) > least) & ((length < high) | (value > 0)) & (number < _MOST_BISECTIONS)
+        _, high, length, value, curvature, number = state
+        steep = (jnp.abs(value) > _SLOPE * jnp.abs(at_start)) & (jnp.abs(value) * largest > tolerance * curvature)
+        return steep & ((length < high) | (value > 0)) & (at_start < 0) & (number < _MOST_BISECTIONS)
 
     def narrowed(state: Any) -> Any:
         low, high, length, value, curvature, number = state
@@ -245,8 +253,5 @@ def _length(law: ContactLaw, x: _Iterate, step: Float[Array, "n 3"], faster: Flo
         length = jnp.where((low < newton) & (newton < high), newton, (low + high) / 2)
         return low, high, length, *slope(length), number + 1
 
-    zero, one = jnp.zeros_like(already), jnp.ones_like(already)
-    at_start = slope(zero)[0]
-    rounding = 16 * float(jnp.finfo(zero.dtype).eps) * (jnp.abs(already) + jnp.abs(at_start - already))
-    least = jnp.maximum(_SLOPE * jnp.abs(at_start), rounding)
-    return lax.while_loop(unfinished, narrowed, (zero, one, one, *slope(one), jnp.zeros((), int)))[2]
+    start = jnp.where(at_start < 0, one, zero)
+    return lax.while_loop(unfinished, narrowed, (zero, one, start, *slope(one), jnp.zeros((), int)))[2]
