@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -77,9 +77,10 @@ class Walker(AbstractRobotEnvironment):
         `ground_contacts(model, feet, radius=...)`. `home` (nq,), a pose in which it stands, wherever its base is; by
         default its first keyframe, or its neutral configuration. `fastest` (3,): the largest commands [m/s, m/s,
         rad/s]. `reach` of an action of 1, one number or (m,) [rad, m]. `stiffness` [N m/rad, N/m] and `damping`
-        [N m s/rad, N s/m] of the servos, as for `add_servos`; by default the robot's weight with its height as a lever
-        turns a joint by a radian, and damping is 0.02 s times the stiffness; of `joints`, by default all. Time `dt` of one action [s] and the number of
-        `substeps` in it.
+        [N m s/rad, N s/m] of the servos, as for `add_servos`; by default the robot's weight, with the height of its
+        base as a lever, turns a joint by a radian, and damping is 0.02 s times the stiffness. `joints` that have
+        servos, by default all; others are loose, and actuators of the model are not used. Time `dt` of one action [s]
+        and the number of `substeps` in it.
 
         **Raises:** `ValueError` for a robot without a floating base, contacts of another one, wrong shapes, and what
         `add_servos` refuses.
@@ -87,8 +88,8 @@ class Walker(AbstractRobotEnvironment):
         check_model(model)
         check_contacts(model, contacts)
         base = _base(model)
-        q, v = as_arrays(model, q=_at_home(model) if home is None else home, v=jnp.zeros(model.nv))
-        self.home = q.at[base.q.start + 2].add(-jnp.min(contact_state(model, contacts, q, v).gap))
+        (q,) = as_arrays(model, q=_at_home(model) if home is None else home)
+        self.home = _put_down(model, contacts, q)
         self.fastest = not_negative("fastest", fastest).astype(model.dtype)
         if self.fastest.shape != (3,):
             raise ValueError(f"fastest must have shape (3,), forward, to the left and turning, got {fastest}.")
@@ -104,15 +105,11 @@ class Walker(AbstractRobotEnvironment):
 
     def start(self, key: Key) -> tuple[Array, Array, Float[Array, "3"]]:
         model, (near, far) = self.plant.model, jax.random.split(key)
-        moment = model.actuators.moment
-        offset = jax.random.uniform(near, moment.shape[:1], self.home.dtype, -_DISPLACED, _DISPLACED)
-        q = jnp.clip(integrate(model, self.home, product(offset, moment)), *ends_of_ranges(model)).astype(
-            self.home.dtype
-        )
-        v = jnp.zeros(model.nv, q.dtype)
-        base, contacts = _base(model), self._contacts
-        q = q.at[base.q.start + 2].add(-jnp.min(contact_state(model, contacts, q, v).gap))
-        return q, v, self.fastest * jax.random.uniform(far, (3,), q.dtype, -1.0, 1.0)
+        moment, dtype = model.actuators.moment, self.home.dtype
+        displaced = jax.random.uniform(near, moment.shape[:1], dtype, -_DISPLACED, _DISPLACED)
+        q = jnp.clip(integrate(model, self.home, product(displaced, moment)), *ends_of_ranges(model))
+        command = self.fastest * jax.random.uniform(far, (3,), dtype, -1.0, 1.0)
+        return _put_down(model, self._contacts, q.astype(dtype)), jnp.zeros(model.nv, dtype), command
 
     def observe(self, q: Float[Array, "nq"], v: Float[Array, "nv"], task: Float[Array, "3"]) -> Array:
         feeling, model = self._feeling(q, v), self.plant.model
@@ -125,7 +122,8 @@ class Walker(AbstractRobotEnvironment):
         model, plant = self.plant.model, self.plant
         velocity, turning, up = self._feeling(q, v)
         control = plant.middle + plant.scale * action
-        torque = product(model.actuators.moment, actuator_forces(model, q, v, control) / model.limits.effort)
+        effort = jnp.where(model.limits.effort > 0, model.limits.effort, jnp.inf)
+        torque = product(model.actuators.moment, actuator_forces(model, q, v, control) / effort)
         errors = {"velocity": velocity[:2] - task[:2], "turning": turning[2] - task[2]}
         rewards = {name: _SHARES[name] / (1 + jnp.sum(x**2) / _NEAR[name] ** 2) for name, x in errors.items()}
         return rewards | {
@@ -142,7 +140,7 @@ class Walker(AbstractRobotEnvironment):
 
     @property
     def _contacts(self) -> GroundContacts:
-        return self.plant.dynamics.equation.contacts
+        return cast(GroundContacts, self.plant.dynamics.equation.contacts)
 
     def _feeling(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> "_Feeling":
         base = _base(self.plant.model)
@@ -180,6 +178,12 @@ def _base(model: Model) -> _Base:
 
 def _at_home(model: Model) -> Float[Array, "nq"]:
     return model.keyframes.q[0] if model.keyframes.names else neutral_configuration(model)
+
+
+def _put_down(model: Model, contacts: GroundContacts, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
+    """The configuration with its base so high that the lowest foot is on the ground."""
+    state = contact_state(model, contacts, q, jnp.zeros(model.nv, q.dtype))
+    return q.at[_base(model).q.start + 2].add(-jnp.min(state.gap / state.normal[:, 2]))
 
 
 def _lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"]:
