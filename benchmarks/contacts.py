@@ -13,6 +13,7 @@ from jaxcfa.contacts import GroundContacts
 
 from .case import COMPARED, Case, Contestant, Prepared
 from .contestant import compared, compiled
+from .peers import PEERS
 from .peers.in_mujoco import Order, build, joint_names
 from .peers.one_by_one import one_by_one
 from .problem import Problem
@@ -24,7 +25,8 @@ REMARK = """\
 A Go2 with four spheres as feet on flat ground, one step of 5 ms without torques from states in which all feet are a
 millimetre deep and move at random. MuJoCo's contacts follow another law, so that results are not compared.
 `1 iteration` is what MJX's quadrupeds are trained with: one iteration of its solver, five of its line search; the
-others are as they are set by default.
+others are as they are set by default. MJX has one of XLA's threads: with more, batches of its solves may wait for one
+another forever.
 """
 STEP, GRADIENT = "step on the ground", "gradient of a step on the ground"
 _DT, _FRICTION, _RADIUS = 5e-3, 0.8, 0.022
@@ -131,7 +133,7 @@ def cases(settings: Settings) -> list[Case]:
     def case(quantity: str, dtype: str, batch: int) -> Case:
         contestants = [Contestant("jaxcfa", partial(own, quantity, dtype, batch))]
         if quantity == STEP:
-            environment = (("JAX_ENABLE_X64", "1" if dtype == "float64" else "0"),)
+            environment = PEERS["MJX"].environment(dtype)
             for name, iterations in (("MJX", None), ("MJX, 1 iteration", 1)):
                 prepare = partial(in_mjx, dtype, batch, iterations)
                 contestants.append(Contestant(name, prepare, "MJX", environment))

@@ -51,9 +51,10 @@ class Agent(eqx.Module):
     critic: eqx.nn.MLP
     log_deviation: Float[Array, "m"]
 
-    def __init__(self, observations: int, actions: int, deviation: float, key: Array):
+    def __init__(self, observations: int, actions: int, deviation: float, gain: float, key: Array):
         keys = jax.random.split(key)
-        self.actor = eqx.nn.MLP(observations, actions, WIDTH, 2, jnp.tanh, key=keys[0])
+        actor = eqx.nn.MLP(observations, actions, WIDTH, 2, jnp.tanh, key=keys[0])
+        self.actor = eqx.tree_at(lambda a: a.layers[-1].weight, actor, replace_fn=lambda weight: gain * weight)
         self.critic = eqx.nn.MLP(observations, "scalar", WIDTH, 2, jnp.tanh, key=keys[1])
         self.log_deviation = jnp.full(actions, jnp.log(deviation))
 
@@ -82,7 +83,8 @@ class Training(NamedTuple):
 class Method(NamedTuple):
     """A way to learn with `robots` side by side, each for `length` steps in an iteration.
 
-    `memory(agent)` is where the optimisers begin, and `deviation` how random actions are at the start.
+    `memory(agent)` is where the optimisers begin, `deviation` how random actions are at the start, and `gain` what the
+    weights of the actor's last layer are multiplied by then.
     """
 
     iteration: Callable[[AutoReset, Training], Training]
@@ -91,6 +93,7 @@ class Method(NamedTuple):
     length: int
     iterations: int
     deviation: float
+    gain: float = 1.0
 
 
 def act(environment: AutoReset, agent: Agent, state: State, key: Array, length: int) -> tuple[State, Transition]:
@@ -128,50 +131,66 @@ def descend(optimiser: optax.GradientTransformation, slope: PyTree, memory: PyTr
 
 # Analytic gradients
 
+
+def analytic_gradients(
+    actor: optax.GradientTransformation,
+    critic: optax.GradientTransformation,
+    fits: int,
+    robots: int,
+    length: int,
+    iterations: int,
+    deviation: float,
+    gain: float = 1.0,
+) -> Method:
+    """The actor follows derivatives of short motions, and the critic returns, in some fits for each of its steps."""
+
+    def iteration(environment: AutoReset, training: Training) -> Training:
+        agent, (actor_memory, critic_memory), state, key = training
+        key, acting = jax.random.split(key)
+
+        def loss(own: eqx.nn.MLP, state: State, key: Array) -> tuple[Array, tuple[State, Transition]]:
+            driver = eqx.tree_at(lambda a: a.actor, agent, own)
+            after, steps = unroll(environment, driver, state, key, length)
+            total = returns(steps, jax.vmap(agent.critic)(steps.next_obs), 1.0)
+            # From the first step on, and from the first step of every later episode.
+            return -total[0] - jnp.sum(steps.done[:-1] * total[1:]), (after, steps)
+
+        slopes = jax.vmap(eqx.filter_grad(loss, has_aux=True), in_axes=(None, 0, 0))
+        slope, (state, steps) = slopes(agent.actor, state, jax.random.split(acting, robots))
+        # Falling robots have derivatives that are larger by orders. None counts for more than the median.
+        sizes = jax.vmap(optax.tree.norm)(slope)
+        weights = jnp.minimum(1.0, jnp.median(sizes) / jnp.maximum(sizes, 1e-12))
+        slope = jax.tree.map(lambda x: jnp.tensordot(weights, x, 1) / robots, slope)
+        better, actor_memory = descend(actor, slope, actor_memory, agent.actor)
+
+        wanted = jax.vmap(lambda x: returns(x, jax.vmap(agent.critic)(x.next_obs), LAMBDA))(steps)
+        arrays, static = eqx.partition(agent.critic, eqx.is_array)
+
+        def fit(carry: tuple[PyTree, PyTree], _) -> tuple[tuple[PyTree, PyTree], None]:
+            arrays, memory = carry
+            slope = jax.grad(lambda x: jnp.mean((over_steps(eqx.combine(x, static), steps.obs) - wanted) ** 2))(arrays)
+            return descend(critic, slope, memory, arrays), None
+
+        (arrays, critic_memory), _ = jax.lax.scan(fit, (arrays, critic_memory), length=fits)
+        agent = eqx.tree_at(lambda a: (a.actor, a.critic), agent, (better, eqx.combine(arrays, static)))
+        return Training(agent, (actor_memory, critic_memory), state, key)
+
+    def memory(agent: Agent) -> PyTree:
+        return actor.init(eqx.filter(agent.actor, eqx.is_array)), critic.init(eqx.filter(agent.critic, eqx.is_array))
+
+    return Method(iteration, memory, robots, length, iterations, deviation, gain)
+
+
 UPDATES = 1000
-ACTOR = optax.adam(optax.linear_schedule(4e-3, 4e-4, UPDATES))
-CRITIC = optax.adam(2e-3)
-FITS = 8  # steps of the critic for one of the actor
-
-
-def by_gradients(environment: AutoReset, training: Training) -> Training:
-    """One iteration: the actor follows the derivatives of short motions, the critic their returns."""
-    agent, (actor_memory, critic_memory), state, key = training
-    key, acting = jax.random.split(key)
-
-    def loss(actor: eqx.nn.MLP, state: State, key: Array) -> tuple[Array, tuple[State, Transition]]:
-        driver = eqx.tree_at(lambda a: a.actor, agent, actor)
-        after, steps = unroll(environment, driver, state, key, GRADIENTS.length)
-        total = returns(steps, jax.vmap(agent.critic)(steps.next_obs), 1.0)
-        # From the first step on, and from the first step of every later episode.
-        return -total[0] - jnp.sum(steps.done[:-1] * total[1:]), (after, steps)
-
-    slopes = jax.vmap(eqx.filter_grad(loss, has_aux=True), in_axes=(None, 0, 0))
-    slope, (state, steps) = slopes(agent.actor, state, jax.random.split(acting, GRADIENTS.robots))
-    # Falling poles have derivatives that are larger by orders. None counts for more than the median.
-    sizes = jax.vmap(optax.tree.norm)(slope)
-    weights = jnp.minimum(1.0, jnp.median(sizes) / jnp.maximum(sizes, 1e-12))
-    slope = jax.tree.map(lambda x: jnp.tensordot(weights, x, 1) / GRADIENTS.robots, slope)
-    actor, actor_memory = descend(ACTOR, slope, actor_memory, agent.actor)
-
-    wanted = jax.vmap(lambda x: returns(x, jax.vmap(agent.critic)(x.next_obs), LAMBDA))(steps)
-    arrays, static = eqx.partition(agent.critic, eqx.is_array)
-
-    def fit(carry: tuple[PyTree, PyTree], _) -> tuple[tuple[PyTree, PyTree], None]:
-        arrays, memory = carry
-        slope = jax.grad(lambda x: jnp.mean((over_steps(eqx.combine(x, static), steps.obs) - wanted) ** 2))(arrays)
-        return descend(CRITIC, slope, memory, arrays), None
-
-    (arrays, critic_memory), _ = jax.lax.scan(fit, (arrays, critic_memory), length=FITS)
-    agent = eqx.tree_at(lambda a: (a.actor, a.critic), agent, (actor, eqx.combine(arrays, static)))
-    return Training(agent, (actor_memory, critic_memory), state, key)
-
-
-def memories(agent: Agent) -> PyTree:
-    return ACTOR.init(eqx.filter(agent.actor, eqx.is_array)), CRITIC.init(eqx.filter(agent.critic, eqx.is_array))
-
-
-GRADIENTS = Method(by_gradients, memories, robots=32, length=32, iterations=UPDATES, deviation=0.1)
+GRADIENTS = analytic_gradients(
+    actor=optax.adam(optax.linear_schedule(4e-3, 4e-4, UPDATES)),
+    critic=optax.adam(2e-3),
+    fits=8,
+    robots=32,
+    length=32,
+    iterations=UPDATES,
+    deviation=0.1,
+)
 
 
 # Proximal policy optimisation
@@ -239,8 +258,8 @@ class Curve(NamedTuple):
 
 def mean_return(environment: AutoReset, agent: Agent, key: Array) -> Float[Array, ""]:
     starts, acting = jax.random.split(key)
-    state = jax.vmap(environment.reset)(jax.random.split(starts, TESTS))
-    _, steps = jax.vmap(lambda s, k: unroll(environment, lambda obs, _: agent.mean(obs), s, k, EPISODE))(
+    state, length = jax.vmap(environment.reset)(jax.random.split(starts, TESTS)), environment.episode_length
+    _, steps = jax.vmap(lambda s, k: unroll(environment, lambda obs, _: agent.mean(obs), s, k, length))(
         state, jax.random.split(acting, TESTS)
     )
     # What comes after an early end does not count.
@@ -252,14 +271,14 @@ def first_state(environment: AutoReset, key: Array, robots: int) -> State:
     """Of all robots, whose first episodes are shorter, so that not all are in the same phase at the same time."""
     starts, phases = jax.random.split(key)
     state = jax.vmap(environment.reset)(jax.random.split(starts, robots))
-    return state.replace(info=state.info | {"steps": jax.random.randint(phases, (robots,), 0, EPISODE)})
+    steps = jax.random.randint(phases, (robots,), 0, environment.episode_length)
+    return state.replace(info=state.info | {"steps": steps})
 
 
-def learn(method: Method, seed: int, iterations: int, title: str = "") -> tuple[Agent, Curve]:
+def learn(environment: AutoReset, method: Method, seed: int, iterations: int, title: str = "") -> tuple[Agent, Curve]:
     """The trained agent and how it learned, with a bar of progress if there is a title."""
-    environment = AutoReset(CartPole(), EPISODE)
     networks, starts, acting, testing = jax.random.split(jax.random.key(seed), 4)
-    agent = Agent(environment.observation_size, environment.action_size, method.deviation, networks)
+    agent = Agent(environment.observation_size, environment.action_size, method.deviation, method.gain, networks)
     state = first_state(environment, starts, method.robots)
     arrays, static = eqx.partition(Training(agent, method.memory(agent), state, acting), eqx.is_array)
     each = -(-iterations // CHUNKS)
@@ -294,7 +313,7 @@ def print_table(curves: dict[str, Curve]) -> None:
     Console(width=110).print(table)
 
 
-def plot(curves: dict[str, Curve], path: Path) -> None:
+def plot(curves: dict[str, Curve], length: int, path: Path) -> None:
     """The returns against steps and seconds."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -305,7 +324,7 @@ def plot(curves: dict[str, Curve], path: Path) -> None:
     for name, curve in curves.items():
         by_steps.plot(curve.steps, curve.returns, label=name)
         by_seconds.plot(curve.compiling + curve.seconds, curve.returns)
-    by_steps.set(xlabel="steps of the environments", ylabel=f"return of {EPISODE} steps")
+    by_steps.set(xlabel="steps of the environments", ylabel=f"return of {length} steps")
     by_steps.legend()
     by_seconds.set(xlabel="time, compiling included [s]")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -322,9 +341,9 @@ def main() -> None:
     curves = {}
     for name, method in (("analytic gradients", GRADIENTS), ("PPO", PPO)):
         iterations = max(1, round(arguments.part * method.iterations))
-        _, curves[name] = learn(method, arguments.seed, iterations, name)
+        _, curves[name] = learn(AutoReset(CartPole(), EPISODE), method, arguments.seed, iterations, name)
     print_table(curves)
-    plot(curves, arguments.output)
+    plot(curves, EPISODE, arguments.output)
     print(f"Plot: {arguments.output}")
 
 

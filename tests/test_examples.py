@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
+import numpy as np
 import pytest
 
 import jaxcfa
@@ -185,11 +187,39 @@ def test_quadruped_stand(capsys, monkeypatch, tmp_path):
     assert plot.stat().st_size > 0
 
 
+@pytest.mark.slow
+@pytest.mark.compiled  # NumPy would take minutes for its steps
+def test_learn_to_walk(capsys, monkeypatch, tmp_path):
+    """With an untrained policy; that learning can be traced is seen, and compiled it is in what swings up."""
+    example = runpy.run_path(str(EXAMPLES / "learn_to_walk.py"))
+    swing_up = example["learn"].__globals__
+
+    def untrained(environment, method, seed, iterations, title):
+        key = jax.random.key(seed)
+        agent = example["Agent"](environment.observation_size, environment.action_size, 0.1, 0.1, key)
+        state = jax.eval_shape(lambda key: swing_up["first_state"](environment, key, method.robots), key)
+        training = swing_up["Training"](agent, method.memory(agent), state, key)
+        after = eqx.filter_eval_shape(lambda x: method.iteration(environment, x), training)
+        assert jax.tree.structure(after.state) == jax.tree.structure(state)
+        return agent, swing_up["Curve"](np.arange(2), np.ones(2), np.ones(2), 0.0)
+
+    monkeypatch.setitem(example["main"].__globals__, "learn", untrained)
+    monkeypatch.setattr(sys, "argv", ["learn_to_walk.py", "--output", str(tmp_path)])
+    example["main"]()
+    rows = [line.split("│") for line in capsys.readouterr().out.splitlines() if " of " in line]
+    assert len(rows) == len(example["COMMANDS"])
+    for row, command in zip(rows, example["COMMANDS"].values(), strict=True):
+        found, wanted = zip(*(map(float, cell.split(" of ")) for cell in row[2:5]), strict=True)
+        assert wanted == command
+        assert max(map(abs, found)) < 3
+    assert {path.name for path in tmp_path.iterdir()} == {"learn_to_walk.gif", "learn_to_walk.png"}
+
+
 def test_random_keys_are_used_once():
     """Where robots start, and where they are tested. (What reverse mode computes again uses keys again.)"""
     example = runpy.run_path(str(EXAMPLES / "learn_swing_up.py"))
     environment = jaxcfa.environments.AutoReset(jaxcfa.environments.CartPole(), 10)
-    agent = example["Agent"](environment.observation_size, 1, 0.1, jax.random.key(0))
+    agent = example["Agent"](environment.observation_size, 1, 0.1, 1.0, jax.random.key(0))
     with jax.debug_key_reuse(True):
         first = jax.eval_shape(lambda key: example["first_state"](environment, key, 3), jax.random.key(1))
         returns = jax.eval_shape(lambda key: example["mean_return"](environment, agent, key), jax.random.key(2))

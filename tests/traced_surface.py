@@ -39,7 +39,9 @@ def trace() -> None:
         for name in names:
             _attempt(failures, f"{name} of {model}", FUNCTIONS[name].evaluate, model, random_state(model))
     cart_pole, acrobot = environments.CartPole(), environments.Acrobot(dtype="float32")
-    for environment in (cart_pole, acrobot, environments.Reacher(chain, "tip", limit=1.0)):
+    hopper = jaxcfa.chain(2, floating_base=True)
+    walker = environments.Walker(hopper, jaxcfa.ground_contacts(hopper, "tip"))
+    for environment in (cart_pole, acrobot, environments.Reacher(chain, "tip", limit=1.0), walker):
         _attempt(failures, type(environment).__name__, functools.partial(_environment, environment))
     for dtype in (jnp.dtype("float32"), jnp.dtype("float64")):
         for name, function in _of_arrays(dtype).items():

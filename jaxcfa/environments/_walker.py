@@ -31,6 +31,7 @@ _NEAR = {"velocity": 0.25, "turning": 0.5}  # m/s, rad/s: where these are halved
 _TILT, _BOUNCE, _POSTURE, _EFFORT = 0.5, 0.1, 0.05, 0.05
 _GRAVITY, _SOFTNESS, _DELAY = 9.81, 1.0, 0.02  # m/s^2, 1/rad, s: of the servos
 _DISPLACED = 0.1  # rad, m: at the start
+_OF_RATES = 0.1  # of the joints: what is seen
 _FALLEN = 0.5  # of the cosine of the tilt, and of the height at the start
 
 
@@ -40,7 +41,7 @@ class Walker(AbstractRobotEnvironment):
     - Action (m,): where the joints shall be, `home + reach * action` [rad, m]; servos pull them there.
     - Observation, all as the robot feels it: the linear velocity of its base [m/s], the angular velocity [rad/s], and
       the direction upwards, in the axes of the base (3 each); displacements of the joints from `home` (m,) [rad, m],
-      their velocities (m,) [rad/s, m/s]; the command (3,).
+      a tenth of their velocities (m,) [rad/s, m/s]; the command (3,).
     - Reward, at most 1: `velocity`, `0.7 / (1 + (error / 0.25 m/s)^2)`, and `turning`, `0.3 / (1 + (error /
       0.5 rad/s)^2)`; less `tilt`, 0.5 of one minus its cosine, `bounce`, 0.1 of the squared vertical velocity,
       `posture`, 0.05 of the mean of the squared displacements of the joints, and `effort`, 0.05 of the mean of their
@@ -114,7 +115,7 @@ class Walker(AbstractRobotEnvironment):
     def observe(self, q: Float[Array, "nq"], v: Float[Array, "nv"], task: Float[Array, "3"]) -> Array:
         feeling, model = self._feeling(q, v), self.plant.model
         offset = _lengths(model, q) - _lengths(model, self.home)
-        return jnp.concatenate([*feeling, offset, product(model.actuators.moment, v), task])
+        return jnp.concatenate([*feeling, offset, _OF_RATES * product(model.actuators.moment, v), task])
 
     def reward(
         self, q: Float[Array, "nq"], v: Float[Array, "nv"], action: Float[Array, "m"], task: Float[Array, "3"]

@@ -346,7 +346,7 @@ def test_what_walkers_feel_and_are_paid_for(key):
     own = pose.rotation.T @ twist.reshape(2, 3).T
     velocity, turning, up = own[:, 1], own[:, 0], pose.rotation[2]
     obs = env.observe(q, v, task)
-    assert_close(obs, jnp.concatenate([velocity, turning, up, q[7:] - env.home[7:], v[6:], task]))
+    assert_close(obs, jnp.concatenate([velocity, turning, up, q[7:] - env.home[7:], 0.1 * v[6:], task]))
     found = env.reward(q, v, action, task)
     assert_close(found["velocity"], 0.7 / (1 + jnp.sum((velocity[:2] - task[:2]) ** 2) / 0.25**2))
     assert_close(found["turning"], 0.3 / (1 + (turning[2] - task[2]) ** 2 / 0.5**2))
