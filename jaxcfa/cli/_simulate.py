@@ -15,6 +15,7 @@ from ..compilation import quick_compilation
 from ..contacts import FlatGround, GroundContacts
 from ..model import AbstractConstraint, Model
 from ..simulation import Trajectory, rollout
+from ..viz._files import Directories
 from ._energy import total_energy
 from ._ground import Ground, on_ground, say_what_holds
 from ._hold import with_held_joints
@@ -62,13 +63,8 @@ def run_simulation(
         )
     check_out(out, settings.steps * settings.dt)
     check_moves(file, model, ", so nothing can fall")
-    q = rest_of(model, settings.keyframe, settings.seed)
     held = () if settings.cut else model.constraints
-    if held:
-        q = _closed(console, model, held, q)
-    contacts = None
-    if settings.ground is not None:
-        contacts, q = on_ground(console, file, model, q, settings.ground, out.package_dirs)
+    q, contacts = _start(console, file, model, settings, held, out.package_dirs)
     moved = with_held_joints(model, q) if settings.hold else model
     trajectory = _simulate(console, moved, settings, held, q, contacts)
     energies = [float(total_energy(moved, trajectory.q[i], trajectory.v[i])) for i in (0, -1)]
@@ -92,6 +88,25 @@ def _why_still(model: Model, settings: Settings) -> str:
     if settings.hold:
         return "the joints are held."
     return f"the robot is in equilibrium there; try {'--seed 0' if settings.seed is None else 'another --seed'}."
+
+
+def _start(
+    console: Console,
+    file: Path,
+    model: Model,
+    settings: Settings,
+    held: tuple[AbstractConstraint, ...],
+    package_dirs: Directories,
+) -> tuple[jax.Array, GroundContacts | None]:
+    """Where the motion begins, and the contacts with the ground, if there is any."""
+    q = rest_of(model, settings.keyframe, settings.seed)
+    if held:
+        q = _closed(console, model, held, q)
+    if settings.ground is None:
+        return q, None
+    contacts, lifted = on_ground(console, file, model, q, settings.ground, package_dirs)
+    # What the file ties to the world stays where it is tied.
+    return _closed(console, model, held, lifted) if held else lifted, contacts
 
 
 def _closed(console: Console, model: Model, held: tuple[AbstractConstraint, ...], q: jax.Array) -> jax.Array:

@@ -14,6 +14,7 @@ import jaxcfa
 from jaxcfa.cli._app import app
 from jaxcfa.cli._ground import Ground, on_ground
 from jaxcfa.cli._hold import with_held_joints
+from jaxcfa.cli._simulate import Settings, _start
 from jaxcfa.io import ModelWarning
 from jaxcfa.joints import Free, Prismatic, Revolute
 from robots import urdf_path, urdf_paths
@@ -47,6 +48,19 @@ def placed(path, ground=None, q=None, **options):
 
 def gaps(model, contacts, q):
     return np.asarray(jaxcfa.contact_state(model, contacts, q, jnp.zeros(model.nv)).gap)
+
+
+def test_what_is_tied_to_the_world_stays_there(tmp_path):
+    """Half of its leg begins in the ground, out of which it is not lifted."""
+    path = tmp_path / "tied.xml"
+    path.write_text(TABLE.replace("</mujoco>", '<equality><weld body1="top"/></equality></mujoco>'))
+    model, console = jaxcfa.load_model(path), Console(file=io.StringIO(), width=1000)
+    settings = Settings(seconds=1.0, dt=0.01, keyframe=None, seed=None, limits=False, cut=False, ground=Ground())
+    q, contacts = _start(console, path, model, settings, model.constraints, ())
+    np.testing.assert_allclose(q[:3], [0, 0, 0.2], atol=1e-6)
+    assert np.min(gaps(model, contacts, q)) < -0.1
+    free, _ = _start(console, path, model, settings._replace(cut=True), (), ())
+    np.testing.assert_allclose(free[2], 0.37, atol=1e-6)
 
 
 @pytest.mark.compiled
