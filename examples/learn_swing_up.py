@@ -276,7 +276,7 @@ def first_state(environment: AutoReset, key: Array, robots: int) -> State:
 
 
 def learn(environment: AutoReset, method: Method, seed: int, iterations: int, title: str = "") -> tuple[Agent, Curve]:
-    """The trained agent and how it learned, with a bar of progress if there is a title."""
+    """The agent of the best measurement and how it learned, with a bar of progress if there is a title."""
     networks, starts, acting, testing = jax.random.split(jax.random.key(seed), 4)
     agent = Agent(environment.observation_size, environment.action_size, method.deviation, method.gain, networks)
     state = first_state(environment, starts, method.robots)
@@ -291,24 +291,25 @@ def learn(environment: AutoReset, method: Method, seed: int, iterations: int, ti
         arrays, _ = jax.lax.scan(body, arrays, length=each)
         return arrays, mean_return(environment, eqx.combine(arrays, static).agent, testing)
 
-    times = [time.perf_counter()]
+    times, best = [time.perf_counter()], arrays
     found = [mean_return(environment, agent, testing)]
     program = chunk.lower(arrays).compile()
     times.append(time.perf_counter())
     for _ in track(range(-(-iterations // each)), title, console=Console(stderr=True), disable=not title):
         arrays, value = program(arrays)
+        best = arrays if value >= max(found) else best
         found.append(jax.block_until_ready(value))
         times.append(time.perf_counter())
     seconds = np.array(times[1:]) - times[1]
     steps = np.arange(len(found)) * each * method.robots * method.length
-    return eqx.combine(arrays, static).agent, Curve(steps, seconds, np.array(found), times[1] - times[0])
+    return eqx.combine(best, static).agent, Curve(steps, seconds, np.array(found), times[1] - times[0])
 
 
 def print_table(curves: dict[str, Curve]) -> None:
-    table = Table("", "compile [s]", "train [s]", "steps", "return before", "after")
+    table = Table("", "compile [s]", "train [s]", "steps", "return before", "after", "best")
     for name, curve in curves.items():
         seconds = [f"{x:.1f}" for x in (curve.compiling, curve.seconds[-1])]
-        ends = [f"{x:.1f}" for x in (curve.returns[0], curve.returns[-1])]
+        ends = [f"{x:.1f}" for x in (curve.returns[0], curve.returns[-1], np.max(curve.returns))]
         table.add_row(name, *seconds, f"{curve.steps[-1]:,}", *ends)
     Console(width=110).print(table)
 
