@@ -3,11 +3,11 @@
 A policy follows the derivatives of the rewards of short motions, as in learn_swing_up.py. Its actions are where the
 joints shall be; the reward is for the velocity and the turning that it is told (`jaxcfa.environments.Walker`).
 
-With the seed 0, and two busy cores, 1.2 million steps took 11 minutes, and 5 to compile. Then it went forward with 0.72
-m/s where 0.6 were told, back with 0.45 for 0.4, and turned with 0.36 rad/s for 0.6. The way there is not smooth: the mean
-return of whole episodes, 110 of at most 250 before, came to 145 and fell to 105 again, since a robot that falls early
-counts for little. The policy that returned most is the one that is shown. (One that saw displacements of joints doubled
-came to 199: settings matter, and were not tried out for long.)
+With the seed 0, and two busy cores, 1.2 million steps took 11 minutes, and 5 to compile. Then it went forward with
+0.72 m/s where 0.6 were told, back with 0.45 for 0.4, and turned with 0.36 rad/s for 0.6. The way is not smooth: the
+mean return of whole episodes, 110 of at most 250 before, came to 145 and fell to 105 again, since a robot that falls
+early counts for little. The policy that returned most is the one that is shown. (One that saw displacements of joints
+doubled came to 199: settings matter, and were not tried out for long.)
 
 Prints how it learned and what it does with some commands, and writes a plot and, as the robot walks forward, a motion.
 The robot is that of quadruped_walk.py. Run:
