@@ -20,6 +20,7 @@ from jaxcfa import (
     Transform,
     add_frames,
     add_payload,
+    add_servos,
     attach,
     body_motions,
     closed_chains,
@@ -137,8 +138,8 @@ def edited(model: Model, x: State) -> list[PyTree]:
     rest = [jnp.concatenate([y, y[model.v_slice(0).stop :]]) for y in x[1:3]]
     locked = lock_joints(both, root, jnp.concatenate([x.q, x.q]))
     tau = jaxcfa.inverse_dynamics(locked, jnp.concatenate([x.q, x.q[model.q_slice(0).stop :]]), *rest)
-    part = subtree(model, last(model))
-    return [tau[own], part.spatial_inertia, part.mass]
+    part, driven = subtree(model, last(model)), add_servos(model, 2 * model.mass[0], model.mass[0])
+    return [tau[own], part.spatial_inertia, part.mass, driven.actuators.gain, driven.damping]
 
 
 def closure(model: Model) -> tuple[closed_chains.AbstractConstraint, ...]:
@@ -260,7 +261,7 @@ FUNCTIONS = {
         with_motions(lambda m, x, motions: jaxcfa.joint_reactions(m, *x, motions=motions)), ALL
     ),
     "combine": Function(combined, ALL),
-    "lock_joints, attach, subtree, add_frames, add_payload, rename, scale, with_joint, with_body": Function(
+    "lock_joints, attach, subtree, add_frames, add_payload, add_servos, rename, scale, with_joint, with_body": Function(
         edited, MOTION
     ),
     "step": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext), ALL),
