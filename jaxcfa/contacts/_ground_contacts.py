@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from ..kinematics._frames import place_frames
 from ..model import WORLD, Model
 from ..model._arguments import as_frames, as_list, is_concrete, positive_integer, require_single
-from ..model._given import Numbers, any_numbers, not_negative
+from ..model._given import Numbers, any_numbers, not_negative, not_negative_each
 from ..motion import BodyMotions
 from ..motion._jacobians import point_jacobians
 from ..numerics import matvec
@@ -110,10 +110,7 @@ def ground_contacts(
         stiffness = jnp.sum(model.mass) * _GRAVITY / _PENETRATION
 
     def each(name: str, value: Numbers) -> Float[Array, "n"]:
-        array = not_negative(name, value).astype(dtype)
-        if array.shape not in ((), (count,)):
-            raise ValueError(f"{name} must be one number, or one for each of {count} points, got {array.shape}.")
-        return jnp.broadcast_to(array, (count,))
+        return not_negative_each(name, value, count, "points", dtype)
 
     creep = not_negative("stiction_velocity", stiction_velocity).astype(dtype)
     if creep.shape != () or (is_concrete(creep) and creep == 0):

@@ -35,19 +35,25 @@ class Plant(eqx.Module):
         limit: ArrayLike | None = None,
         substeps: SupportsIndex = 1,
         *,
-        middle: ArrayLike = 0.0,
+        middle: ArrayLike | None = None,
     ):
         """
         **Arguments:** `dynamics`: what is simulated in which steps, and which joints or actuators are driven. `limit`:
         the controls of the action 1, less those of the action 0, one number or (m,) [N m, N, or what actuators take];
         by default the limits of effort of the joints, or the ranges of the actuators' controls. `substeps`: steps of
-        simulation for one action. `middle`: the controls of the action 0, one number or (m,), if there is a `limit`.
+        simulation for one action. `middle`: the controls of the action 0, one number or (m,), with a `limit` only:
+        zero by default.
 
-        **Raises:** `ValueError` for limits that are not positive and finite, or that nobody knows.
+        **Raises:** `ValueError` for limits that are not positive and finite, or that nobody knows, and for a `middle`
+        without a limit.
         """
         if not isinstance(dynamics, RobotDynamics):
             raise ValueError(f"dynamics must be optimal_control.RobotDynamics(model, dt), got {dynamics!r}.")
-        lower, upper = _ranges(dynamics) if limit is None else _about(dynamics, middle, limit)
+        if limit is None and middle is not None:
+            raise ValueError(f"middle is that of a given limit; give limit, too, or leave out middle, got {middle}.")
+        lower, upper = (
+            _ranges(dynamics) if limit is None else _about(dynamics, 0.0 if middle is None else middle, limit)
+        )
         self.dynamics = dynamics
         self.middle, self.scale = (lower + upper) / 2, (upper - lower) / 2
         self.substeps = positive_integer("substeps", substeps)

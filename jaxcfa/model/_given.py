@@ -215,6 +215,14 @@ def not_negative(what: str, value: Numbers) -> Array:
     return array
 
 
+def not_negative_each(what: str, value: Numbers, count: int, of: str, dtype: jnp.dtype) -> Float[Array, "count"]:
+    """As `not_negative`, of numbers for so many things, or of one for all."""
+    array = not_negative(what, value).astype(dtype)
+    if array.shape not in ((), (count,)):
+        raise ValueError(f"{what} must be one number, or one for each of {count} {of}, got shape {array.shape}.")
+    return jnp.broadcast_to(array, (count,))
+
+
 def is_concrete(*trees) -> bool:
     """Whether values can be looked at: no leaf is being traced."""
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))

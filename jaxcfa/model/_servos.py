@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from ..typing import NameOrNumber
 from ._attachments import Actuators
-from ._given import Numbers, as_list, not_negative
+from ._given import Numbers, as_list, not_negative_each
 from ._joint_groups import free_dofs
 from ._model import Model, require_single
 from ._ranges import rated_coordinates
@@ -44,7 +43,8 @@ def add_servos(
     in_q, count = rated_coordinates(model)[in_v], len(in_v)
     if taken := set(names) & set(model.actuators.names):
         raise ValueError(f"The model has an actuator named {min(taken)!r}; name the joints that need a servo.")
-    gain, resistance = (_each(*x, count, model.dtype) for x in (("stiffness", stiffness), ("damping", damping)))
+    given = ("stiffness", stiffness), ("damping", damping)
+    gain, resistance = (not_negative_each(*x, count, "servos", model.dtype) for x in given)
     zero, unlimited = jnp.zeros_like(gain), jnp.full_like(gain, jnp.inf)
     servos = Actuators(
         names=names,
@@ -87,10 +87,3 @@ def _driven(model: Model, joints: list[NameOrNumber] | None) -> tuple[np.ndarray
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(f"joints must name one that can be driven or more, each once, got {joints or 'none'}.")
     return np.array(chosen), tuple(names)
-
-
-def _each(name: str, value: Numbers, count: int, dtype: jnp.dtype) -> Float[Array, "n"]:
-    array = not_negative(name, value).astype(dtype)
-    if array.shape not in ((), (count,)):
-        raise ValueError(f"{name} must be one number, or one for each of {count} servos, got shape {array.shape}.")
-    return jnp.broadcast_to(array, (count,))

@@ -472,6 +472,7 @@ def test_mistakes_are_explained(key):
         ),
         r"fastest must have shape \(3,\)": lambda: walker(fastest=1.0),
         "middle must be one number": lambda: Plant(dynamics, 1.0, middle=[1.0, 2.0]),
+        "middle is that of a given limit": lambda: Plant(dynamics, middle=1.0),
         "middle must be finite": lambda: Plant(dynamics, 1.0, middle=jnp.inf),
         "q must have shape \\(nq,\\)": lambda: Reacher(arm(), "tip", limit=1.0, home=[0.0]),
         "limit must be positive": lambda: Plant(dynamics, -1.0),
