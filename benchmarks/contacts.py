@@ -9,7 +9,7 @@ import numpy as np
 
 import jaxcfa
 from jaxcfa import Model
-from jaxcfa.contacts import GroundContacts
+from jaxcfa.contacts import AbstractContacts
 
 from .case import COMPARED, Case, Contestant, Prepared
 from .contestant import compared, compiled
@@ -36,7 +36,7 @@ _BATCH = 1024
 
 
 @cache
-def standing(dtype: str, batch: int) -> tuple[Problem, GroundContacts]:
+def standing(dtype: str, batch: int) -> tuple[Problem, AbstractContacts]:
     """States in which feet are in the ground, and no torques."""
     robot = problem("Go2", dtype, batch)
     model, contacts = robot.model, _feet(robot.model)
@@ -51,7 +51,7 @@ def standing(dtype: str, batch: int) -> tuple[Problem, GroundContacts]:
     return Problem(model, *(x if batch > 1 else x[0] for x in states), robot.file, robot.ends), contacts
 
 
-def _feet(model: Model) -> GroundContacts:
+def _feet(model: Model) -> AbstractContacts:
     return jaxcfa.ground_contacts(model, ROBOTS["Go2"].ends, _FOOT, _RADIUS, friction=_FRICTION)
 
 

@@ -33,7 +33,11 @@ from .configuration import (
     neutral as neutral,
     random_configuration as random_configuration,
 )
-from .contacts import contact_state as contact_state, ground_contacts as ground_contacts
+from .contacts import (
+    body_contacts as body_contacts,
+    contact_state as contact_state,
+    ground_contacts as ground_contacts,
+)
 from .defaults import default_schedule as default_schedule
 from .dynamics import (
     ABA as ABA,

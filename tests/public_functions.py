@@ -33,7 +33,7 @@ from jaxcfa import (
     with_joint,
 )
 from jaxcfa.closed_chains import RCCFD1, RCCFD2, RCCFD3, Baumgarte, Direct, Grasp, Projection, Proximal, RigidObject
-from jaxcfa.contacts import FlatGround, GroundContacts
+from jaxcfa.contacts import AbstractContacts, FlatGround
 from jaxcfa.structured import CyclicReduction, Doubling, LeafToRoot
 from mechanisms import State
 
@@ -152,7 +152,7 @@ def constrained(model: Model, x: State, **options) -> closed_chains.ConstrainedS
     return closed_chains.constrained_forward_dynamics(model, closure(model), *x, **options)
 
 
-def on_soft_ground(model: Model) -> GroundContacts:
+def on_soft_ground(model: Model) -> AbstractContacts:
     """The last body, deep in a ground that gives way."""
     ground = FlatGround(point=[0.0, 0.0, 3.0])
     return ground_contacts(

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from ..contacts import GroundContacts, contact_state, ground_contacts
+from ..contacts import AbstractContacts, contact_state, ground_contacts
 from ..io._source import is_archive
 from ..joints import Free
 from ..model import Model
@@ -37,7 +37,7 @@ class Ground(NamedTuple):
 
 def on_ground(
     console: Console, file: Path, model: Model, q: jax.Array, ground: Ground, package_dirs: Directories
-) -> tuple[GroundContacts, jax.Array]:
+) -> tuple[AbstractContacts, jax.Array]:
     """The contacts of a robot, and the configuration (nq,), lifted from the ground; says both.
 
     **Raises:** `ValueError` for a file without shapes that collide where no frames are named, for unknown names, and
@@ -61,7 +61,7 @@ def on_ground(
     return contacts, _lifted(console, file, model, q, points, ground.drop)
 
 
-def say_what_holds(console: Console, model: Model, contacts: GroundContacts, q: jax.Array, v: jax.Array) -> None:
+def say_what_holds(console: Console, model: Model, contacts: AbstractContacts, q: jax.Array, v: jax.Array) -> None:
     """Says how many contacts push in a state, and how much of the weight they carry."""
     state = contact_state(model, contacts, q, v)
     pushes = np.sum(np.asarray(state.normal) * np.asarray(state.force), axis=1)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ..closed_chains import ConstraintStatus, project_configuration
 from ..compilation import quick_compilation
-from ..contacts import FlatGround, GroundContacts
+from ..contacts import AbstractContacts, FlatGround
 from ..model import AbstractConstraint, Model
 from ..simulation import Trajectory, rollout
 from ..viz._files import Directories
@@ -49,7 +49,7 @@ class Settings(NamedTuple):
 
 def run_simulation(
     console: Console, file: Path, model: Model, settings: Settings, out: Output
-) -> tuple[Trajectory, GroundContacts | None]:
+) -> tuple[Trajectory, AbstractContacts | None]:
     """Simulates, says how the energy changes, and writes the motion to a file if one is given.
 
     **Returns:** the motion, and its contacts, if there is a ground.
@@ -97,7 +97,7 @@ def _start(
     settings: Settings,
     held: tuple[AbstractConstraint, ...],
     package_dirs: Directories,
-) -> tuple[jax.Array, GroundContacts | None]:
+) -> tuple[jax.Array, AbstractContacts | None]:
     """Where the motion begins, and the contacts with the ground, if there is any."""
     q = rest_of(model, settings.keyframe, settings.seed)
     if held:
@@ -124,7 +124,7 @@ def _simulate(
     settings: Settings,
     held: tuple[AbstractConstraint, ...],
     q: jax.Array,
-    contacts: GroundContacts | None,
+    contacts: AbstractContacts | None,
 ) -> Trajectory:
     """The motion in parts, all by one program, so that the progress can be shown."""
     steps = settings.steps
@@ -142,7 +142,7 @@ def _simulate(
     for first in counted(console, "Compiling and simulating", range(0, steps, length)):
         found = part(*state)
         state = found.q[-1], found.v[-1]
-        if not np.all(np.isfinite(state[1])):
+        if not np.all(np.isfinite(found.v[: steps - first + 1])):  # the last part may go on beyond the end
             raise ValueError(
                 f"The motion is not finite after {(first + length) * settings.dt:.4g} s; take a shorter --dt."
             )

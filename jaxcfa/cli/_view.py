@@ -8,7 +8,7 @@ import jax
 from rich.console import Console
 from rich.markup import escape
 
-from ..contacts import GroundContacts
+from ..contacts import AbstractContacts
 from ..model import Model
 from ..simulation import Trajectory
 from ..viz import Viewer, Visual, default_visuals, load_visuals
@@ -32,7 +32,7 @@ def run_view(
     page: Page,
     package_dirs: Directories = (),
     motion: Trajectory | jax.Array,
-    contacts: GroundContacts | None = None,
+    contacts: AbstractContacts | None = None,
 ) -> None:
     """Shows a robot in a configuration, or plays a motion of it, until the user interrupts."""
     visuals = shapes_of(console, file, model, package_dirs)

@@ -1,5 +1,11 @@
-"""Contacts of a robot with the ground: compliant, with friction, solved implicitly in each step of a simulation."""
+"""Contacts with the ground and between bodies: compliant, with friction, solved implicitly in each step."""
 
-from ._ground import AbstractGround as AbstractGround, FlatGround as FlatGround
-from ._ground_contacts import GroundContacts as GroundContacts, ground_contacts as ground_contacts
+from ._make import body_contacts as body_contacts, ground_contacts as ground_contacts
+from ._point_contacts import (
+    AbstractContacts as AbstractContacts,
+    AllContacts as AllContacts,
+    PointContacts as PointContacts,
+)
+from ._shapes import Box as Box, Capsule as Capsule, Cylinder as Cylinder, Sphere as Sphere
 from ._state import ContactState as ContactState, contact_state as contact_state
+from ._surfaces import AbstractSurface as AbstractSurface, FlatGround as FlatGround

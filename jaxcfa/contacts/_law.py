@@ -1,6 +1,7 @@
 """The law of contact: impulses of compliant points with friction, by their velocities at the end of a step."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,11 +9,13 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from ..numerics import dot, outer, transpose
-from ._ground_contacts import GroundContacts, PlacedContacts
+from ._point_contacts import PlacedContacts, PointContacts
+
+_OF_EACH = "normal", "depth", "stiffness", "dissipation", "held", "stiction_velocity"
 
 
 class ContactLaw(eqx.Module):
-    """The forces of contacts during a step, each by the velocity u (3,) of its point after it.
+    """The forces of contacts during a step, each by the velocity u (3,) of its point after it, relative to the surface.
 
     The normal force is that at the end of the step, `k x+ d+` with `x+ = max(0, x - dt u_n)` and
     `d+ = max(0, 1 - d u_n)` (Hunt & Crossley). Friction is `-mu N u_t / sqrt(u_t^2 + s^2)`, with the normal force N at
@@ -20,8 +23,8 @@ class ContactLaw(eqx.Module):
     model of Castro, Han & Masterjohn, Irrotational contact fields, 2023.)
 
     **Fields:** unit `normal` (n, 3); depth `x` (n,) at the start [m]; `stiffness` k (n,) [N/m]; `dissipation` d (n,)
-    [s/m]; `held` (n,), the largest force of friction [N]; `stiction_velocity` s [m/s]; `dt`
-    [s].
+    [s/m]; `held` (n,), the largest force of friction [N]; `stiction_velocity` s (n,) [m/s];
+    `dt` [s].
     """
 
     normal: Float[Array, "n 3"]
@@ -29,11 +32,11 @@ class ContactLaw(eqx.Module):
     stiffness: Float[Array, "n"]
     dissipation: Float[Array, "n"]
     held: Float[Array, "n"]
-    stiction_velocity: Float[Array, ""]
+    stiction_velocity: Float[Array, "n"]
     dt: Float[Array, ""]
 
     def forces(self, u: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
-        """Forces on the robot [N]."""
+        """Forces on the bodies of the points [N]."""
         normal, sliding = self._split(u)
         return self.push(normal)[:, None] * self.normal - self._grip(sliding)[:, None] * sliding
 
@@ -80,12 +83,17 @@ class ContactLaw(eqx.Module):
 
     def deepest(self, most: int) -> Int[Array, "k"]:
         """Which contacts push if so many do at most."""
-        return lax.top_k(self.depth, most)[1]
+        return lax.top_k(self.depth, min(most, len(self.depth)))[1]
 
     def only(self, which: Int[Array, "k"]) -> "ContactLaw":
         """The law of some of the contacts."""
-        fields = "normal", "depth", "stiffness", "dissipation", "held"
-        return dataclasses.replace(self, **{name: getattr(self, name)[which] for name in fields})
+        return dataclasses.replace(self, **{name: getattr(self, name)[which] for name in _OF_EACH})
+
+    @staticmethod
+    def joined(laws: Sequence["ContactLaw"]) -> "ContactLaw":
+        """The law of all contacts of several, in the same step."""
+        fields = {name: jnp.concatenate([getattr(law, name) for law in laws]) for name in _OF_EACH}
+        return dataclasses.replace(laws[0], **fields)
 
     def _split(self, u: Float[Array, "n 3"]) -> tuple[Float[Array, "n"], Float[Array, "n 3"]]:
         normal = dot(self.normal, u)
@@ -140,10 +148,11 @@ class LawAlongLine(eqx.Module):
 
 
 def law_of_contact(
-    contacts: GroundContacts, placed: PlacedContacts, u: Float[Array, "n 3"], dt: Float[Array, ""]
+    contacts: PointContacts, placed: PlacedContacts, u: Float[Array, "n 3"], dt: Float[Array, ""]
 ) -> ContactLaw:
     """The law for a step `dt` [s], which may be zero, from a state in which the points move with u (n, 3) [m/s]."""
     contacts, depth = contacts.in_type(u.dtype), -placed.gap
     k, d = contacts.stiffness, contacts.dissipation
     force = k * jnp.maximum(depth, 0) * jnp.maximum(1 - d * dot(placed.normal, u), 0)
-    return ContactLaw(placed.normal, depth, k, d, contacts.friction * force, contacts.stiction_velocity, dt)
+    creep = jnp.broadcast_to(contacts.stiction_velocity, depth.shape)
+    return ContactLaw(placed.normal, depth, k, d, contacts.friction * force, creep, dt)

@@ -1,8 +1,9 @@
-"""Where contacts are, how they move, and how hard the ground pushes."""
+"""Where contacts are, how they move, and how hard they push."""
 
 from functools import partial
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -10,20 +11,20 @@ from ..compilation import jit_of_one_state
 from ..defaults import choose_schedule
 from ..model import Model
 from ..model._arguments import as_arrays
-from ..motion import motions_at
+from ..motion import BodyMotions, motions_at
 from ..numerics import product
 from ..one_function import in_batches
 from ..typing import ConfigurationLike, VelocityLike
-from ._ground_contacts import GroundContacts, check_contacts, place_contacts
 from ._law import law_of_contact
+from ._point_contacts import AbstractContacts, PointContacts, check_contacts, place_contacts
 
 
 class ContactState(eqx.Module):
     """Contacts in a state, in world axes.
 
-    **Fields:** `gap` (n,) to the ground [m], negative in it; `position` (n, 3) of the points, on spheres those nearest
-    to the ground [m]; unit `normal` (n, 3), out of the ground; `velocity` (n, 3) of the points [m/s]; `force` (n, 3)
-    on the robot [N].
+    **Fields:** `gap` (n,) to the surface [m], negative in it; `position` (n, 3) of the points, on spheres those nearest
+    to the surface [m]; unit `normal` (n, 3), out of the surface; `velocity` (n, 3) of the points, relative to the body
+    that carries the surface [m/s]; `force` (n, 3) on the bodies of the points [N].
     """
 
     gap: Float[Array, "n"]
@@ -33,13 +34,14 @@ class ContactState(eqx.Module):
     force: Float[Array, "n 3"]
 
 
-def contact_state(model: Model, contacts: GroundContacts, q: ConfigurationLike, v: VelocityLike) -> ContactState:
+def contact_state(model: Model, contacts: AbstractContacts, q: ConfigurationLike, v: VelocityLike) -> ContactState:
     """Gaps, velocities and forces of contacts in a state.
 
     After a step that is not too long the normal forces are those during it. Friction of what sticks follows from
     velocities of less than the stiction velocity, and in float32 has few digits.
 
-    **Arguments:** `contacts` of `ground_contacts`; `q` (nq,); `v` (nv,) [rad/s, m/s].
+    **Arguments:** `contacts` of `ground_contacts` or `body_contacts`, or their sum, whose order results have; `q`
+    (nq,); `v` (nv,) [rad/s, m/s].
 
     **Raises:** `ValueError` for wrong shapes, and contacts that are not of this model.
     """
@@ -51,9 +53,15 @@ def contact_state(model: Model, contacts: GroundContacts, q: ConfigurationLike, 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
 @in_batches
 def _contact_state(
-    model: Model, contacts: GroundContacts, q: Float[Array, "nq"], v: Float[Array, "nv"]
+    model: Model, contacts: AbstractContacts, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> ContactState:
-    placed = place_contacts(model, contacts, motions_at(model, q, None, choose_schedule(model, None)))
+    motions = motions_at(model, q, None, choose_schedule(model, None))
+    states = [_state_of_part(model, part, motions, v) for part in contacts.parts]
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *states)
+
+
+def _state_of_part(model: Model, contacts: PointContacts, motions: BodyMotions, v: Float[Array, "nv"]) -> ContactState:
+    placed = place_contacts(model, contacts, motions)
     u = product(placed.jacobian, v)
     law = law_of_contact(contacts, placed, u, jnp.zeros((), u.dtype))
     force = law.forces(u)

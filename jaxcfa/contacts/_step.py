@@ -1,4 +1,4 @@
-"""Accelerations of a robot on the ground during one step."""
+"""Accelerations of a robot that touches the ground, or itself, during one step."""
 
 import abc
 from typing import Any
@@ -11,13 +11,13 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..defaults import choose_schedule
 from ..model import Model
-from ..motion import motions_at
+from ..motion import BodyMotions, motions_at
 from ..numerics import jvp_of_perturbed, linear_solution, matmul, matvec, no_tangent, product
 from ..one_function import as_one_function
 from ..structured._small_spd import LARGEST_IN_BLOCKS, LDL, ldl_factor, ldl_solve
 from ..typing import Velocity
-from ._ground_contacts import GroundContacts, place_contacts
 from ._law import ContactLaw, law_of_contact
+from ._point_contacts import AbstractContacts, PointContacts, place_contacts
 
 _MOST_ITERATIONS = 100  # of Newton's method, which takes two to ten
 _RIDGE = 8.0  # of large inner matrices, by their largest element and the precision
@@ -45,9 +45,9 @@ class AbstractLawOfMotion(eqx.Module):
         """`E^-1 b`."""
 
 
-def accelerations_on_ground(
+def accelerations_in_contact(
     model: Model,
-    contacts: GroundContacts,
+    contacts: AbstractContacts,
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     motion: AbstractLawOfMotion,
@@ -59,10 +59,18 @@ def accelerations_on_ground(
 
 @as_one_function
 def _law(
-    model: Model, contacts: GroundContacts, q: Float[Array, "nq"], v: Float[Array, "nv"], dt: Float[Array, ""]
+    model: Model, contacts: AbstractContacts, q: Float[Array, "nq"], v: Float[Array, "nv"], dt: Float[Array, ""]
 ) -> tuple[Float[Array, "n 3 nv"], ContactLaw]:
     """The Jacobian of the contacts that may push, and their law in a step."""
-    placed = place_contacts(model, contacts, motions_at(model, q, None, choose_schedule(model, None)))
+    motions = motions_at(model, q, None, choose_schedule(model, None))
+    jacobians, laws = zip(*(_of_part(model, part, motions, v, dt) for part in contacts.parts), strict=True)
+    return jnp.concatenate(jacobians), ContactLaw.joined(laws)
+
+
+def _of_part(
+    model: Model, contacts: PointContacts, motions: BodyMotions, v: Float[Array, "nv"], dt: Float[Array, ""]
+) -> tuple[Float[Array, "n 3 nv"], ContactLaw]:
+    placed = place_contacts(model, contacts, motions)
     law = law_of_contact(contacts, placed, product(placed.jacobian, v), dt)
     if contacts.most is None:
         return placed.jacobian, law
@@ -201,7 +209,7 @@ def _newton(law: ContactLaw, system: _System, free: Float[Array, "n 3"]) -> Floa
     near rest, in which everything sticks; of points that only come down to the ground, as it is for free motion, since
     near rest these have no force.
     """
-    scale = jnp.maximum(jnp.max(jnp.abs(free)), law.stiction_velocity)
+    scale = jnp.maximum(jnp.max(jnp.abs(free)), jnp.min(law.stiction_velocity))
     tolerance = float(jnp.finfo(free.dtype).eps) ** 0.75 * scale
 
     def unfinished(x: _Iterate) -> Bool[Array, ""]:

@@ -1,9 +1,9 @@
 """Environments for learning, in the conventions of Brax and MuJoCo Playground, and for Gymnasium.
 
 An environment is data with `reset(key)` and `step(state, action)`: pure functions for one robot, to be compiled,
-batched and differentiated, through the dynamics, too. `CartPole`, `Acrobot` and `Reacher` are ready-made; your own is a
-subclass of `AbstractRobotEnvironment`. `AutoReset` begins anew what has ended, `unroll` lets a policy act.
-`GymnasiumEnv` and `GymnasiumVectorEnv` need the extra `gym`.
+batched and differentiated, through the dynamics, too. `CartPole`, `Acrobot`, `Reacher` and `Walker` are ready-made;
+your own is a subclass of `AbstractRobotEnvironment`. `AutoReset` begins anew what has ended, `unroll` lets a policy
+act. `GymnasiumEnv` and `GymnasiumVectorEnv` need the extra `gym`.
 """
 
 from importlib.util import find_spec

@@ -12,14 +12,15 @@ from jaxtyping import Array, Bool, Float
 
 from ..actuation import actuator_forces
 from ..configuration import integrate
-from ..contacts import GroundContacts, contact_state
-from ..contacts._ground_contacts import check_contacts
+from ..contacts import AbstractContacts, AbstractSurface, AllContacts, contact_state
+from ..contacts._point_contacts import check_contacts
 from ..joints import Free
 from ..model import WORLD, Actuators, Model, add_servos, neutral_configuration
-from ..model._arguments import as_arrays, check_model
+from ..model._arguments import as_arrays, check_model, is_concrete
 from ..model._given import Numbers, not_negative
-from ..model._ranges import ends_of_ranges
-from ..numerics import dot, matvec, product, transpose
+from ..model._ranges import ends_of_ranges, rated_coordinates, turning_coordinates
+from ..model._servos import driven_by_servos
+from ..numerics import dot, matmul, matvec, product, transpose
 from ..optimal_control import RobotDynamics
 from ..spatial import quaternion_to_matrix
 from ..typing import ConfigurationLike, Key, NameOrNumber
@@ -29,7 +30,7 @@ from ._robot import AbstractRobotEnvironment
 _SHARES = {"velocity": 0.7, "turning": 0.3}  # of the reward
 _NEAR = {"velocity": 0.25, "turning": 0.5}  # m/s, rad/s: where these are halved
 _TILT, _BOUNCE, _POSTURE, _EFFORT = 0.5, 0.1, 0.05, 0.05
-_GRAVITY, _SOFTNESS, _DELAY = 9.81, 1.0, 0.02  # m/s^2, 1/rad, s: of the servos
+_GRAVITY, _SOFTNESS, _SAG, _DELAY = 9.81, 1.0, 0.05, 0.02  # m/s^2, 1/rad, of the height, s: of the servos
 _DISPLACED = 0.1  # rad, m: at the start
 _OF_RATES = 0.1  # of the joints: what is seen
 _FALLEN = 0.5  # of the cosine of the tilt, and of the height at the start
@@ -47,7 +48,9 @@ class Walker(AbstractRobotEnvironment):
       `posture`, 0.05 of the mean of the squared displacements of the joints, and `effort`, 0.05 of the mean of their
       squared torques, as parts of their limits.
     - Start: on the ground, at rest near `home`, each joint displaced by at most 0.1 (rad, m).
-    - End: it leans by more than 60 degrees, or its base is at half of the height at home.
+    - End: it leans by more than 60 degrees, or its base's centre of mass is at half of the height at home.
+
+    Mimic joints and other constraints of the model are not held: lock such joints, by `lock_joints`.
 
     The task in a state's `info` is the command (3,): velocities along the x and y axes of the base [m/s], and the
     angular velocity about its z axis [rad/s], drawn from up to `fastest` in both directions.
@@ -62,7 +65,7 @@ class Walker(AbstractRobotEnvironment):
     def __init__(
         self,
         model: Model,
-        contacts: GroundContacts,
+        contacts: AbstractContacts,
         *,
         home: ConfigurationLike | None = None,
         fastest: Numbers = (1.0, 0.5, 1.0),
@@ -75,28 +78,37 @@ class Walker(AbstractRobotEnvironment):
     ):
         """
         **Arguments:** `model`: a robot with a floating base. `contacts` of its feet with the ground, by
-        `ground_contacts(model, feet, radius=...)`. `home` (nq,), a pose in which it stands, wherever its base is; by
-        default its first keyframe, or its neutral configuration. `fastest` (3,): the largest commands [m/s, m/s,
-        rad/s]. `reach` of an action of 1, one number or (m,) [rad, m]. `stiffness` [N m/rad, N/m] and `damping`
-        [N m s/rad, N s/m] of the servos, as for `add_servos`; by default the robot's weight, with the height of its
-        base as a lever, turns a joint by a radian, and damping is 0.02 s times the stiffness. `joints` that have
-        servos, by default all; others are loose, and actuators of the model are not used. Time `dt` of one action [s]
-        and the number of `substeps` in it.
+        `ground_contacts(model, feet, radius=...)`, to which others may be added. `home` (nq,), a pose in which it
+        stands, wherever its base is; by default its first keyframe, or its neutral configuration. `fastest` (3,): the
+        largest commands [m/s, m/s, rad/s]. `reach` of an action of 1, one number or (m,) [rad, m]. `stiffness`
+        [N m/rad, N/m] and `damping` [N m s/rad, N s/m] of the servos, as for `add_servos`; by default the robot's
+        weight, with the height of its base as a lever, turns a joint by a radian, or makes one slide by a twentieth of
+        that height, and damping is 0.02 s times the stiffness. `joints` that have servos, by default all; others are
+        loose, and actuators of the model are not used. Time `dt` of one action [s] and the number of `substeps` in it.
 
-        **Raises:** `ValueError` for a robot without a floating base, contacts of another one, wrong shapes, and what
-        `add_servos` refuses.
+        **Raises:** `ValueError` for a robot without a floating base, contacts of another one or without the ground,
+        wrong shapes, and what `add_servos` refuses.
         """
         check_model(model)
         check_contacts(model, contacts)
-        base = _base(model)
+        if contacts.ground is None:
+            raise ValueError("Walker needs contacts with the ground, of ground_contacts; those given are with bodies.")
         (q,) = as_arrays(model, q=_at_home(model) if home is None else home)
         self.home = _put_down(model, contacts, q)
         self.fastest = not_negative("fastest", fastest).astype(model.dtype)
         if self.fastest.shape != (3,):
             raise ValueError(f"fastest must have shape (3,), forward, to the left and turning, got {fastest}.")
+        if is_concrete(self.home) and not np.all(np.isfinite(self.home)):
+            raise ValueError("The robot cannot be put on this ground, which is upright or has no normal at its feet.")
+        height, _ = contacts.ground.clearance(_pose(model, self.home).center)
+        if is_concrete(height) and not height > 0:
+            raise ValueError(f"At home the base must be above the ground, but its centre of mass is at {height:.3g} m.")
+        if is_concrete(reach) and not np.all(np.asarray(reach) > 0):
+            raise ValueError(f"reach must be positive, got {reach}.")
         if stiffness is None:
-            height, _ = contacts.ground.clearance(self.home[base.q][:3])
-            stiffness = _SOFTNESS * _GRAVITY * jnp.sum(model.mass) * height
+            turns = turning_coordinates(model)[rated_coordinates(model)[driven_by_servos(model, joints)[0]]]
+            weight = _GRAVITY * jnp.sum(model.mass)
+            stiffness = weight * jnp.where(turns, _SOFTNESS * height, 1 / (_SAG * height))
         if damping is None:
             damping = _DELAY * jnp.asarray(stiffness)
         model = dataclasses.replace(model, actuators=Actuators.none(model.nq, model.nv, model.dtype))
@@ -135,18 +147,18 @@ class Walker(AbstractRobotEnvironment):
         }
 
     def terminated(self, q: Float[Array, "nq"], v: Float[Array, "nv"], task: Float[Array, "3"]) -> Bool[Array, ""]:
-        ground, base = self._contacts.ground, _base(self.plant.model)
-        height, at_home = (ground.clearance(x[base.q][:3])[0] for x in (q, self.home))
+        ground, model = cast(AbstractSurface, self._contacts.ground), self.plant.model
+        height, at_home = (ground.clearance(_pose(model, x).center)[0] for x in (q, self.home))
         return (self._feeling(q, v).up[2] < _FALLEN) | (height < _FALLEN * at_home)
 
     @property
-    def _contacts(self) -> GroundContacts:
-        return cast(GroundContacts, self.plant.dynamics.equation.contacts)
+    def _contacts(self) -> AbstractContacts:
+        return cast(AbstractContacts, self.plant.dynamics.equation.contacts)
 
     def _feeling(self, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> "_Feeling":
         base = _base(self.plant.model)
         to_base, v = transpose(quaternion_to_matrix(q[base.q][3:])), v[base.v]
-        return _Feeling(matvec(to_base, v[:3]), v[3:], to_base[:, 2])
+        return _Feeling(matvec(to_base, v[:3]), v[3:], _pose(self.plant.model, q).rotation[2])
 
 
 class _Feeling(NamedTuple):
@@ -158,10 +170,18 @@ class _Feeling(NamedTuple):
 
 
 class _Base(NamedTuple):
-    """Where the coordinates of a floating base are."""
+    """The number of the body that floats, and where its coordinates are."""
 
+    number: int
     q: slice
     v: slice
+
+
+class _Pose(NamedTuple):
+    """The base's axes (3, 3) and its centre of mass (3,) [m], in the world."""
+
+    rotation: Float[Array, "3 3"]
+    center: Float[Array, "3"]
 
 
 def _base(model: Model) -> _Base:
@@ -174,17 +194,29 @@ def _base(model: Model) -> _Base:
             f"{'several bodies hang' if len(roots) > 1 else 'its first joint hangs'} on the world: "
             f"{[model.joint_names[root] for root in roots]!r:.200}."
         )
-    return _Base(model.q_slice(int(roots[0])), model.v_slice(int(roots[0])))
+    root = int(roots[0])
+    return _Base(root, model.q_slice(root), model.v_slice(root))
+
+
+def _pose(model: Model, q: Float[Array, "nq"]) -> _Pose:
+    base = _base(model)
+    q, frame = q[base.q], jax.tree.map(lambda x: x[base.number].astype(q.dtype), model.placement)
+    rotation = matmul(frame.rotation, quaternion_to_matrix(q[3:]))
+    center = frame.translation + matvec(frame.rotation, q[:3])
+    return _Pose(rotation, center + matvec(rotation, model.com[base.number].astype(q.dtype)))
 
 
 def _at_home(model: Model) -> Float[Array, "nq"]:
     return model.keyframes.q[0] if model.keyframes.names else neutral_configuration(model)
 
 
-def _put_down(model: Model, contacts: GroundContacts, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
+def _put_down(model: Model, contacts: AbstractContacts, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
     """The configuration with its base so high that the lowest foot is on the ground."""
-    state = contact_state(model, contacts, q, jnp.zeros(model.nv, q.dtype))
-    return q.at[_base(model).q.start + 2].add(-jnp.min(state.gap / state.normal[:, 2]))
+    feet = AllContacts(tuple(part for part in contacts.parts if part.carrier is None))
+    state = contact_state(model, feet, q, jnp.zeros(model.nv, q.dtype))
+    base, rise = _base(model), -jnp.min(state.gap / state.normal[:, 2])
+    up = model.placement.rotation[base.number][2].astype(q.dtype)  # in the axes of the joint
+    return q.at[base.q.start : base.q.start + 3].add(rise * up)
 
 
 def _lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"]:

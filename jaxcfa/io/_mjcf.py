@@ -30,11 +30,11 @@ def load_mjcf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
     equalities (`weld` with the `torquescale` zero as `Connect`); `model.actuators` those on joints whose force is
     affine in the control, the position and the velocity (motors, position and velocity servos, general).
 
-    Geoms serve the compiler to find masses; contacts are not modelled, and the time step and the options of the solver
-    are not taken, without a warning. What else is not modelled gives one `ModelWarning` that names it: tendons,
-    actuators of other kinds, activations, fluids, gravity compensation, motion capture bodies, springs and damping that
-    are not linear, flexes, sensors, plugins, constraints within one body, controls of keyframes. Missing files of
-    meshes and textures matter only where masses depend on them.
+    Geoms serve the compiler to find masses; nothing collides by itself (see `ground_contacts`), and the time step and
+    the options of the solver are not taken, without a warning. What else is not modelled gives one `ModelWarning` that
+    names it: tendons, actuators of other kinds, activations, fluids, gravity compensation, motion capture bodies,
+    springs and damping that are not linear, flexes, sensors, plugins, constraints within one body, controls of
+    keyframes. Missing files of meshes and textures matter only where masses depend on them.
 
     **Arguments:**
 

@@ -35,9 +35,10 @@ def load_urdf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
     - `damping` and `friction` are read; links without `<inertial>` are massless.
     - Orientations are `rpy`, or `quat_xyzw` as in URDF 1.2.
 
-    Meshes and other geometry are ignored: there are no collisions. What else is not modelled (transmissions, sensors,
-    simulator settings, ...) gives one `ModelWarning` that names it, and so do inertias that no rigid body has, which
-    are used as they are.
+    Meshes and other geometry are no part of the model, in which nothing collides by itself: `ground_contacts` names
+    points that do, and `viz.collision_points` takes them from the file's shapes. What else is not modelled
+    (transmissions, sensors, simulator settings, ...) gives one `ModelWarning` that names it, and so do inertias that no
+    rigid body has, which are used as they are.
 
     **Arguments:**
 

@@ -28,8 +28,8 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
     computes one state. The functions of this package are kernels by themselves there, each its own, if they are short
     enough; what is not takes some dozens of kernels, between which all intermediate results go through memory, and
     whose starts are most of the time of a few thousand states. On CPUs each operation is done for a vector of states,
-    which stays in the cache, without any loops over bodies: up to three times as fast where a model has many zeros,
-    such as axes along x, y or z, and no faster otherwise. Compilers take seconds for arms, and a minute for humanoids.
+    which stays in the cache, without any loops over bodies: it may be faster where a model has many zeros, such as axes
+    along x, y or z, and may be slower (measure both). Compilers take seconds for arms, and a minute for humanoids.
 
         dynamics = jaxcfa.one_kernel(lambda q, v, tau: jaxcfa.forward_dynamics(model, q, v, tau))
         accelerations = dynamics(q, v, tau)  # of thousands of states

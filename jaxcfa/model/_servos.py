@@ -23,9 +23,10 @@ def add_servos(
 ) -> Model:
     """The model with position servos: actuators whose controls are where joints shall be.
 
-    Each drives one coordinate with the torque `stiffness (control - q)`, of at most the joint's limit of effort; the
-    damping is added to that of the joint, which steps of simulation take at their end, so that it is stable at every
-    time step. Controls are clipped to the limits of the joint.
+    Each drives one coordinate with the torque `stiffness (control - q)`, of at most the joint's limit of effort. The
+    damping is added to that of the joint, beyond that limit, and acts where passive forces do; steps of
+    `SemiImplicitEuler` take it at their end, so that it is stable at every time step. Controls are clipped to the
+    limits of the joint.
 
         model = jaxcfa.add_servos(jaxcfa.load_model("go2.urdf", floating_base=True), stiffness=40.0, damping=1.0)
         state = jaxcfa.step(model, q, v, targets, dt=0.005, actuated="actuators", contacts=feet)
@@ -39,8 +40,10 @@ def add_servos(
     finite.
     """
     require_single(model, "add_servos")
-    in_v, names = _driven(model, None if joints is None else as_list(joints))
+    in_v, names = driven_by_servos(model, joints)
     in_q, count = rated_coordinates(model)[in_v], len(in_v)
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"Two servos would be named {repeated[0]!r}; rename a joint, or name those that need a servo.")
     if taken := set(names) & set(model.actuators.names):
         raise ValueError(f"The model has an actuator named {min(taken)!r}; name the joints that need a servo.")
     given = ("stiffness", stiffness), ("damping", damping)
@@ -67,12 +70,14 @@ def add_servos(
     )
 
 
-def _driven(model: Model, joints: list[NameOrNumber] | None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Coordinates of the velocity (n,), and names of their servos."""
+def driven_by_servos(
+    model: Model, joints: NameOrNumber | Sequence[NameOrNumber] | None
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Coordinates of the velocity (n,), and names of their servos, for the arguments of `add_servos`."""
     rates = (rated_coordinates(model) >= 0) & ~free_dofs(model)
     chosen: list[int] = []
     names: list[str] = []
-    for joint in range(model.nb) if joints is None else joints:
+    for joint in range(model.nb) if joints is None else as_list(joints):
         number, rows = model.joint_index(joint), model.v_slice(joint)
         own = np.arange(rows.start, rows.stop)
         if joints is None:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate
-from ..contacts import GroundContacts
+from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
 from ..model import WORLD, AbstractConstraint, Model
 from ..model._arguments import as_arrays, check_model, positive_number
@@ -97,7 +97,7 @@ class RobotDynamics(AbstractRobotDynamics):
         stabilization: AbstractStabilization | None = None,
         solver: AbstractConstraintSolver = LEAST_NORM,
         limits: bool | Stops = False,
-        contacts: GroundContacts | None = None,
+        contacts: AbstractContacts | None = None,
     ):
         """
         **Arguments:** `dt` [s]; `integrator`, `SemiImplicitEuler()` by default. `actuated`: names or numbers of the

@@ -21,9 +21,9 @@ from ..closed_chains._checks import check_constraints
 from ..closed_chains._delassus import LEAST_NORM, check_solver
 from ..closed_chains._forward import status_in_motion
 from ..closed_chains._stabilization import check_stabilization
-from ..contacts import GroundContacts
-from ..contacts._ground_contacts import check_contacts
-from ..contacts._step import AbstractLawOfMotion, accelerations_on_ground
+from ..contacts import AbstractContacts
+from ..contacts._point_contacts import check_contacts
+from ..contacts._step import AbstractLawOfMotion, accelerations_in_contact
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
 from ..dynamics._method import AbstractMassSolver, Loads, check_method
 from ..dynamics._run import accelerations_and_responses, unbalanced_torques
@@ -47,7 +47,7 @@ class EquationOfMotion(eqx.Module):
     and dry friction act; `friction_velocity` [rad/s, m/s]: see `passive_forces`; `constraints` that close loops, their
     `stabilization`, and the `solver` for their forces (which takes the place of `method`); `actuated`: the
     coordinates of the velocity that inputs are torques or forces of, `None` for all, or `"actuators"` for controls;
-    `stops`, if positions and efforts are limited; `contacts` with the ground, which `acceleration_of_step` alone has.
+    `stops`, if positions and efforts are limited; `contacts`, which `acceleration_of_step` alone has.
     """
 
     model: Model
@@ -59,7 +59,7 @@ class EquationOfMotion(eqx.Module):
     solver: AbstractConstraintSolver = LEAST_NORM
     actuated: Driven = eqx.field(static=True, default=None)
     stops: StopForces | None = None
-    contacts: GroundContacts | None = None
+    contacts: AbstractContacts | None = None
 
     def torques(self, q: Float[Array, "nq"], v: Float[Array, "nv"], inputs: Float[Array, "nu"]) -> Velocity:
         """Joint torques (nv,) of a step from the state `q`, `v`, during which they are held.
@@ -83,7 +83,7 @@ class EquationOfMotion(eqx.Module):
         """Joint accelerations (nv,) in the state `q`, `v`. **Raises:** `ValueError` if there are contacts."""
         if self.contacts is not None:
             raise ValueError(
-                "Contacts with the ground are too stiff for this integrator: take SemiImplicitEuler(), which solves "
+                "Contacts are too stiff for this integrator: take SemiImplicitEuler(), which solves "
                 "for their forces at the end of each step, or acceleration_of_step in one of your own."
             )
         return self._solve(self.model, q, v, self.forces(q, v, tau), f_ext)
@@ -107,7 +107,7 @@ class EquationOfMotion(eqx.Module):
         state = model, q, v, Loads(forces, f_ext)
         without = dataclasses.replace(self, contacts=None)
         motion = _OfLoops(without, *state) if self.constraints else _OfTree(self.method, *state)
-        return accelerations_on_ground(self.model, self.contacts, q, v, motion, dt)
+        return accelerations_in_contact(self.model, self.contacts, q, v, motion, dt)
 
     def forces(self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Velocity:
         """Torques (nv,), those of springs, damping, friction and stops included."""

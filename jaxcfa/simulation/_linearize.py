@@ -14,7 +14,7 @@ from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..compilation import jit_of_one_state
 from ..configuration import displacement, integrate
-from ..contacts import GroundContacts
+from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..motion import BodyMotions
@@ -58,7 +58,7 @@ def linearize(
     solver: AbstractConstraintSolver = LEAST_NORM,
     actuated: Actuated = False,
     limits: bool | Stops = False,
-    contacts: GroundContacts | None = None,
+    contacts: AbstractContacts | None = None,
 ) -> Linearization:
     """How the state after `step` depends on the state before it and on the torques, in tangent coordinates.
 

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization, ConstraintStatus
 from ..closed_chains._delassus import LEAST_NORM
 from ..compilation import jit_of_one_state
-from ..contacts import GroundContacts
+from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..model._arguments import FOR_ACTUATORS, NO_ACTUATORS, as_arrays, check_model, is_concrete, positive_integer
@@ -67,7 +67,7 @@ def rollout(
     solver: AbstractConstraintSolver = LEAST_NORM,
     actuated: Actuated = False,
     limits: bool | Stops = False,
-    contacts: GroundContacts | None = None,
+    contacts: AbstractContacts | None = None,
     checkpoint: SupportsIndex | None = None,
 ) -> Trajectory:
     """The trajectory from a state under given torques or controls of actuators, or under those of a policy.

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..compilation import jit_of_one_state
-from ..contacts import GroundContacts
+from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
@@ -48,7 +48,7 @@ def step(
     solver: AbstractConstraintSolver = LEAST_NORM,
     actuated: Actuated = False,
     limits: bool | Stops = False,
-    contacts: GroundContacts | None = None,
+    contacts: AbstractContacts | None = None,
 ) -> State:
     """The state after one step in time, under constant torques.
 
@@ -67,8 +67,9 @@ def step(
     `Free` ones); or `True` or `"actuators"`: `tau` are the controls (nu,) of `model.actuators`, whose forces
     (`actuator_forces`) in the state at the start of the step are held during it. `limits`: whether torques are clipped
     to `model.limits.effort`, as those of actuators always are, and positions kept within `model.limits.lower` and
-    `upper` by springs and dampers, those of `Stops()` or others. Limits of velocities never act. `contacts` with the
-    ground, of `jaxcfa.ground_contacts`, whose forces are solved for implicitly, by `SemiImplicitEuler` alone.
+    `upper` by springs and dampers, those of `Stops()` or others. Limits of velocities never act. `contacts` with
+    the ground or between bodies, of `jaxcfa.ground_contacts`, `body_contacts` or their sum, whose forces are solved
+    for implicitly, by `SemiImplicitEuler` alone.
 
     **Returns:** a `State`: the pair `q`, `v`. It is NaN where the mass matrix is singular. Whether constraints could
     be held is in the `status` of `rollout` (also of one step, `rollout(model, q, v, tau[None], dt, ...)`), and in that

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..contacts import AbstractGround, FlatGround
+from ..contacts import AbstractSurface, FlatGround
 from ._shapes import Triangles
 
 _ITERATIONS = 30  # of Newton's method, along z
@@ -25,7 +25,7 @@ def plane_of(ground: FlatGround) -> np.ndarray:
     return np.append(slope, point[2] - slope @ point[:2])
 
 
-def surface_of(ground: AbstractGround, center: np.ndarray, half: float) -> Triangles:
+def surface_of(ground: AbstractSurface, center: np.ndarray, half: float) -> Triangles:
     """The surface of any ground, above and below a square about a point (2,).
 
     **Raises:** `ValueError` where no height is at distance zero.
@@ -42,7 +42,7 @@ def surface_of(ground: AbstractGround, center: np.ndarray, half: float) -> Trian
 
 
 @eqx.filter_jit
-def _heights(ground: AbstractGround, places: Float[Array, "n 2"]) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+def _heights(ground: AbstractSurface, places: Float[Array, "n 2"]) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
     """The heights at which distances from the ground vanish, and what is left of them [m]."""
 
     def one(place: Float[Array, "2"]) -> tuple[Any, Any]:

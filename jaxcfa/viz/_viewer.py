@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._optional import optional_module
-from ..contacts import AbstractGround, FlatGround, GroundContacts, contact_state
-from ..contacts._ground_contacts import check_contacts
+from ..contacts import AbstractContacts, AbstractSurface, FlatGround, contact_state
+from ..contacts._point_contacts import check_contacts
 from ..model import Model
 from ..numerics._options import positive_number
 from ..typing import NameOrNumber
@@ -93,14 +93,14 @@ class Viewer:
             self._sliders.set(q[0])
 
     def play(
-        self, motion, dt: float | None = None, *, loop: bool = True, contacts: GroundContacts | None = None
+        self, motion, dt: float | None = None, *, loop: bool = True, contacts: AbstractContacts | None = None
     ) -> None:
         """Play a motion in real time, with controls for pause, speed and time, and return at once.
 
         **Arguments:** `motion`: a trajectory of `rollout`, or of `jax.vmap(rollout)`, which is played as ghosts; or
         configurations (n, nq), or (batch, n, nq), `dt` apart [s]. `loop`: whether it begins anew at its end.
-        `contacts`: those that the motion was made with, whose ground is shown, and for a trajectory their forces (of
-        the first of a batch).
+        `contacts`: those that the motion was made with, whose ground is shown, if there is one, and for a trajectory
+        their forces (of the first of a batch).
 
         **Raises:** `ValueError` for a wrong shape, what is not finite, a `dt` that is missing or not positive, contacts
         that are not of this model, and a ground that has not one height at each place.
@@ -124,7 +124,7 @@ class Viewer:
                 self._sliders.follow(q[instant][0])
 
         self.stop()
-        if contacts is not None:
+        if contacts is not None and contacts.ground is not None:
             self._show_ground(contacts.ground, q[:, 0])
         show(0)
         points = self.robot.extent()
@@ -254,7 +254,7 @@ class Viewer:
             shadow_opacity=0.2,
         )
 
-    def _show_ground(self, ground: AbstractGround, q: np.ndarray) -> None:
+    def _show_ground(self, ground: AbstractSurface, q: np.ndarray) -> None:
         """The ground of contacts, where configurations (n, nq) are."""
         instants = np.linspace(0, len(q) - 1, _INSTANTS).round().astype(int)
         places = body_poses(self.robot.model, q[instants]).translation[:, :-1].reshape(-1, 3)

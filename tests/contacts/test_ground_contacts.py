@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -13,7 +14,7 @@ import jaxcfa
 from helpers import assert_close, cast, second_derivatives
 from jaxcfa import ground_contacts, joints
 from jaxcfa.closed_chains import couple, project_velocity
-from jaxcfa.contacts import AbstractGround, FlatGround
+from jaxcfa.contacts import AbstractSurface, FlatGround
 from jaxcfa.simulation import RungeKutta4
 from jaxcfa.viz._ground import surface_of
 
@@ -22,6 +23,7 @@ MASS, RADIUS, SIDE = 2.0, 0.1, 0.4
 STILL = jnp.zeros(6)
 CORNERS = [[x, y, -SIDE / 4] for x in (-SIDE / 2, SIDE / 2) for y in (-SIDE / 2, SIDE / 2)]
 DT = 2e-3
+STICTION = jnp.array(1e-3)
 
 
 def free_body(inertia=0.008):
@@ -90,7 +92,7 @@ def test_a_ball_bounces(dissipation, rest):
     np.testing.assert_allclose(jnp.max(motion.v[:, 2]), rest, atol=0.02)
 
 
-class Waves(AbstractGround):
+class Waves(AbstractSurface):
     """A sine along x, of a height that can be differentiated."""
 
     height: jax.Array | float
@@ -112,7 +114,7 @@ def test_the_ground_can_be_any_surface():
     assert_close(jaxcfa.contact_state(model, valley, end.q[-1], end.v[-1]).normal[0, 1], 0.0)
 
 
-class Profile(AbstractGround):
+class Profile(AbstractSurface):
     """A ground whose height along x is a function, which is no array."""
 
     height: Callable
@@ -128,6 +130,27 @@ def test_grounds_may_hold_functions_and_be_made_in_compiled_functions():
     assert_close(surface_of(step.ground, np.zeros(2), 1.0).vertices[0], np.array([-1.0, -1.0, np.cos(1.0)]))
     normal = jnp.array([0.0, 0.0, 2.0])
     assert jax.jit(lambda point: FlatGround(normal).distance(point))(jnp.ones(3)) == 2
+
+
+class Slope(eqx.Module):
+    """A user's callable with an array."""
+
+    steepness: jax.Array
+
+    def __call__(self, point):
+        return point[2] - self.steepness * point[0]
+
+
+def test_contacts_are_made_in_compiled_functions_and_of_modules_with_arrays():
+    model = free_body()
+
+    @jax.jit
+    def gap(steepness, friction):
+        own = ground_contacts(model, "body", ground=Slope(steepness), friction=friction, stiction_velocity=STICTION)
+        return jaxcfa.contact_state(model, own, at(1.0).at[0].set(0.5), STILL).gap[0]
+
+    assert_close(gap(0.75, 1.0), (1 - 0.375) / 1.25)
+    assert_close(jax.grad(gap)(0.0, 1.0), -0.5)
 
 
 def test_sliding_is_that_of_mujoco():
@@ -229,7 +252,7 @@ def test_derivatives_are_those_of_differences():
             stiffness=x["stiffness"] * 1e4,
             points=x["points"],
             radius=x["radius"],
-            ground=FlatGround(x["normal"]),
+            surface=FlatGround(x["normal"]),
         )
         heavy = dataclasses.replace(model, mass=x["mass"])
         return jaxcfa.step(heavy, jaxcfa.integrate(model, q, x["q"]), x["v"], x["tau"], DT, contacts=own).v
@@ -363,8 +386,9 @@ def test_what_cannot_be_is_refused():
         r"points must have shape \(n, 3\) = \(1, 3\)": {"points": [1.0, 2.0]},
         "most must be a positive integer": {"most": 0},
         "stiction_velocity must be one positive number": {"stiction_velocity": 0.0},
-        "ground must be FlatGround": {"ground": FlatGround},
-        "must be one number, got shape": {"ground": lambda p: p},
+        "ground must be a surface of jaxcfa.contacts, such as FlatGround": {"ground": FlatGround},
+        r"must be one real number .*, got shape \(3,\)": {"ground": lambda p: p},
+        "must be one real number .* dtype bool": {"ground": lambda p: p[2] > 0},
     }.items():
         with pytest.raises(ValueError, match=message):
             ground_contacts(model, **{"frames": "body"} | options)
@@ -381,5 +405,9 @@ def test_what_cannot_be_is_refused():
     for batch in ({"friction": jnp.ones(())}, {"points": jnp.zeros((2, 1, 3))}, {"stiction_velocity": jnp.ones(2)}):
         with pytest.raises(ValueError, match=f"{next(iter(batch))} of contacts must have shape"):
             jaxcfa.step(model, q, v, v, DT, contacts=dataclasses.replace(contacts, **batch))
+    with pytest.raises(ValueError, match="surface must be a surface"):
+        jaxcfa.step(model, q, v, v, DT, contacts=dataclasses.replace(contacts, surface=lambda p: p[2]))
+    with pytest.raises(ValueError, match=r"no mass .* give stiffness"):
+        ground_contacts(dataclasses.replace(model, mass=jnp.zeros(1)), "body")
     with pytest.raises(ValueError, match="body"):
         jaxcfa.contact_state(jaxcfa.chain(2), contacts, jnp.zeros(2), jnp.zeros(2))

@@ -10,7 +10,8 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa import optimal_control as oc
+from jaxcfa import Transform, body_contacts, optimal_control as oc
+from jaxcfa.contacts import FlatGround, Sphere
 from jaxcfa.environments import (
     AbstractEnvironment,
     AbstractRobotEnvironment,
@@ -24,7 +25,7 @@ from jaxcfa.environments import (
     Walker,
     unroll,
 )
-from jaxcfa.joints import Free, Revolute
+from jaxcfa.joints import Free, Prismatic, Revolute
 
 LENGTH = 3  # of an episode, in steps
 
@@ -94,10 +95,10 @@ def arm() -> jaxcfa.Model:
     return jaxcfa.chain(2, axes=np.eye(3)[1:], damping=0.1)
 
 
-def tripod() -> jaxcfa.Model:
-    """A plate on three legs, each on a hinge; its base's axes are not those of its position's coordinates alone."""
+def tripod(placement: Transform | None = None) -> jaxcfa.Model:
+    """A plate on three legs, each on a hinge."""
     builder = jaxcfa.ModelBuilder()
-    base = builder.add_body("base", joint=Free(), mass=3.0, inertia=0.05)
+    base = builder.add_body("base", joint=Free(), placement=placement, mass=3.0, inertia=0.05, com=(0.02, 0.0, 0.01))
     for i, angle in enumerate(2 * np.pi / 3 * np.arange(3)):
         x, y = np.cos(angle), np.sin(angle)
         leg = {"mass": 0.3, "inertia": 0.01, "com": (0, 0, -0.1), "effort_limit": 20.0, "lower": -0.6, "upper": 0.6}
@@ -105,8 +106,8 @@ def tripod() -> jaxcfa.Model:
     return builder.build()
 
 
-def walker(**options) -> Walker:
-    model = tripod()
+def walker(placement: Transform | None = None, **options) -> Walker:
+    model = tripod(placement)
     feet = jaxcfa.ground_contacts(model, ["leg0", "leg1", "leg2"], (0, 0, -0.3), radius=0.02)
     return Walker(model, feet, **{"stiffness": 20.0, **options})
 
@@ -360,6 +361,42 @@ def test_what_walkers_feel_and_are_paid_for(key):
     assert env.terminated(jaxcfa.integrate(model, q, jnp.zeros(9).at[3].set(1.0)), v, task)
 
 
+def test_coordinates_of_walkers_may_be_in_any_frame(key):
+    """The same robot, whose free joint is elsewhere and turned, feels and does the same."""
+    frame = Transform.from_quaternion(jnp.array([0.5, -0.1, 0.7, 0.4]), jnp.array([0.3, -0.2, 0.7]))
+    plain, model = environment("walker"), tripod(frame)
+
+    def moved(q, v):
+        pose = frame.inverse() @ Transform.from_quaternion(q[3:7], q[:3])
+        q = jnp.concatenate([pose.translation, pose.as_quaternion(), q[7:]])
+        return q, jnp.concatenate([frame.rotation.T @ v[:3], v[3:]])
+
+    still, task = jnp.zeros(9), jnp.array([0.3, -0.4, 0.5])
+    placed = walker(frame, home=moved(plain.home.at[:3].add(jnp.array([0.1, 0.2, 0.3])), still)[0])
+    pose = jaxcfa.frame_pose(model, placed.home, "base")
+    assert_close(pose.translation, plain.home[:3] + jnp.array([0.1, 0.2, 0.0]))
+    dq, v = jax.random.normal(key, (2, 9))
+    for size in (0.2, 1.0):  # the second one has fallen
+        q = jaxcfa.integrate(plain.plant.model, plain.home, size * dq)
+        states = (plain, q, v), (placed, *moved(q, v))
+        assert_close(*(env.observe(q, v, task) for env, q, v in states))
+        found = [env.reward(q, v, jnp.ones(3), task) for env, q, v in states]
+        assert_close(*(jnp.stack(list(rewards.values())) for rewards in found))
+        assert [bool(env.terminated(q, v, task)) for env, q, v in states] == [size == 1.0] * 2
+
+
+def test_servos_of_walkers_carry_them_on_hinges_and_on_legs_that_slide():
+    """By default: all of the weight on one leg that slides is a twentieth of the height."""
+    builder = jaxcfa.ModelBuilder()
+    trunk = builder.add_body("trunk", joint=Free(), mass=8.0, inertia=0.1)
+    hip = builder.add_body("hip", trunk, Revolute((0, 1, 0)), mass=0.1, inertia=0.01)
+    builder.add_body("leg", hip, Prismatic((0, 0, 1)), (0, 0, -0.3), mass=0.1, inertia=0.01)
+    model = builder.build()
+    contacts = jaxcfa.ground_contacts(model, "leg", (0, 0, -0.18), radius=0.02)
+    gain = Walker(model, contacts).plant.model.actuators.gain
+    assert_close(gain, 8.2 * 9.81 * np.array([0.5, 1 / (0.05 * 0.5)]))
+
+
 def test_walkers_stand_on_the_ground_and_the_derivatives_of_what_they_do(key):
     env = environment("walker")
     model, contacts = env.plant.model, env.plant.dynamics.equation.contacts
@@ -471,6 +508,16 @@ def test_mistakes_are_explained(key):
             arm(), jaxcfa.ground_contacts(arm(), "tip")
         ),
         r"fastest must have shape \(3,\)": lambda: walker(fastest=1.0),
+        "reach must be positive, got -0.5": lambda: walker(reach=-0.5),
+        "needs contacts with the ground": lambda: Walker(
+            tripod(), body_contacts(tripod(), "leg0", "leg1", Sphere(0.1))
+        ),
+        "ground, which is upright": lambda: Walker(
+            tripod(), jaxcfa.ground_contacts(tripod(), "leg0", ground=FlatGround([1.0, 0.0, 0.0]))
+        ),
+        "above the ground, but its centre of mass is at -": lambda: Walker(
+            tripod(), jaxcfa.ground_contacts(tripod(), "leg0", (0, 0, 0.3))
+        ),
         "middle must be one number": lambda: Plant(dynamics, 1.0, middle=[1.0, 2.0]),
         "middle is that of a given limit": lambda: Plant(dynamics, middle=1.0),
         "middle must be finite": lambda: Plant(dynamics, 1.0, middle=jnp.inf),

@@ -92,6 +92,11 @@ def test_mistakes_are_explained():
     with pytest.raises(ValueError, match="has an actuator named 'hinge'"):
         jaxcfa.add_servos(jaxcfa.add_servos(model, 1.0), 1.0)
     builder = jaxcfa.ModelBuilder()
+    for joint, name in ((Universal((1, 0, 0), (0, 1, 0)), "wrist"), (Revolute((1, 0, 0)), "wrist_0")):
+        builder.add_body(joint=joint, joint_name=name, mass=1.0, inertia=0.1)
+    with pytest.raises(ValueError, match="Two servos would be named 'wrist_0'"):
+        jaxcfa.add_servos(builder.build(), 1.0)
+    builder = jaxcfa.ModelBuilder()
     builder.add_body("ball", joint=Free(), mass=1.0, inertia=0.1)
     with pytest.raises(ValueError, match="got none"):
         jaxcfa.add_servos(builder.build(), 1.0)

@@ -1,0 +1,155 @@
+"""Contacts, by what a user says of them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from ..model import Model
+from ..model._arguments import as_list, is_concrete, positive_integer, require_single
+from ..model._given import Numbers, any_numbers, not_negative, not_negative_each
+from ..typing import NameOrNumber
+from ._point_contacts import PointContacts, check_carriers
+from ._surfaces import AbstractSurface, FlatGround, as_surface
+
+_GRAVITY, _PENETRATION = 9.81, 1e-3  # m/s^2, m: the weight of all on one point presses it in so far
+
+Described = AbstractSurface | Callable[[Float[Array, "3"]], ArrayLike]
+
+
+def ground_contacts(
+    model: Model,
+    frames: NameOrNumber | Sequence[NameOrNumber],
+    points: Numbers | None = None,
+    radius: Numbers = 0.0,
+    *,
+    ground: Described | None = None,
+    friction: Numbers = 1.0,
+    stiffness: Numbers | None = None,
+    dissipation: Numbers = 20.0,
+    stiction_velocity: ArrayLike = 1e-4,
+    most: int | None = None,
+) -> PointContacts:
+    """Contacts of a robot with the ground, for the steps of `jaxcfa.simulation`.
+
+        feet = jaxcfa.ground_contacts(model, ["FL_foot", "FR_foot", "RL_foot", "RR_foot"], radius=0.02)
+        motion = jaxcfa.rollout(model, q, v, torques, dt=0.005, contacts=feet)
+
+    **Arguments:**
+
+    - `frames`: names or numbers of bodies or frames, one for each point; they may repeat.
+    - `points`: (n, 3), where the points are in these frames, or (3,) for all [m]; by default their origins.
+    - `radius`: of spheres about the points [m].
+    - `ground`: `FlatGround()`, z = 0, by default; another `AbstractSurface`, or a function that gives how far a point
+      (3,) is above the ground [m]. Only arrays of an `AbstractSurface` can be differentiated.
+    - `friction`: coefficients mu.
+    - `stiffness` k [N/m]: by default the weight of the whole robot, at 9.81 m/s^2, on one point presses it in by a
+      millimetre.
+    - `dissipation` d [s/m]: what falls at the velocity u bounces off with about u - 2/3 d u^2 if d u is small, and
+      with less than 1 / d.
+    - `stiction_velocity` [m/s]: how fast what is held by friction creeps at 0.7 of the largest friction.
+    - `most`: how many of the points push at a time, by default all; those that are deepest at the start of a step. Its
+      cost grows with the cube of their number, so that hundreds of points can be given with a `most` of 32.
+
+    Numbers that belong to points are one for all, or (n,).
+
+    **Raises:** `ValueError` for a batch of models, unknown frames, those that are fixed to the world, wrong shapes,
+    numbers that are negative or not finite, and a default for the stiffness of what has no mass.
+    """
+    require_single(model, "ground_contacts")
+    surface = FlatGround() if ground is None else as_surface("ground", ground, "FlatGround()")
+    law = friction, stiffness, dissipation, stiction_velocity
+    return _contacts(model, frames, points, radius, surface, None, law, most)
+
+
+def body_contacts(
+    model: Model,
+    frames: NameOrNumber | Sequence[NameOrNumber],
+    body: NameOrNumber,
+    shape: Described,
+    points: Numbers | None = None,
+    radius: Numbers = 0.0,
+    *,
+    friction: Numbers = 1.0,
+    stiffness: Numbers | None = None,
+    dissipation: Numbers = 20.0,
+    stiction_velocity: ArrayLike = 1e-4,
+    most: int | None = None,
+) -> PointContacts:
+    """Contacts of points, or spheres, on some bodies with the shape of another one, which feels the opposite forces.
+
+        model = jaxcfa.combine([hand, cube])
+        tips = jaxcfa.body_contacts(model, ["left_tip", "right_tip"], "cube", contacts.Box([0.03] * 3), radius=0.01)
+        table = jaxcfa.ground_contacts(model, ["cube"] * 4, corners)
+        motion = jaxcfa.rollout(model, q, v, torques, dt=0.002, contacts=tips + table)
+
+    A body that is long or flat has several points, also for contacts with the edges of the shape: what touches is
+    looked for at the points alone.
+
+    **Arguments:**
+
+    - `frames`: names or numbers of bodies or frames, one for each point; they may repeat.
+    - `body`: the body or frame in whose axes the shape is described. It may be fixed to the world.
+    - `shape`: `contacts.Sphere`, `Capsule`, `Cylinder`, `Box` or another `AbstractSurface`; or a function that gives
+      how far a point (3,) is outside [m].
+    - `points`, `radius`, `friction`, `stiffness`, `dissipation`, `stiction_velocity`, `most`: as for
+      `ground_contacts`; by default the weight of all robots of the model on one point presses it in by a millimetre.
+
+    **Raises:** `ValueError` for a batch of models, unknown frames, those that are on the body themselves, wrong shapes,
+    and numbers that are negative or not finite.
+    """
+    require_single(model, "body_contacts")
+    surface = as_surface("shape", shape, "Box([0.1, 0.1, 0.2])")
+    law = friction, stiffness, dissipation, stiction_velocity
+    return _contacts(model, frames, points, radius, surface, body, law, most)
+
+
+def _contacts(
+    model: Model,
+    frames: NameOrNumber | Sequence[NameOrNumber],
+    points: Numbers | None,
+    radius: Numbers,
+    surface: AbstractSurface,
+    carrier: NameOrNumber | None,
+    law: tuple[Any, Any, Any, ArrayLike],
+    most: int | None,
+) -> PointContacts:
+    if most is not None:
+        positive_integer("most", most)
+    names = tuple(as_list(frames))
+    if not names:
+        raise ValueError("frames must name the points that touch something, one or more, got none.")
+    check_carriers(model, names, carrier)
+    count, dtype = len(names), model.dtype
+    places = any_numbers("points", np.zeros(3) if points is None else points).astype(dtype)
+    if places.shape not in ((3,), (count, 3)):
+        raise ValueError(f"points must have shape (n, 3) = ({count}, 3), one for each frame, got {places.shape}.")
+    if is_concrete(places) and not np.all(np.isfinite(places)):
+        raise ValueError(f"points must be finite, got {points}.")
+    friction, stiffness, dissipation, stiction_velocity = law
+    if stiffness is None:
+        stiffness = jnp.sum(model.mass) * _GRAVITY / _PENETRATION
+        if is_concrete(stiffness) and not np.asarray(stiffness) > 0:
+            raise ValueError("The model has no mass whose weight could say how stiff contacts are: give stiffness.")
+
+    def each(name: str, value: Numbers) -> Float[Array, "n"]:
+        return not_negative_each(name, value, count, "points", dtype)
+
+    creep = not_negative("stiction_velocity", stiction_velocity).astype(dtype)
+    if creep.shape != () or (is_concrete(creep) and np.asarray(creep) == 0):
+        raise ValueError(f"stiction_velocity must be one positive number, got {stiction_velocity}.")
+    return PointContacts(
+        names,
+        jnp.broadcast_to(places, (count, 3)),
+        each("radius", radius),
+        each("friction", friction),
+        each("stiffness", stiffness),
+        each("dissipation", dissipation),
+        creep,
+        surface,
+        carrier,
+        None if most is None or most >= count else int(most),
+    )
