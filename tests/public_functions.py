@@ -22,6 +22,7 @@ from jaxcfa import (
     add_payload,
     add_servos,
     attach,
+    body_contacts,
     body_motions,
     closed_chains,
     ground_contacts,
@@ -33,7 +34,7 @@ from jaxcfa import (
     with_joint,
 )
 from jaxcfa.closed_chains import RCCFD1, RCCFD2, RCCFD3, Baumgarte, Direct, Grasp, Projection, Proximal, RigidObject
-from jaxcfa.contacts import AbstractContacts, FlatGround
+from jaxcfa.contacts import AbstractContacts, FlatGround, Sphere
 from jaxcfa.structured import CyclicReduction, Doubling, LeafToRoot
 from mechanisms import State
 
@@ -150,6 +151,12 @@ def closure(model: Model) -> tuple[closed_chains.AbstractConstraint, ...]:
 
 def constrained(model: Model, x: State, **options) -> closed_chains.ConstrainedSolution:
     return closed_chains.constrained_forward_dynamics(model, closure(model), *x, **options)
+
+
+def on_a_ball(model: Model) -> AbstractContacts:
+    """The last body, on the ground, and deep in a ball that the first one carries."""
+    law = {"stiffness": 5.0, "dissipation": 0.1, "stiction_velocity": 1.0}
+    return on_soft_ground(model) + body_contacts(model, last(model), 0, Sphere(3.0), [0.1, 0.0, 0.0], **law)
 
 
 def on_soft_ground(model: Model) -> AbstractContacts:
@@ -276,7 +283,9 @@ FUNCTIONS = {
     "step on the ground": Function(
         lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext, contacts=on_soft_ground(m)), ALL
     ),
-    "contact_state, ground_contacts": Function(lambda m, x: jaxcfa.contact_state(m, on_soft_ground(m), x.q, x.v), QV),
+    "contact_state, ground_contacts, body_contacts": Function(
+        lambda m, x: jaxcfa.contact_state(m, on_a_ball(m), x.q, x.v), QV
+    ),
     "rollout": Function(lambda m, x: jaxcfa.rollout(m, x.q, x.v, jnp.stack([x.qdd] * 3), DT, f_ext=x.f_ext), ALL),
     "rollout of a policy": Function(lambda m, x: jaxcfa.rollout(m, x.q, x.v, lambda t, q, v: -v, DT, steps=3), QV),
     "rollout of actuators": Function(
