@@ -70,7 +70,7 @@ def test_either_body_may_carry_the_shape():
     law = {"friction": 0.4, "stiffness": 1e4}
     one_on_two = body_contacts(model, "one", "two", Sphere(0.2), radius=0.1, **law)
     two_on_one = body_contacts(model, "two", "one", Sphere(0.1), radius=0.2, **law)
-    q = placed([0.05, 0.02, 0.2985], [0.0, 0.0, 0.0])
+    q = placed([0.05, 0.02, 0.294], [0.0, 0.0, 0.0])
     v = jnp.linspace(-1.0, 1.0, 12)
     found = [jaxcfa.step(model, q, v, jnp.zeros(12), DT, contacts=x).v for x in (one_on_two, two_on_one)]
     # Bodies touch in the middle of the overlap or at one of the surfaces, a millimetre apart.
@@ -78,7 +78,7 @@ def test_either_body_may_carry_the_shape():
     assert jnp.max(jnp.abs(found[0] - jaxcfa.step(model, q, v, jnp.zeros(12), DT).v)) > 0.1
     states = [jaxcfa.contact_state(model, x, q, v) for x in (one_on_two, two_on_one)]
     assert_close(states[0].gap, states[1].gap)
-    np.testing.assert_allclose(states[0].force, -states[1].force, atol=0.05)
+    np.testing.assert_allclose(states[0].force, -states[1].force, rtol=2e-3)
 
 
 def test_a_shape_that_is_fixed_to_the_world_is_ground():
@@ -104,7 +104,7 @@ def gripper():
     wrist = builder.add_body("wrist", joint=joints.Revolute([0, 0, 1]), mass=1.0, inertia=0.01 * jnp.eye(3))
     for name, side in {"left": 1.0, "right": -1.0}.items():
         builder.add_body(
-            name, wrist, joints.Prismatic([0, -side, 0]), [0.2, side * 0.05, 0], 0.2, inertia=1e-4 * jnp.eye(3)
+            name, wrist, joints.Prismatic([0, -side, 0]), [0.2, side * 0.05, 0], mass=0.2, inertia=1e-4 * jnp.eye(3)
         )
     model = jaxcfa.combine([builder.build(), free("cube", 0.1, 1e-4)])
     tips = [[0.02, 0, 0.01], [-0.02, 0, -0.01]] * 2
@@ -125,13 +125,14 @@ def test_fingers_hold_a_cube_while_the_wrist_turns():
     poses = jaxcfa.forward_kinematics(model, motion.q[-1])
     wrist, cube = (jax.tree.map(lambda x, i=i: x[i], poses) for i in (0, 3))
     np.testing.assert_allclose(cube.rotation, wrist.rotation, atol=5e-3)
-    np.testing.assert_allclose(wrist.rotation.T @ cube.translation, [0.2, 0, 0], atol=2e-3)
-    # Tips push at the fingers; the cube pulls them down.
-    np.testing.assert_allclose(jnp.sum(state.force[:, 2]), -0.1 * G, rtol=0.02)
+    # Equal forces close the fingers, wherever between its ends: the cube is in their middle.
+    middle = (motion.q[-1, 2] - motion.q[-1, 1]) / 2
+    np.testing.assert_allclose(wrist.rotation.T @ cube.translation, [0.2, middle, 0], atol=2e-3)
+    np.testing.assert_allclose(state.gap, -2.5 / 2e4, rtol=0.05)
 
 
 def test_derivatives_are_those_of_differences():
-    """By the state, forces, masses and what the contacts and the shape are: each by itself, in both modes."""
+    """By the state, forces, masses and what the contacts and the shape are: in both modes."""
     model, contacts, q, v, tau = gripper()
     v = v + 0.05 * jnp.sin(1 + jnp.arange(v.size))
     contacts = dataclasses.replace(contacts, stiction_velocity=jnp.array(0.05))
@@ -147,6 +148,7 @@ def test_derivatives_are_those_of_differences():
     }
     keys = jax.random.split(jax.random.key(1), len(arguments))
     along = {name: jax.random.normal(k, x.shape) for k, (name, x) in zip(keys, arguments.items(), strict=True)}
+    still = jax.tree.map(jnp.zeros_like, arguments)
 
     def after(x):
         shape = Box(x["half_lengths"], x["center"])
@@ -158,20 +160,17 @@ def test_derivatives_are_those_of_differences():
 
     @jax.jit
     def both(x):
-        def one(name):
-            return lambda value: after({**x, name: value})
-
-        forward = {name: jax.jvp(one(name), (x[name],), (along[name],))[1] for name in x}
-        return forward, jax.grad(lambda x: after(x) @ weights)(x)
+        _, slope = jax.linearize(after, x)
+        return {name: slope({**still, name: along[name]}) for name in x}, jax.linear_transpose(slope, x)(weights)[0]
 
     forward, reverse = both(arguments)
     differences = jax.jit(jax.vmap(after))
     for name in arguments:
-        steps = jnp.array([1e-6, -1e-6])
+        steps = jnp.array([1e-7, -1e-7])
         moved = {k: jnp.stack([x, x]) for k, x in arguments.items()}
         moved[name] = jax.vmap(lambda h, name=name: arguments[name] + h * along[name])(steps)
         ends = differences(moved)
-        assert_close(forward[name], (ends[0] - ends[1]) / 2e-6, 1e-5, name)
+        assert_close(forward[name], (ends[0] - ends[1]) / 2e-7, 1e-5, name)
         np.testing.assert_allclose(jnp.vdot(reverse[name], along[name]), forward[name] @ weights, rtol=1e-8)
         assert jnp.max(jnp.abs(forward[name])) > 1e-3
 
@@ -223,5 +222,5 @@ def test_what_cannot_be_is_refused():
         body_contacts(dataclasses.replace(model, mass=jnp.ones((3, model.nb))), "left", "cube", Sphere(0.1))
     with pytest.raises(ValueError, match=r"ground_contacts.* or body_contacts"):
         jaxcfa.step(model, q, v, tau, DT, contacts=[contacts])
-    with pytest.raises(ValueError, match="cube"):
+    with pytest.raises(ValueError, match="No frame or body named 'left'"):
         jaxcfa.contact_state(jaxcfa.chain(2), contacts, jnp.zeros(2), jnp.zeros(2))

@@ -14,12 +14,12 @@ START, END = np.array([0.1, 0.0, -0.3]), np.array([0.4, 0.2, 0.3])
 
 def in_capsule(x):
     t = np.clip((x - START) @ (END - START) / np.sum((END - START) ** 2), 0, 1)
-    return np.linalg.norm(x - START - t[:, None] * (END - START), axis=1) < 0.15
+    return np.linalg.norm(x - START - t[:, None] * (END - START), axis=1) < 0.3
 
 
 SHAPES = {
     "sphere": (Sphere(0.4, CENTER), lambda x: np.linalg.norm(x - CENTER, axis=1) < 0.4),
-    "capsule": (Capsule(START, END, 0.15), in_capsule),
+    "capsule": (Capsule(START, END, 0.3), in_capsule),
     "cylinder": (
         Cylinder(0.3, 0.2, CENTER),
         lambda x: (np.linalg.norm((x - CENTER)[:, :2], axis=1) < 0.3) & (np.abs(x - CENTER)[:, 2] < 0.2),
@@ -35,7 +35,7 @@ def test_distances_are_those_from_the_nearest_point(name):
     distance, normal = map(np.asarray, jax.jit(jax.vmap(shape.clearance))(points))
     np.testing.assert_allclose(np.linalg.norm(normal, axis=1), 1, rtol=1e-12)
     np.testing.assert_array_equal(distance < 0, inside(points))
-    assert 20 < np.sum(distance < 0) < 480
+    assert 10 < np.sum(distance < 0) < 490
     # The distance is the smallest to any point of the surface: that of its nearest point, and no less elsewhere.
     nearest = points - distance[:, None] * normal
     np.testing.assert_allclose(jax.vmap(shape.distance)(nearest), 0, atol=1e-12)
