@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 from ..numerics import dot, outer, transpose
 from ._point_contacts import PlacedContacts, PointContacts
 
+_RESOLVED = 64  # units of rounding of the velocity that the largest friction makes
 _OF_EACH = "normal", "depth", "stiffness", "dissipation", "held", "stiction_velocity"
 
 
@@ -88,6 +89,16 @@ class ContactLaw(eqx.Module):
     def only(self, which: Int[Array, "k"]) -> "ContactLaw":
         """The law of some of the contacts."""
         return dataclasses.replace(self, **{name: getattr(self, name)[which] for name in _OF_EACH})
+
+    def resolved(self, delassus: Float[Array, "k k"]) -> "ContactLaw":
+        """The law with stiction velocities that are no less than the precision resolves.
+
+        They are so only of points that are centimetres deep, in single precision. `delassus` (3n, 3n), the velocities by
+        impulses, is taken for a constant.
+        """
+        velocities = jnp.max(jnp.diagonal(delassus).reshape(self.normal.shape), axis=1) * self.dt * self.held
+        least = _RESOLVED * float(jnp.finfo(velocities.dtype).eps) * velocities
+        return dataclasses.replace(self, stiction_velocity=jnp.maximum(self.stiction_velocity, least))
 
     @staticmethod
     def joined(laws: Sequence["ContactLaw"]) -> "ContactLaw":

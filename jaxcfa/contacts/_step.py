@@ -22,6 +22,7 @@ from ._point_contacts import AbstractContacts, PointContacts, place_contacts
 _MOST_ITERATIONS = 100  # of Newton's method, which takes two to ten
 _RIDGE = 8.0  # of large inner matrices, by their largest element and the precision
 _SLOPE, _MOST_BISECTIONS = 0.5, 12  # of the slope along a step what may be left, and how often its bounds are halved
+_SHORTER = 0.5  # than the step before, if rounding errors hide whether it leads down
 
 _Solution = tuple[Float[Array, "nv"], Float[Array, "n 3"]]  # accelerations, impulses
 
@@ -86,7 +87,7 @@ def _solved(
     rows = jacobian.reshape(-1, jacobian.shape[-1])
     qdd, mobility, needed = motion.respond(rows)
     system = _System(mobility, product(mobility, rows.T))
-    impulses = _newton(law, system, product(jacobian, v + law.dt * qdd))
+    impulses = _newton(law.resolved(system.delassus), system, product(jacobian, v + law.dt * qdd))
     return qdd + product(law.mean(impulses).reshape(-1), mobility), impulses, (system, needed)
 
 
@@ -97,7 +98,7 @@ def _solved_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
 
     def errors(motion: AbstractLawOfMotion, jacobian: Array, law: ContactLaw, v: Array, *solution: Array) -> _Solution:
         qdd, impulses = solution
-        demanded = law.impulses(product(jacobian, v + law.dt * qdd))
+        demanded = law.resolved(found[0].delassus).impulses(product(jacobian, v + law.dt * qdd))
         return motion.unbalanced(qdd, _torques(jacobian, law.mean(impulses))), demanded - impulses
 
     def matrix(x: _Solution) -> _Solution:
@@ -105,7 +106,7 @@ def _solved_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
         return jax.tree.map(jnp.negative, change)
 
     _, b = jvp_of_perturbed(lambda *x: errors(*x, qdd, impulses), primals, tangents)
-    u = product(jacobian, v + law.dt * qdd)
+    u, law = product(jacobian, v + law.dt * qdd), law.resolved(found[0].delassus)
     linear = _Linearised(motion, jacobian, law, law.slopes(u), law.roots(u, law.impulses(u)), *found)
     qdd_dot, impulses_dot = linear_solution(matrix, b, _Linearised.solve, linear, _Linearised.solve_transposed)
     return (qdd, impulses, found), (qdd_dot, impulses_dot, no_tangent(found))
@@ -181,7 +182,10 @@ class _Inverse(eqx.Module):
         return _Inverse(roots, system, factor)
 
     def solve(self, b: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
-        return b - self._inner(self.system.velocities(b))
+        """Refined once: rounding errors make large impulses that move nothing, where points are redundant."""
+        x = b - self._inner(self.system.velocities(b))
+        rest = b - x - matvec(self.roots, matvec(self.roots, self.system.velocities(x)))
+        return x + rest - self._inner(self.system.velocities(rest))
 
     def solve_transposed(self, b: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
         """`(1 + W G)^-1 b`."""
@@ -223,8 +227,10 @@ def _newton(law: ContactLaw, system: _System, free: Float[Array, "n 3"]) -> Floa
         step = _Inverse.of(roots, system).solve(demanded - x.impulses)
         faster = system.velocities(step)
         length = jnp.where(first, 1, _length(law, x, step, faster, tolerance))
-        change = length * faster
-        return _Iterate(x.impulses + length * step, x.u + change, jnp.max(jnp.abs(change)), x.number + 1)
+        impulses = x.impulses + length * step
+        # Not `x.u + length * faster`, which keeps the rounding errors of impulses that were too large on the way.
+        u = free + system.velocities(impulses)
+        return _Iterate(impulses, u, jnp.max(jnp.abs(length * faster)), x.number + 1)
 
     start = _Iterate(jnp.zeros_like(free), free, jnp.full_like(scale, jnp.inf), jnp.zeros((), int))
     return lax.while_loop(unfinished, improve, start).impulses
@@ -236,8 +242,8 @@ def _length(
     """How far to go along a step: to the minimum nearly, where the slope is zero, but not beyond the step.
 
     The slope increases, and where sliding ends it jumps: Newton's method, between bounds that are halved at least. It
-    ends where it would change no velocity by more than the tolerance; where only rounding errors are left, and the
-    slope is not negative at the start, at once.
+    ends where it would change no velocity by more than the tolerance. Where the slope is not negative at the start, there
+    are rounding errors in it: of steps that become shorter the whole is gone, of others nothing.
     """
     line, largest = law.along(x.u, faster), jnp.max(jnp.abs(faster))
     already, further = jnp.sum(faster * x.impulses), jnp.sum(faster * step)
@@ -261,5 +267,5 @@ def _length(
         length = jnp.where((low < newton) & (newton < high), newton, (low + high) / 2)
         return low, high, length, *slope(length), number + 1
 
-    start = jnp.where(at_start < 0, one, zero)
+    start = jnp.where((at_start < 0) | (largest < _SHORTER * x.change), one, zero)
     return lax.while_loop(unfinished, narrowed, (zero, one, start, *slope(one), jnp.zeros((), int)))[2]
