@@ -93,7 +93,7 @@ class ContactLaw(eqx.Module):
     def resolved(self, delassus: Float[Array, "k k"]) -> "ContactLaw":
         """The law with stiction velocities that are no less than the precision resolves.
 
-        They are so only of points that are centimetres deep, in single precision. `delassus` (3n, 3n), the velocities by
+        They are so only of points that are centimetres deep, in single precision. `delassus` (3n, 3n), velocities by
         impulses, is taken for a constant.
         """
         velocities = jnp.max(jnp.diagonal(delassus).reshape(self.normal.shape), axis=1) * self.dt * self.held

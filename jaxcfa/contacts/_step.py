@@ -242,8 +242,8 @@ def _length(
     """How far to go along a step: to the minimum nearly, where the slope is zero, but not beyond the step.
 
     The slope increases, and where sliding ends it jumps: Newton's method, between bounds that are halved at least. It
-    ends where it would change no velocity by more than the tolerance. Where the slope is not negative at the start, there
-    are rounding errors in it: of steps that become shorter the whole is gone, of others nothing.
+    ends where it would change no velocity by more than the tolerance. A slope that is not negative at the start is made
+    of rounding errors: of steps that become shorter the whole is gone then, of others nothing.
     """
     line, largest = law.along(x.u, faster), jnp.max(jnp.abs(faster))
     already, further = jnp.sum(faster * x.impulses), jnp.sum(faster * step)

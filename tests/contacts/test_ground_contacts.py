@@ -340,15 +340,23 @@ def test_the_deepest_alone_push():
 def test_what_is_deep_in_the_ground_comes_out():
     """No faster than dissipation allows, also in single precision, where rounding hides what redundant points do."""
     model = free_body(0.02)
-    points = np.random.default_rng(0).uniform(-0.2, 0.2, (4, 3)) * [1, 1, 0]
-    contacts = ground_contacts(model, ["body"] * 4, points, stiction_velocity=1e-6)
-    given = model, contacts, at(-0.3), STILL
-    found, expected = (
-        jaxcfa.step(model, q, v, jnp.zeros_like(v), DT, contacts=contacts).v
-        for model, contacts, q, v in (cast(given, "float32"), given)
-    )
-    np.testing.assert_allclose(expected[2], 1 / 20, rtol=0.01)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    points = np.random.default_rng(0).uniform(-0.2, 0.2, (12, 3)) * [1, 1, 0]
+    contacts = ground_contacts(model, ["body"] * 12, points)
+    heights, v = -jnp.linspace(0.0, 0.5, 24), jax.random.normal(jax.random.key(1), (24, 6)).at[-1].set(0.0)
+
+    @jax.jit
+    def after(model, contacts, heights, v):
+        def one(height, v):
+            q = at(0.0).astype(v.dtype).at[2].set(height)
+            return jaxcfa.step(model, q, v, jnp.zeros_like(v), DT, contacts=contacts).v
+
+        return jax.vmap(one)(heights, v)
+
+    given = model, contacts, heights, v
+    found, expected = after(*cast(given, "float32")), after(*given)
+    np.testing.assert_allclose(expected[-1, 2], 1 / 20, rtol=0.01)
+    np.testing.assert_allclose(found, expected, atol=3e-3)
+    assert np.median(np.max(np.abs(found - expected), axis=1)) < 5e-6
 
 
 def test_loops_are_kept_while_feet_push():
