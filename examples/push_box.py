@@ -7,7 +7,7 @@ derivative: it is tried at several places about the box at once, by `jax.vmap`, 
 
 Prints a table, and writes an animation, seen from above. Run:
 
-    python examples/push_box.py [--goal 0.3 0.15 60] [--starts 16] [--output output/push_box.gif]
+    python examples/push_box.py [--goal 0.3 0.15 60] [--starts 12] [--output output/push_box.gif]
 """
 
 import argparse
@@ -178,7 +178,7 @@ def animate(goal: Float[np.ndarray, "3"], q: Float[np.ndarray, "n nq"], path: Pa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--goal", type=float, nargs=3, default=(0.3, 0.15, 60.0), help="of the box [m, m, degrees]")
-    parser.add_argument("--starts", type=int, default=16, help="of the finger, about the box")
+    parser.add_argument("--starts", type=int, default=12, help="of the finger, about the box")
     parser.add_argument("--iterations", type=int, default=150, help="of the optimiser")
     parser.add_argument("--output", type=Path, default=Path("output/push_box.gif"), help="file of the animation")
     arguments = parser.parse_args()

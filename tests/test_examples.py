@@ -68,6 +68,23 @@ def test_reach_target(capsys, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+def test_push_box(capsys, monkeypatch, tmp_path):
+    """Few iterations bring the box nearer to where it is wanted, from behind it."""
+    motion = tmp_path / "push_box.gif"
+    options = ["--starts", "4", "--iterations", "3", "--goal", "0.02", "0", "0", "--output", str(motion)]
+    monkeypatch.setattr(sys, "argv", ["push_box.py", *options])
+    main = runpy.run_path(str(EXAMPLES / "push_box.py"))["main"]
+    for name, value in {"DURATION": 0.2, "CHUNK": 3}.items():
+        monkeypatch.setitem(main.__globals__, name, value)
+    main()
+    rows = [line.split("│") for line in capsys.readouterr().out.splitlines() if re.match(r"│ -?\d", line)]
+    assert len(rows) == 4
+    before, after = (float(x) for x in rows[0][2:4])
+    assert after < before
+    assert motion.stat().st_size > 0
+
+
+@pytest.mark.slow
 def test_identify_inertias(capsys, monkeypatch, tmp_path):
     robot, plot = Path(__file__).parent.parent / "jaxcfa" / "data" / "arm7.urdf", tmp_path / "plot.png"
     options = ["--robot", str(robot), "--samples", "100", "--iterations", "8", "--output", str(plot)]
