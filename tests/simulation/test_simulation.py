@@ -108,7 +108,7 @@ def test_the_midpoint_rule_keeps_energy_for_long():
 def test_runge_kutta_has_order_four_with_quaternions_and_conserves_momentum():
     model = flying_tree()
     q, v = start(model, speed=4.0)  # rad/s and m/s
-    runs = [march(RUNGE_KUTTA, momentum, model, q, v, 0.5 / n, n) for n in (50, 100, 200, 400, 3200)]
+    runs = [march(RUNGE_KUTTA, momentum, model, q, v, 0.5 / n, n) for n in (50, 100, 200, 400, 1600)]
     exact, finest = runs[-1]
     errors = [float(jnp.abs(jaxcfa.difference(model, exact[0], state[0])).max()) for state, _ in runs[:-1]]
     orders = np.log2(errors[:-1]) - np.log2(errors[1:])
@@ -122,8 +122,16 @@ def test_a_step_of_the_midpoint_rule_is_undone_by_a_step_back():
     """With quaternions; so does its solution of the equation converge."""
     model = flying_tree()
     q, v = start(model, speed=4.0)
-    (q_next, v_next), _ = march(MIDPOINT, momentum, model, q, v, 0.01, 50)
-    (q_back, v_back), _ = march(MIDPOINT, momentum, model, q_next, -v_next, 0.01, 50)
+    once = jax.jit(lambda q, v: step(model, q, v, jnp.zeros(model.nv), 0.01, MIDPOINT))
+
+    def after(q, v):
+        for _ in range(8):
+            q, v = once(q, v)
+        return q, v
+
+    q_next, v_next = after(q, v)
+    assert jnp.abs(v_next - v).max() > 0.1
+    q_back, v_back = after(q_next, -v_next)
     assert_close((q_back, v_back), (q, -v), 1e-12)
 
 
