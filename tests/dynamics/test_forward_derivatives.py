@@ -174,24 +174,20 @@ def test_derivatives_are_differences():
         return jaxcfa.forward_dynamics(heavier, *arguments)
 
     h = 1e-4
-    times = h * jnp.arange(-2.0, 3.0)
+    times = h * jnp.array([-2.0, -1.0, 1.0, 2.0])
 
     @jax.jit
     def both_modes(q, v):
-        """One program for values and derivatives, all at the same points, since it is compiling that takes time."""
-
-        def at(t):
-            value, forward = jax.linearize(lambda t: along(t, q, v), t)
-            return value, forward(1.0), jax.linear_transpose(forward, t)(weights)[0]
-
-        return jax.lax.map(at, times)
+        _, forward = jax.linearize(lambda t: along(t, q, v), 0.0)
+        reverse = jax.linear_transpose(forward, 0.0)(weights)[0]
+        return forward(1.0), reverse, jax.vmap(lambda t: along(t, q, v))(times)
 
     for q, v in ((state.q, state.v), (jaxcfa.neutral(model), 0 * state.v)):
-        values, forward, reverse = both_modes(q, v)
+        forward, reverse, values = both_modes(q, v)
         # Fourth-order central differences.
-        near, far = values[3] - values[1], values[4] - values[0]
-        assert_close(forward[2], (8 * near - far) / (12 * h), 1e-7)
-        assert_close(reverse[2], forward[2] @ weights, 1e-9)
+        near, far = values[2] - values[1], values[3] - values[0]
+        assert_close(forward, (8 * near - far) / (12 * h), 1e-7)
+        assert_close(reverse, forward @ weights, 1e-9)
 
 
 def test_matrices_where_precisions_are_mixed():
