@@ -1,5 +1,6 @@
 """The same quantities from this package and from Pinocchio, of many robots at once."""
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,15 +67,15 @@ class Robots:
 
         Forward dynamics is that of the torques of inverse dynamics.
         """
-        local, totals = jax.tree.map(np.asarray, _quantities(self.model, self.masks, q, v, qdd))
+        lasts = tuple(body.stop - 1 for body in self.bodies)
+        local, totals, of_last = jax.tree.map(np.asarray, _quantities(self.model, self.masks, lasts, q, v, qdd))
         results = []
         for number, (body, dof) in enumerate(zip(self.bodies, self.dofs, strict=True)):
-            last = body.stop - 1
             own = {name: x[dof if len(x) == self.model.nv else body] for name, x in local.items()}
             own["mass matrix"] = own["mass matrix"][:, dof]
-            own["jacobian"] = np.asarray(jaxcfa.jacobian(self.model, q, last))[:, dof]
-            own["jacobian_dot_v"] = np.asarray(jaxcfa.jacobian_dot_v(self.model, q, v, last))
-            results.append(own | {name: x[number] for name, x in totals.items()})
+            own |= {name: x[number] for name, x in (totals | of_last).items()}
+            own["jacobian"] = own["jacobian"][:, dof]
+            results.append(own)
         return results
 
     def pinocchio_quantities(self, q: Array, v: Array, qdd: Array, tau: Array) -> list[dict[str, np.ndarray]]:
@@ -134,8 +135,10 @@ def _split(sizes: Sequence[int]) -> list[slice]:
 _IN_COORDINATES = ("jacobian", "mass matrix", "bias forces", "inverse dynamics", "forward dynamics")
 
 
-@jax.jit
-def _quantities(model: Model, masks: Array, q: Array, v: Array, qdd: Array) -> tuple[dict, dict]:
+@functools.partial(jax.jit, static_argnums=2)
+def _quantities(
+    model: Model, masks: Array, lasts: tuple[int, ...], q: Array, v: Array, qdd: Array
+) -> tuple[dict, dict, dict]:
     local = {name: quantity(model, q, v, qdd) for name, quantity in _LOCAL.items()}
     local["forward dynamics"] = jaxcfa.forward_dynamics(model, q, v, local["inverse dynamics"])
 
@@ -143,7 +146,11 @@ def _quantities(model: Model, masks: Array, q: Array, v: Array, qdd: Array) -> t
         alone = without_others(model, mask)
         return {name: total(alone, q, v) for name, total in _TOTALS.items()}
 
-    return local, jax.vmap(totals)(masks)
+    of_last = {
+        "jacobian": jaxcfa.jacobian(model, q, lasts),
+        "jacobian_dot_v": jaxcfa.jacobian_dot_v(model, q, v, lasts),
+    }
+    return local, jax.vmap(totals)(masks), of_last
 
 
 def _side_by_side(pin_models: Sequence[pin.Model], prefixes: Sequence[str]) -> SimpleNamespace:

@@ -1,5 +1,6 @@
 """Every number of a model read from URDF, against Pinocchio's reading of the same file."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -16,7 +17,8 @@ def pinocchio_model(path, floating_base: bool):
 
 
 def check(path, floating_base: bool) -> None:
-    ours, theirs = load_urdf(path, floating_base), pinocchio_model(path, floating_base)
+    # Arrays of NumPy, of which single numbers are had a hundred times faster.
+    ours, theirs = jax.tree.map(np.asarray, load_urdf(path, floating_base)), pinocchio_model(path, floating_base)
     check_structure(ours, theirs)
     check_bodies(ours, theirs)
     check_joints(ours, theirs)
