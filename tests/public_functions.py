@@ -143,14 +143,15 @@ def edited(model: Model, x: State) -> list[PyTree]:
     return [tau[own], part.spatial_inertia, part.mass, driven.actuators.gain, driven.damping]
 
 
-def closure(model: Model) -> tuple[closed_chains.AbstractConstraint, ...]:
-    """The model's own constraints, or a point and a rod that close it."""
+def closure(model: Model, rod: bool = False) -> tuple[closed_chains.AbstractConstraint, ...]:
+    """The model's own constraints, or a point, and on request a rod, that close it."""
     ends = (model, 0, last(model))
-    return model.constraints or (closed_chains.connect(*ends, "point"), closed_chains.distance(*ends, 0.7, "rod"))
+    rods = [closed_chains.distance(*ends, 0.7, "rod")] if rod else []
+    return model.constraints or (closed_chains.connect(*ends, "point"), *rods)
 
 
-def constrained(model: Model, x: State, **options) -> closed_chains.ConstrainedSolution:
-    return closed_chains.constrained_forward_dynamics(model, closure(model), *x, **options)
+def constrained(model: Model, x: State, rod: bool = False, **options) -> closed_chains.ConstrainedSolution:
+    return closed_chains.constrained_forward_dynamics(model, closure(model, rod), *x, **options)
 
 
 def on_a_ball(model: Model) -> AbstractContacts:
@@ -302,13 +303,15 @@ FUNCTIONS = {
     "constrained_forward_dynamics, Proximal": Function(lambda m, x: constrained(m, x, solver=Proximal()), ALL),
     "constrained_forward_dynamics, Direct": Function(lambda m, x: constrained(m, x, solver=Direct()), ALL),
     "constrained_forward_dynamics, stabilised": Function(
-        lambda m, x: constrained(m, x, stabilization=Baumgarte(0.1), schedule=Doubling()), ALL
+        lambda m, x: constrained(m, x, rod=True, stabilization=Baumgarte(0.1), schedule=Doubling()), ALL
     ),
     "constrained_inverse_dynamics": Function(
         lambda m, x: closed_chains.constrained_inverse_dynamics(m, closure(m), *x), ALL
     ),
     "impulse": Function(lambda m, x: closed_chains.impulse(m, closure(m), x.q, x.v, 0.5), QV),
-    "project_configuration": Function(lambda m, x: closed_chains.project_configuration(m, closure(m), x.q), Q),
+    "project_configuration": Function(
+        lambda m, x: closed_chains.project_configuration(m, closure(m, rod=True), x.q), Q
+    ),
     "project_velocity": Function(lambda m, x: closed_chains.project_velocity(m, closure(m), x.q, x.v), QV),
     **{
         f"grasp_forward_dynamics, {algorithm}": Function(lambda m, x, a=algorithm: grasp(m, x, a), ALL)

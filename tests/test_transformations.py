@@ -24,14 +24,30 @@ from public_functions import EXCEPTIONS, FUNCTIONS
 from test_package import public_objects
 from urdf_text import INERTIAL, LIMIT, joint, link, robot
 
-# Whose derivatives have rules of their own: by each argument. The others by one, in turn.
-WITH_RULES = (
-    "inverse_dynamics",
-    "forward_dynamics",
-    "joint_reactions",
-    "mass_operator",
-    "constrained_forward_dynamics",
-)
+# Of functions with one rule for their derivatives each has some of the arguments, so that together they have all.
+# Others have one, in turn.
+WITH_RULES = {
+    "inverse_dynamics": ("q", "mass"),
+    "inverse_dynamics by scans": ("v",),
+    "inverse_dynamics of motions": ("qdd", "f_ext"),
+    "forward_dynamics": ("q", "mass"),
+    "forward_dynamics of motions": ("v",),
+    "forward_dynamics, ABA scan": ("qdd",),
+    "forward_dynamics, JSI": ("f_ext",),
+    "joint_reactions": ("q", "mass"),
+    "joint_reactions of motions": ("v",),
+    "joint_reactions, CFA": ("qdd",),
+    "joint_reactions, ABA scan": ("f_ext",),
+    "mass_operator": ("q", "v"),
+    "mass_operator of motions": ("mass",),
+    "constrained_forward_dynamics": ("q", "mass"),
+    "constrained_forward_dynamics, Proximal": ("v",),
+    "constrained_forward_dynamics, Direct": ("qdd",),
+    "constrained_forward_dynamics, stabilised": ("f_ext",),
+    # Of steps torques are what is optimised.
+    "step": ("qdd",),
+    "rollout": ("qdd",),
+}
 EVERYTHING = os.environ.get("JAXCFA_ALL_DERIVATIVES", "0") != "0"  # takes some twenty minutes
 
 
@@ -44,6 +60,10 @@ def test_the_table_is_complete():
     listed = {part.split()[0].rstrip(",") for name in FUNCTIONS for part in name.split(", ")}
     assert taken <= listed | set(EXCEPTIONS)
     assert not listed & set(EXCEPTIONS)
+    assert {*WITH_RULES, *QUICKEST} <= set(FUNCTIONS)
+    for function in ("inverse_dynamics", "forward_dynamics", "joint_reactions", "constrained_forward_dynamics"):
+        by = [x for name, arguments in WITH_RULES.items() if name.startswith(function) for x in arguments]
+        assert sorted(by) == sorted([*FUNCTIONS[function].arguments, "mass"])
 
 
 def floating(tree) -> list:
@@ -76,8 +96,15 @@ ORDERS = {
     "reverse over reverse": (jax.grad, jax.grad),
 }
 TURNS = itertools.cycle(ORDERS)
-# Others take up to three times as long, and are those of `rollout` and of steps.
-QUICKEST = {"rollout of loops": "forward over reverse"}
+# Others take up to three times as long, and are those of what the functions are made of.
+QUICKEST = dict.fromkeys(
+    (
+        *("step", "step of loops", "rollout", "rollout of a policy", "rollout of actuators", "rollout of loops"),
+        *("constrained_forward_dynamics, Proximal", "project_configuration", "inverse_dynamics_derivatives"),
+        "grasp_forward_dynamics, RCCFD3()",
+    ),
+    "forward over reverse",
+)
 
 
 def second_derivatives_of(name: str, place: int) -> list[tuple[str, str]]:
@@ -85,7 +112,7 @@ def second_derivatives_of(name: str, place: int) -> list[tuple[str, str]]:
     arguments = (*FUNCTIONS[name].arguments, "mass")
     if EVERYTHING:
         return list(itertools.product(arguments, ORDERS))
-    chosen = arguments if name in WITH_RULES else [arguments[place % len(arguments)]]
+    chosen = WITH_RULES.get(name) or [arguments[place % len(arguments)]]
     return [(argument, QUICKEST.get(name) or next(TURNS)) for argument in chosen]
 
 

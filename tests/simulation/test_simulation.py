@@ -325,13 +325,6 @@ def test_joints_of_all_types_without_springs():
     assert np.all(np.isfinite(slope))
 
 
-def test_second_derivatives_by_torques_alone():
-    """What stays fixed has tangents that JAX knows to be zero, which not all of its rules accept."""
-    model, x = pendulum(), jnp.ones(2)
-    jax.eval_shape(jax.hessian(lambda tau: jnp.sum(step(model, x, x, tau, 1e-3).v)), x)
-    jax.eval_shape(jax.hessian(lambda tau: jnp.sum(rollout(model, x, x, tau[None], 1e-3).v)), x)
-
-
 def test_numbers_of_steps_of_any_type():
     model, x = pendulum(), jnp.zeros(2)
     assert ImplicitMidpoint(np.int64(4)) == ImplicitMidpoint(4)
