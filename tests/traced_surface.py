@@ -22,7 +22,7 @@ _COMPOUND = (
     "by cyclic reduction",
     "RCCFD1",
 )
-# In the other precision.
+# On joints of all types, and in the other precision.
 _SINGLE = ("integrate", "body_motions", "kinematics of motions", "inverse_dynamics", "mass_matrix", "regressor")
 _SINGLE = (*_SINGLE, "forward_dynamics", "joint_reactions", "step", "with_inertial_parameters, inertial_parameters")
 
@@ -31,16 +31,20 @@ def trace() -> None:
     """Raises for what contradicts an annotation."""
     arm = resources.files("jaxcfa").joinpath("data/arm7.urdf").read_text()
     robot = jaxcfa.load_model(arm, floating_base=True, dtype="float32")
-    tree = jaxcfa.random_tree(5, jax.random.key(1), branching=0.9, armature=0.05, dtype="float64")
+    # Whose numbers of bodies, of coordinates and of velocities differ, and one with joints of all types.
+    options = {"branching": 0.9, "armature": 0.05, "dtype": "float64"}
+    few = jaxcfa.random_tree(5, jax.random.key(1), [joints.Spherical, joints.Revolute], **options)
+    tree = jaxcfa.random_tree(5, jax.random.key(1), **options)
     chain = jaxcfa.chain(2, dtype="float32")
     most = [name for name in FUNCTIONS if not any(part in name for part in _COMPOUND)]
     failures: list[str] = []
-    for model, names in ((tree, most), (chain, (*_SINGLE, "linearize", "combine")), (robot, _SINGLE)):
+    for model, names in ((few, most), (tree, _SINGLE), (robot, _SINGLE), (chain, ("linearize", "combine"))):
         for name in names:
             _attempt(failures, f"{name} of {model}", FUNCTIONS[name].evaluate, model, random_state(model))
     cart_pole, acrobot = environments.CartPole(), environments.Acrobot(dtype="float32")
     hopper = jaxcfa.chain(2, floating_base=True)
-    walker = environments.Walker(hopper, jaxcfa.ground_contacts(hopper, "tip"))
+    upright = jaxcfa.neutral(hopper).at[3:7].set(jnp.array([0.5, 0.0, 0.5, 0.0]) * 2**0.5)  # with its tip below
+    walker = environments.Walker(hopper, jaxcfa.ground_contacts(hopper, "tip"), home=upright)
     for environment in (cart_pole, acrobot, environments.Reacher(chain, "tip", limit=1.0), walker):
         _attempt(failures, type(environment).__name__, functools.partial(_environment, environment))
     for dtype in (jnp.dtype("float32"), jnp.dtype("float64")):
