@@ -85,6 +85,7 @@ def run(names: list[str], settings: Settings, folder: Path, deadline: float, fre
             left = [(i, case) for i, case in cases[name] if case.later == later and case.key not in done]
             todo += [(name, group) for group in groups(left)]
     runners: dict[str, Runner] = {}
+    shared = {} if settings.smoke else None
     columns = BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*columns, TextColumn("{task.description}"), console=console) as progress:
         task = progress.add_task("", total=sum(len(group) for _, group in todo))
@@ -98,10 +99,10 @@ def run(names: list[str], settings: Settings, folder: Path, deadline: float, fre
                 result.missing += len(group)
                 result.write(folder)
                 continue
-            for other in runners.keys() - {name}:
+            for other in set() if settings.smoke else runners.keys() - {name}:
                 runners[other].close()
             if name not in runners:
-                runners[name] = Runner(name, settings, folder / "packages.log", show)
+                runners[name] = Runner(name, settings, folder / "packages.log", show, shared)
             before = len(result.records)
             try:
                 for _, records in runners[name].measure(group):

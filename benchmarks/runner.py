@@ -39,14 +39,18 @@ class Runner:
     """Remembers which contestants failed or became slow, and leaves them out for larger sizes.
 
     **Arguments:** `benchmark`: its name. `log`: a file for what packages print. `report`: shown while it works.
+    `workers`: processes that benchmarks share; by default each has its own, and only those that it needs at a time.
     """
 
-    def __init__(self, benchmark: str, settings: Settings, log: Path, report: Report):
+    def __init__(
+        self, benchmark: str, settings: Settings, log: Path, report: Report, workers: dict[_Key, Worker] | None = None
+    ):
         self._benchmark = benchmark
         self._settings = settings
         self._log = log
         self._report = report
-        self._workers: dict[_Key, Worker] = {}
+        self._shares = workers is not None
+        self._workers: dict[_Key, Worker] = {} if workers is None else workers
         self._costs: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
         self._dropped: dict[tuple[str, str], str] = {}
         self._stopped: dict[tuple[str, str, str], str] = {}
@@ -63,7 +67,7 @@ class Runner:
         for number, case in group:
             for contestant in case.contestants:
                 by_process[self._key(case, contestant)].append((number, case, contestant))
-        for key in set(self._workers) - set(by_process):
+        for key in set() if self._shares else set(self._workers) - set(by_process):
             self._workers.pop(key).stop()
         fresh = any(case.fresh for _, case in group)
         with ThreadPoolExecutor(1 if fresh else self._settings.together) as threads:
