@@ -1,8 +1,10 @@
 """Two processes with two devices each, joined by JAX over the loopback device."""
 
+import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +15,13 @@ import jax
 import numpy as np
 from jax.experimental.multihost_utils import process_allgather
 
+import evaluation
+import interpreter
 import jaxcfa
 from jaxcfa.structured import Distributed
 
+evaluation.install()
+interpreter.hasten()
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_enable_x64", True)
 jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
@@ -43,8 +49,10 @@ def test_two_processes_compute_one_result():
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
     command = [sys.executable, "-c", PROGRAM, address]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    processes = [subprocess.Popen([*command, str(rank)], **pipes) for rank in range(2)]
+    here = Path(__file__).parent.parent
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here.parent), str(here)])}
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
+    processes = [subprocess.Popen([*command, str(rank)], **options) for rank in range(2)]
     for process in processes:
         output, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
