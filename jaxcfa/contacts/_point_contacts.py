@@ -1,5 +1,6 @@
 """Points of a robot that touch the ground, or bodies of it."""
 
+import abc
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,12 +21,12 @@ from ._surfaces import AbstractSurface
 
 
 class AbstractContacts(eqx.Module):
-    """Contacts for the steps of `jaxcfa.simulation`. The sum of two, `feet + hands`, has the points of both, in order.
+    """Contacts for the steps of `jaxcfa.simulation`. `feet + hands` are those of both, in this order."""
 
-    **Fields:** `parts`, whose points share a surface.
-    """
-
-    parts: eqx.AbstractVar[tuple["PointContacts", ...]]
+    @property
+    @abc.abstractmethod
+    def parts(self) -> tuple["PointContacts", ...]:
+        """Those whose points share a surface, in order."""
 
     @property
     def ground(self) -> AbstractSurface | None:
@@ -63,7 +64,8 @@ class PointContacts(AbstractContacts):
     most: int | None = eqx.field(static=True, default=None)
 
     @property
-    def parts(self) -> tuple["PointContacts", ...]:  # type: ignore[override]
+    def parts(self) -> tuple["PointContacts", ...]:
+        """These alone."""
         return (self,)
 
     def in_type(self, dtype: jnp.dtype) -> "PointContacts":
@@ -76,9 +78,14 @@ class PointContacts(AbstractContacts):
 
 
 class AllContacts(AbstractContacts):
-    """Contacts of several kinds. **Fields:** `parts`."""
+    """Contacts with several surfaces. **Fields:** `groups`, one for each."""
 
-    parts: tuple[PointContacts, ...]
+    groups: tuple[PointContacts, ...]
+
+    @property
+    def parts(self) -> tuple[PointContacts, ...]:
+        """The groups."""
+        return self.groups
 
 
 class PlacedContacts(eqx.Module):

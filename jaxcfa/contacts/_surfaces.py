@@ -85,7 +85,8 @@ def as_surface(name: str, surface: Any, example: str) -> AbstractSurface:
             f"The distance of a point from the {name} must be one real number that changes with the point, got "
             f"shape {found.shape} and dtype {found.dtype}."
         )
-    return SurfaceOfModule(surface) if isinstance(surface, eqx.Module) else SurfaceOfFunction(surface)
+    kind = SurfaceOfModule if isinstance(surface, eqx.Module) else SurfaceOfFunction
+    return kind(surface)
 
 
 def nonzero_length(x: Float[Array, "n"]) -> Float[Array, ""]:
