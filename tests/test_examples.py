@@ -221,6 +221,7 @@ def test_learn_to_walk(capsys, monkeypatch, tmp_path):
         return agent, swing_up["Curve"](np.arange(2), np.ones(2), np.ones(2), 0.0)
 
     monkeypatch.setitem(example["main"].__globals__, "learn", untrained)
+    monkeypatch.setitem(example["main"].__globals__, "EPISODE", 60)
     monkeypatch.setattr(sys, "argv", ["learn_to_walk.py", "--output", str(tmp_path)])
     example["main"]()
     rows = [line.split("│") for line in capsys.readouterr().out.splitlines() if " of " in line]
