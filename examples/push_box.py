@@ -46,7 +46,8 @@ class Scene(NamedTuple):
 
 def make_scene() -> Scene:
     finger, box = jaxcfa.ModelBuilder(), jaxcfa.ModelBuilder()
-    along = finger.add_body("slide", joint=jaxcfa.joints.Prismatic((1, 0, 0)), mass=0.1, inertia=1e-4)
+    height = (0.0, 0.0, HALF[2])
+    along = finger.add_body("slide", joint=jaxcfa.joints.Prismatic((1, 0, 0)), placement=height, mass=0.1, inertia=1e-4)
     finger.add_body("finger", along, jaxcfa.joints.Prismatic((0, 1, 0)), mass=0.2, inertia=1e-4)
     inertia = MASS / 3 * (np.sum(HALF**2) - HALF**2)
     box.add_body("box", joint=jaxcfa.joints.Free(), mass=MASS, inertia=inertia)

@@ -195,7 +195,8 @@ def test_what_xla_cannot_make_one_function_stays_in_parts():
 
 @pytest.mark.parametrize("dtype", [pytest.param(jnp.float32, marks=pytest.mark.slow), jnp.float64])
 def test_dynamics_are_marked(dtype):
-    model = jaxcfa.random_tree(5, jax.random.key(3), [jaxcfa.joints.Spherical], dtype=dtype)
+    kinds = [jaxcfa.joints.Spherical, jaxcfa.joints.Revolute][: 1 if dtype == jnp.float64 else 2]
+    model = jaxcfa.random_tree(5, jax.random.key(3), kinds, dtype=dtype)
     q = jax.vmap(lambda key: jaxcfa.random_configuration(model, key))(jax.random.split(jax.random.key(0), 150))
     v = jnp.ones((150, model.nv), dtype)
 

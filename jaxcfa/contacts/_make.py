@@ -44,7 +44,8 @@ def ground_contacts(
     - `points`: (n, 3), where the points are in these frames, or (3,) for all [m]; by default their origins.
     - `radius`: of spheres about the points [m].
     - `ground`: `FlatGround()`, z = 0, by default; another `AbstractSurface`, or a function that gives how far a point
-      (3,) is above the ground [m]. Only arrays of an `AbstractSurface` can be differentiated.
+      (3,) is above the ground [m]. Arrays of an `AbstractSurface`, or of a callable `equinox.Module`, can be
+      differentiated; what another function closes over cannot.
     - `friction`: coefficients mu.
     - `stiffness` k [N/m]: by default the weight of the whole robot, at 9.81 m/s^2, on one point presses it in by a
       millimetre.
@@ -94,12 +95,12 @@ def body_contacts(
     - `frames`: names or numbers of bodies or frames, one for each point; they may repeat.
     - `body`: the body or frame in whose axes the shape is described. It may be fixed to the world.
     - `shape`: `contacts.Sphere`, `Capsule`, `Cylinder`, `Box` or another `AbstractSurface`; or a function that gives
-      how far a point (3,) is outside [m].
+      how far a point (3,) is outside [m], as for `ground`.
     - `points`, `radius`, `friction`, `stiffness`, `dissipation`, `stiction_velocity`, `most`: as for
       `ground_contacts`; by default the weight of all robots of the model on one point presses it in by a millimetre.
 
     **Raises:** `ValueError` for a batch of models, unknown frames, those that are on the body themselves, wrong shapes,
-    and numbers that are negative or not finite.
+    numbers that are negative or not finite, and a default for the stiffness of what has no mass.
     """
     require_single(model, "body_contacts")
     surface = as_surface("shape", shape, "Box([0.1, 0.1, 0.2])")

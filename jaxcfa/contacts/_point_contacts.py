@@ -36,6 +36,9 @@ class AbstractContacts(eqx.Module):
     def __add__(self, other: object) -> "AllContacts":
         return AllContacts((*self.parts, *other.parts)) if isinstance(other, AbstractContacts) else NotImplemented
 
+    def __radd__(self, other: object) -> "AbstractContacts":  # for `sum`
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
 
 class PointContacts(AbstractContacts):
     """Points or spheres that a surface keeps outside, with friction. By `ground_contacts` or `body_contacts`.
@@ -154,6 +157,8 @@ def check_contacts(model: Model, contacts: Any) -> None:
             "contacts must be those of ground_contacts(model, frames, ...) or body_contacts(model, frames, body, ...), "
             f"or their sum, got {contacts!r}."
         )
+    if not contacts.parts:
+        raise ValueError("contacts must be one or more; None stands for none.")
     for part in contacts.parts:
         check_instance("surface", part.surface, AbstractSurface, "a surface, such as contacts.FlatGround()")
         n = len(part.frames)

@@ -85,7 +85,7 @@ def _one(name: str, value: Numbers) -> Float[Array, ""]:
 
 def _length(x: Float[Array, "n"]) -> Float[Array, ""]:
     """The length of a vector, whose derivative at zero is zero."""
-    return jnp.where(jnp.any(x != 0), nonzero_length(x), 0)
+    return jnp.where(dot(x, x) > 0, nonzero_length(x), 0)
 
 
 def _absolute(x: Float[Array, "*n"]) -> Float[Array, "*n"]:

@@ -36,8 +36,8 @@ def add_servos(
     lengths, so not free and spherical ones. Servos are named after their joints and come after the model's actuators.
 
     **Raises:** `ValueError` for a batch of models, unknown joints, joints whose velocities are not the rates of
-    coordinates, such as spherical ones, names that actuators have, wrong shapes, and numbers that are negative or not
-    finite.
+    coordinates, such as spherical ones, names that actuators or two servos have, wrong shapes, and numbers that are
+    negative or not finite.
     """
     require_single(model, "add_servos")
     in_v, names = driven_by_servos(model, joints)

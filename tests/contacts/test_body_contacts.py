@@ -10,7 +10,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close, cast
 from jaxcfa import body_contacts, ground_contacts, joints
-from jaxcfa.contacts import Box, Capsule, FlatGround, Sphere
+from jaxcfa.contacts import AllContacts, Box, Capsule, FlatGround, Sphere
 
 G = 9.81
 DT = 2e-3
@@ -79,6 +79,14 @@ def test_either_body_may_carry_the_shape():
     states = [jaxcfa.contact_state(model, x, q, v) for x in (one_on_two, two_on_one)]
     assert_close(states[0].gap, states[1].gap)
     np.testing.assert_allclose(states[0].force, -states[1].force, rtol=2e-3)
+
+
+def test_where_no_direction_leads_out_nothing_pushes_and_nothing_holds():
+    """Centres of balls that coincide."""
+    model = jaxcfa.combine([free("one", 1.0, 0.01), free("two", 0.5, 0.02)])
+    contacts = body_contacts(model, "one", "two", Sphere(0.2))
+    q, v = placed(jnp.zeros(3), jnp.zeros(3)), jnp.linspace(-1.0, 1.0, 12)
+    assert_close(*(jaxcfa.step(model, q, v, jnp.zeros(12), DT, contacts=x).v for x in (contacts, None)))
 
 
 def test_a_shape_that_is_fixed_to_the_world_is_ground():
@@ -195,14 +203,16 @@ def test_the_sum_of_contacts_has_all_of_them():
     pair = dataclasses.replace(contacts, most=2)
     together = floor + pair + contacts
     assert [part.most for part in together.parts] == [None, 2, None]
-    q = q.at[2].add(1e-3)
+    q = q.at[1:3].add(jnp.array([5e-4, 1e-3]))
     state = jaxcfa.contact_state(model, together, q, v)
     for part, where in ((floor, slice(1)), (pair, slice(1, 5)), (contacts, slice(5, 9))):
         for x, y in zip(*map(jax.tree.leaves, (jaxcfa.contact_state(model, part, q, v), state)), strict=True):
             assert_close(x, y[where])
-    assert np.count_nonzero(state.force[1:5, 1]) == 2
-    apart = [ground_contacts(model, "cube", ground=floor.surface, stiffness=1e3) + x for x in (pair, contacts)]
-    assert_close(*(jaxcfa.step(model, q, v, v, DT, contacts=x).v for x in (floor + pair, apart[0])))
+    assert [np.count_nonzero(state.force[part, 1]) for part in (slice(1, 5), slice(5, 9))] == [2, 4]
+    deep = np.argsort(state.gap[1:5])[:2]
+    frames, shape = [contacts.frames[i] for i in deep], contacts.surface
+    two = body_contacts(model, frames, "cube", shape, contacts.points[deep], 0.02, stiffness=2e4)
+    assert_close(*(jaxcfa.step(model, q, v, v, DT, contacts=x).v for x in (floor + pair, sum([floor, two]))))
     with pytest.raises(TypeError):
         floor + 1
 
@@ -222,5 +232,7 @@ def test_what_cannot_be_is_refused():
         body_contacts(dataclasses.replace(model, mass=jnp.ones((3, model.nb))), "left", "cube", Sphere(0.1))
     with pytest.raises(ValueError, match=r"ground_contacts.* or body_contacts"):
         jaxcfa.step(model, q, v, tau, DT, contacts=[contacts])
+    with pytest.raises(ValueError, match="contacts must be one or more"):
+        jaxcfa.step(model, q, v, tau, DT, contacts=AllContacts(()))
     with pytest.raises(ValueError, match="No frame or body named 'left'"):
         jaxcfa.contact_state(jaxcfa.chain(2), contacts, jnp.zeros(2), jnp.zeros(2))

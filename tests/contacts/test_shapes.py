@@ -67,8 +67,11 @@ def test_singular_points_have_finite_derivatives(name):
 def test_numbers_are_in_the_type_of_the_point():
     for shape, _ in SHAPES.values():
         single = jax.tree.map(lambda x: x.astype("float32"), shape)
-        assert single.clearance(jnp.ones(3, "float32"))[0].dtype == "float32"
-    assert FlatGround().clearance(jnp.ones(3, "float32"))[0].dtype == "float32"
+        assert {x.dtype for x in single.clearance(jnp.ones(3, "float32"))} == {jnp.dtype("float32")}
+    assert {x.dtype for x in FlatGround().clearance(jnp.ones(3, "float32"))} == {jnp.dtype("float32")}
+    # The square of this number is zero.
+    near = jnp.array([1e-30, 0.0, 0.0], "float32")
+    assert_close(jax.tree.map(lambda x: x.astype("float32"), Cylinder(0.3, 0.2)).distance(near), jnp.float32(-0.2))
 
 
 def test_what_cannot_be_is_refused():
