@@ -80,9 +80,9 @@ class Walker(AbstractRobotEnvironment):
         **Arguments:** `model`: a robot with a floating base. `contacts` of its feet with the ground, by
         `ground_contacts(model, feet, radius=...)`, to which those of `body_contacts` may be added. `home` (nq,), a pose
         in which it stands, wherever its base is; by default its first keyframe, or its neutral configuration. `fastest`
-        (3,): the largest commands [m/s, m/s, rad/s]. `reach` of an action of 1, one number or (m,) [rad, m]. `stiffness`
-        [N m/rad, N/m] and `damping` [N m s/rad, N s/m] of the servos, as for `add_servos`; by default the robot's
-        weight, with the height of its base as a lever, turns a joint by a radian, or makes one slide by a twentieth of
+        (3,): the largest commands [m/s, m/s, rad/s]. `reach` of an action of 1, one number or (m,) [rad, m].
+        `stiffness` [N m/rad, N/m] and `damping` [N m s/rad, N s/m] of the servos, as for `add_servos`; by default the
+        robot's weight, with the height of its base as a lever, turns a joint by a radian, or makes one slide by a twentieth of
         that height, and damping is 0.02 s times the stiffness. `joints` that have servos, by default all; others are
         loose, and actuators of the model are not used. Time `dt` of one action [s] and the number of `substeps` in it.
 
