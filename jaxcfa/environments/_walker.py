@@ -82,9 +82,10 @@ class Walker(AbstractRobotEnvironment):
         in which it stands, wherever its base is; by default its first keyframe, or its neutral configuration. `fastest`
         (3,): the largest commands [m/s, m/s, rad/s]. `reach` of an action of 1, one number or (m,) [rad, m].
         `stiffness` [N m/rad, N/m] and `damping` [N m s/rad, N s/m] of the servos, as for `add_servos`; by default the
-        robot's weight, with the height of its base as a lever, turns a joint by a radian, or makes one slide by a twentieth of
-        that height, and damping is 0.02 s times the stiffness. `joints` that have servos, by default all; others are
-        loose, and actuators of the model are not used. Time `dt` of one action [s] and the number of `substeps` in it.
+        robot's weight, with the height of its base as a lever, turns a joint by a radian, or makes one slide by a
+        twentieth of that height, and damping is 0.02 s times the stiffness. `joints` that have servos, by default all;
+        others are loose, and actuators of the model are not used. Time `dt` of one action [s] and the number of
+        `substeps` in it.
 
         **Raises:** `ValueError` for a robot without a floating base, contacts of another one or without the ground, a
         ground on which it cannot be put or at which its base is at home, wrong shapes, a `reach` that is not positive,
