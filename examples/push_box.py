@@ -3,7 +3,9 @@
 A ball on two slides, whose servos take it where a plan says, touches a box that lies on a table with friction. The plan
 is a line through a few points. Derivatives of the end of the simulated motion, through all impulses of the contacts,
 say how these should move; Adam follows them. Where the finger begins is not found so, since what does not touch has no
-derivative: it is tried at several places about the box at once, by `jax.vmap`, and the best end is taken.
+derivative: it is tried at several places about the box at once, by `jax.vmap`, and the best end is taken. Of twelve
+places three bring the box to within a centimetre and three degrees, the best of them within a millimetre and a tenth of
+a degree; 150 iterations take three minutes on one core of a busy machine, of which one is to compile.
 
 Prints a table, and writes an animation, seen from above. Run:
 
