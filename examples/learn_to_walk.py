@@ -6,8 +6,8 @@ joints shall be; the reward is for the velocity and the turning that it is told 
 With the seed 0, on one core of a busy machine, 0.77 million steps took 199 s, and 276 s to compile. The mean return of
 whole episodes, 110 untrained and at most 250, came to 153. Then it went forward with 0.75 m/s where 0.6 were told, back
 with 0.36 for 0.4, and turned with 0.51 rad/s for 0.6, but hardly to the left. How well it learns depends on what should
-not matter: by the last digits of contacts' forces it once came to 193, and other seeds come to between 94 and 166, still
-falling at times. The policy that returned most is the one that is shown.
+not matter: by the last digits of contacts' forces it once came to 193, and other seeds come to between 94 and 166,
+still falling at times. The policy that returned most is the one that is shown.
 
 Prints how it learned and what it does with some commands, and writes a plot and, as the robot walks forward, a motion.
 The robot is that of quadruped_walk.py. Run:
