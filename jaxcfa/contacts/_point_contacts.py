@@ -137,17 +137,15 @@ def place_contacts(model: Model, contacts: PointContacts, motions: BodyMotions) 
     clearance = jax.vmap(contacts.surface.clearance)
     if contacts.carrier is None:
         distance, normal = clearance(own.at + center)
-        lever = center - contacts.radius[:, None] * normal
-        moving = own.jacobian(model, motions, lever)
     else:
         other = _Carriers.of(model, motions, [contacts.carrier])
-        offset = own.at + center - other.at  # from the origin of the body that carries the surface
-        distance, normal = clearance(matvec(transpose(other.axes), offset - other.lever))
+        distance, normal = clearance(matvec(transpose(other.axes), own.at + center - other.at - other.lever))
         normal = matvec(other.axes, normal)
-        lever = center - contacts.radius[:, None] * normal
-        across = offset - contacts.radius[:, None] * normal
-        moving = own.jacobian(model, motions, lever) - other.jacobian(model, motions, across)
-    return PlacedContacts(own.at + lever, normal, distance - contacts.radius, moving)
+    lever = center - contacts.radius[:, None] * normal
+    position, jacobian = own.at + lever, own.jacobian(model, motions, lever)
+    if contacts.carrier is not None:
+        jacobian = jacobian - other.jacobian(model, motions, position - other.at)
+    return PlacedContacts(position, normal, distance - contacts.radius, jacobian)
 
 
 def check_contacts(model: Model, contacts: Any) -> None:
