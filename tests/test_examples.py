@@ -213,7 +213,7 @@ def test_learn_to_walk(capsys, monkeypatch, tmp_path):
 
     def untrained(environment, method, seed, iterations, title):
         key = jax.random.key(seed)
-        agent = example["Agent"](environment.observation_size, environment.action_size, 0.1, 0.1, key)
+        agent = example["Agent"](environment.observation_size, environment.action_size, method.start, key)
         state = jax.eval_shape(lambda key: swing_up["first_state"](environment, key, method.robots), key)
         training = swing_up["Training"](agent, method.memory(agent), state, key)
         after = eqx.filter_eval_shape(lambda x: method.iteration(environment, x), training)
@@ -237,7 +237,7 @@ def test_random_keys_are_used_once():
     """Where robots start, and where they are tested. (What reverse mode computes again uses keys again.)"""
     example = runpy.run_path(str(EXAMPLES / "learn_swing_up.py"))
     environment = jaxcfa.environments.AutoReset(jaxcfa.environments.CartPole(), 10)
-    agent = example["Agent"](environment.observation_size, 1, 0.1, 1.0, jax.random.key(0))
+    agent = example["Agent"](environment.observation_size, 1, example["Start"](0.1), jax.random.key(0))
     with jax.debug_key_reuse(True):
         first = jax.eval_shape(lambda key: example["first_state"](environment, key, 3), jax.random.key(1))
         returns = jax.eval_shape(lambda key: example["mean_return"](environment, agent, key), jax.random.key(2))
