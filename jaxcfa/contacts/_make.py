@@ -43,9 +43,10 @@ def ground_contacts(
     - `frames`: names or numbers of bodies or frames, one for each point; they may repeat.
     - `points`: (n, 3), where the points are in these frames, or (3,) for all [m]; by default their origins.
     - `radius`: of spheres about the points [m].
-    - `ground`: `FlatGround()`, z = 0, by default; another `AbstractSurface`, or a function that gives how far a point
-      (3,) is above the ground [m]. Arrays of an `AbstractSurface`, or of a callable `equinox.Module`, can be
-      differentiated; what another function closes over cannot.
+    - `ground`: `FlatGround()`, z = 0, by default; `HeightField`, `Union` or another `AbstractSurface`, such as
+      `viz.collision_surface` makes of a file; or a function that gives how far a point (3,) is above the ground [m].
+      Arrays of an `AbstractSurface`, or of a callable `equinox.Module`, can be differentiated; what another function
+      closes over cannot.
     - `friction`: coefficients mu.
     - `stiffness` k [N/m]: by default the weight of the whole robot, at 9.81 m/s^2, on one point presses it in by a
       millimetre.
@@ -94,8 +95,9 @@ def body_contacts(
 
     - `frames`: names or numbers of bodies or frames, one for each point; they may repeat.
     - `body`: the body or frame in whose axes the shape is described. It may be fixed to the world.
-    - `shape`: `contacts.Sphere`, `Capsule`, `Cylinder`, `Box` or another `AbstractSurface`; or a function that gives
-      how far a point (3,) is outside [m], as for `ground`.
+    - `shape`: `contacts.Sphere`, `Capsule`, `Cylinder`, `Box`, `Ellipsoid`, `ConvexHull`, `Placed`, `Union` or another
+      `AbstractSurface`, such as `viz.collision_surface` makes of a file; or a function that gives how far a point (3,)
+      is outside [m], as for `ground`.
     - `points`, `radius`, `friction`, `stiffness`, `dissipation`, `stiction_velocity`, `most`: as for
       `ground_contacts`; by default the weight of all robots of the model on one point presses it in by a millimetre.
 

@@ -1,11 +1,12 @@
 """Shapes of bodies, by how far points are outside of them."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from ..model._given import Numbers, not_negative
-from ..numerics import dot
-from ..numerics._options import floating_numbers
+from ..model._given import Numbers, is_concrete, not_negative
+from ..numerics import dot, matvec
+from ..numerics._options import floating_numbers, known_numbers
 from ._surfaces import AbstractSurface, nonzero_length, three
 
 _ORIGIN = (0.0, 0.0, 0.0)
@@ -76,6 +77,63 @@ class Box(AbstractSurface):
         return _beyond(_absolute(point - self.center) - self.half_lengths)
 
 
+class Ellipsoid(AbstractSurface):
+    """An ellipsoid along the axes. **Fields:** `radii` (3,), the half axes; `center` (3,) [m].
+
+    Distances are right near its surface, to first order.
+    """
+
+    radii: Float[Array, "3"]
+    center: Float[Array, "3"]
+
+    def __init__(self, radii: Numbers, center: Numbers = _ORIGIN):
+        """**Raises:** `ValueError` for radii that are not positive, wrong shapes, and what is not finite."""
+        self.radii = three("radii of the ellipsoid", radii)
+        if is_concrete(self.radii) and not np.all(np.asarray(self.radii) > 0):
+            raise ValueError(f"The radii of the ellipsoid must be positive, got {radii}.")
+        self.center = three("center of the ellipsoid", center)
+
+    def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
+        return _length((point - self.center) / self.radii) - 1  # times a length, by which `clearance` divides
+
+
+class ConvexHull(AbstractSurface):
+    """What is below each of some planes. **Fields:** unit `normals` (n, 3); `heights` (n,) of the planes above the
+    origin [m].
+
+    Outside, next to edges and corners, distances are those from the nearest plane: points meet the hull where it is,
+    and spheres another one, all of whose planes are their radius further out.
+    """
+
+    normals: Float[Array, "n 3"]
+    heights: Float[Array, "n"]
+
+    def __init__(self, points: Numbers):
+        """By points (n, 3) that are known, of which it is the hull.
+
+        **Raises:** `ValueError` for wrong shapes, what is not finite, and points that all are in one plane.
+        """
+        import scipy.spatial  # which takes a tenth of a second
+
+        known = known_numbers("The points of the hull", points)
+        if known.ndim != 2 or known.shape[1] != 3 or not np.all(np.isfinite(known)):
+            raise ValueError(f"The points of the hull must be finite, of shape (n, 3), got {points!r}.")
+        try:
+            planes = scipy.spatial.ConvexHull(known).equations
+        except scipy.spatial.QhullError:
+            raise ValueError(
+                f"The {len(known)} points of the hull are all in one plane, or almost. Take a thin Box instead."
+            ) from None
+        # A face that is no triangle comes in several parts.
+        scale = [*np.full(3, 1e-7), 1e-7 * np.ptp(known)]
+        _, first = np.unique(np.round(planes / scale), axis=0, return_index=True)
+        planes = planes[np.sort(first)]
+        self.normals, self.heights = jnp.asarray(planes[:, :3]), jnp.asarray(-planes[:, 3])
+
+    def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
+        return largest(matvec(self.normals, point) - self.heights)
+
+
 def _one(name: str, value: Numbers) -> Float[Array, ""]:
     array = floating_numbers(f"The {name}", not_negative(f"The {name}", value))
     if array.shape != ():
@@ -96,5 +154,9 @@ def _absolute(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
 def _beyond(distances: Float[Array, "k"]) -> Float[Array, ""]:
     """How far a point is outside, by how far it is beyond each face: inside, the nearest face counts alone."""
     outside = _length(jnp.maximum(distances, 0))
-    nearest = jnp.arange(len(distances)) == jnp.argmax(distances)
-    return jnp.where(jnp.any(distances > 0), outside, jnp.sum(jnp.where(nearest, distances, 0)))
+    return jnp.where(jnp.any(distances > 0), outside, largest(distances))
+
+
+def largest(x: Float[Array, "k"]) -> Float[Array, ""]:
+    """The largest of some numbers; of several, the derivative is that of the first."""
+    return jnp.sum(jnp.where(jnp.arange(len(x)) == jnp.argmax(x), x, 0))

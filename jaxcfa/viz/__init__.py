@@ -6,6 +6,7 @@ where it is first needed, and nothing here is imported by `import jaxcfa`.
 
 from ._animation import animate as animate
 from ._collision_points import CollisionPoints as CollisionPoints, collision_points as collision_points
+from ._collision_surfaces import collision_surface as collision_surface
 from ._curves import plot_trajectory as plot_trajectory
 from ._default_visuals import default_visuals as default_visuals
 from ._load import load_visuals as load_visuals
@@ -17,6 +18,7 @@ from ._shapes import (
     Capsule as Capsule,
     Cylinder as Cylinder,
     Ellipsoid as Ellipsoid,
+    HeightField as HeightField,
     Mesh as Mesh,
     Plane as Plane,
     Sphere as Sphere,

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from ..contacts import AbstractSurface, FlatGround
 from ._shapes import Triangles
 
-_ITERATIONS = 30  # of Newton's method, along z
+_STEPS = 200  # down to a surface, or up from inside
 _LEVEL = 1e-4  # of a slope's length, how far the surface may be from where it is drawn
 _CELLS = 60  # along each side of a surface
 
@@ -26,13 +26,13 @@ def plane_of(ground: FlatGround) -> np.ndarray:
 
 
 def surface_of(ground: AbstractSurface, center: np.ndarray, half: float) -> Triangles:
-    """The surface of any ground, above and below a square about a point (2,).
+    """The surface of any ground about a point (2,), as it is seen from above that square.
 
     **Raises:** `ValueError` where no height is at distance zero.
     """
     ends = np.linspace(-half, half, _CELLS + 1)
     places = np.stack(np.meshgrid(*(center[:, None] + ends), indexing="ij"), axis=-1).reshape(-1, 2)
-    heights, distances = (np.asarray(x, float) for x in _heights(ground, jnp.asarray(places)))
+    heights, distances = (np.asarray(x, float) for x in _heights(ground, jnp.asarray(places), 4 * half))
     if not np.all(np.isfinite(heights)) or np.max(np.abs(distances)) > _LEVEL * half:
         raise ValueError("The ground cannot be drawn: it does not have one height at each x and y near the robot.")
     number = np.arange(len(places)).reshape(_CELLS + 1, -1)
@@ -42,18 +42,19 @@ def surface_of(ground: AbstractSurface, center: np.ndarray, half: float) -> Tria
 
 
 @eqx.filter_jit
-def _heights(ground: AbstractSurface, places: Float[Array, "n 2"]) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
-    """The heights at which distances from the ground vanish, and what is left of them [m]."""
+def _heights(
+    ground: AbstractSurface, places: Float[Array, "n 2"], top: float
+) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+    """The heights at which distances from the ground vanish, and what is left of them [m].
+
+    From a height `top` down, each time by the distance, so that nothing is passed.
+    """
 
     def one(place: Float[Array, "2"]) -> tuple[Any, Any]:
         def distance(z: Float[Array, ""]) -> Any:
             return ground.clearance(jnp.append(place, z))[0]
 
-        def improve(_: Any, z: Float[Array, ""]) -> Any:
-            value, slope = jax.value_and_grad(distance)(z)
-            return z - value / slope
-
-        z = jax.lax.fori_loop(0, _ITERATIONS, improve, jnp.zeros((), places.dtype))
+        z = jax.lax.fori_loop(0, _STEPS, lambda _, z: z - distance(z), jnp.asarray(top, places.dtype))
         return z, distance(z)
 
     return jax.vmap(one)(places)

@@ -16,6 +16,7 @@ from ._shapes import (
     Color,
     Cylinder,
     Ellipsoid,
+    HeightField,
     Mesh,
     Plane,
     Sphere,
@@ -97,15 +98,12 @@ def _mesh(mj: Any, mesh: int) -> Mesh:
     return Mesh(np.array(mj.mesh_vert[first : first + count], dtype=float), np.array(faces), mj.mesh(mesh).name)
 
 
-def _height_field(mj: Any, field: int) -> Mesh:
+def _height_field(mj: Any, field: int) -> HeightField:
     rows, columns = int(mj.hfield_nrow[field]), int(mj.hfield_ncol[field])
     x, y, z, _ = mj.hfield_size[field]
     first = mj.hfield_adr[field]
-    heights = z * mj.hfield_data[first : first + rows * columns]
-    across, along = np.meshgrid(np.linspace(-x, x, columns), np.linspace(-y, y, rows))
-    a = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).ravel()
-    faces = np.concatenate([np.stack([a, a + 1, a + columns + 1], 1), np.stack([a, a + columns + 1, a + columns], 1)])
-    return Mesh(np.stack([across.ravel(), along.ravel(), heights], axis=1), faces)
+    heights = z * mj.hfield_data[first : first + rows * columns].astype(float)
+    return HeightField(heights.reshape(rows, columns), (2 * x, 2 * y))
 
 
 def _color(mj: Any, geom: int) -> Color | None:

@@ -142,6 +142,33 @@ class Plane(AbstractShape):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class HeightField(AbstractShape):
+    """Heights on a rectangle about the origin, seen from above. **Fields:** `heights` (rows, columns), two of each at
+    least, the rows along y and the columns along x [m]; `size`: its edges along x and y [m]."""
+
+    heights: np.ndarray
+    size: tuple[float, float]
+
+    def __post_init__(self):
+        _set_lengths(self, size=(2,))
+        heights = known_numbers("The heights of HeightField", self.heights)
+        if heights.ndim != 2 or min(heights.shape) < 2 or not np.all(np.isfinite(heights)):
+            raise ValueError(
+                "The heights of HeightField must be finite, in two rows and columns or more, got shape "
+                f"{heights.shape} and {self.heights!r:.200}."
+            )
+        object.__setattr__(self, "heights", heights)
+
+    def triangles(self) -> Triangles:
+        (rows, columns), (x, y) = self.heights.shape, self.size
+        across, along = np.meshgrid(np.linspace(-x / 2, x / 2, columns), np.linspace(-y / 2, y / 2, rows))
+        a = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).ravel()
+        b = a + columns
+        faces = np.concatenate([np.stack([a, a + 1, b + 1], axis=1), np.stack([a, b + 1, b], axis=1)])
+        return Triangles(np.stack([across.ravel(), along.ravel(), self.heights.ravel()], axis=1), faces)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Mesh(AbstractShape):
     """Any surface. **Fields:** `vertices` (n, 3) [m], one at least; `faces` (m, 3): numbers of vertices, anticlockwise
     from outside; `file`: where it comes from, if from a file."""

@@ -1,0 +1,98 @@
+"""Surfaces that others make: put elsewhere, several together, and heights of a grid."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..model._given import Numbers, Placement, as_placement, is_concrete
+from ..numerics import matvec, transpose
+from ..numerics._options import as_finite, check_instance, floating_numbers
+from ..spatial import Transform
+from ._surfaces import AbstractSurface
+
+
+class Placed(AbstractSurface):
+    """A surface that is put elsewhere. **Fields:** the `surface`; its `placement`, as of any frame in another."""
+
+    surface: AbstractSurface
+    placement: Transform
+
+    def __init__(self, surface: AbstractSurface, placement: Placement):
+        """**Arguments:** `placement`: a `Transform`, a 4 x 4 matrix, or a translation (3,) [m].
+
+        **Raises:** `ValueError` for what is no surface or placement.
+        """
+        check_instance("The surface", surface, AbstractSurface, "one of jaxcfa.contacts, such as Box([0.1, 0.1, 0.2])")
+        self.surface = surface
+        self.placement = as_placement(placement, jnp.result_type(float), "the surface")
+
+    def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
+        return self.surface.distance(self._own(point))
+
+    def clearance(self, point: Float[Array, "3"]) -> tuple[Float[Array, ""], Float[Array, "3"]]:
+        distance, normal = self.surface.clearance(self._own(point))
+        return distance, matvec(self.placement.rotation, normal)
+
+    def _own(self, point: Float[Array, "3"]) -> Float[Array, "3"]:
+        return matvec(transpose(self.placement.rotation), point - self.placement.translation)
+
+
+class Union(AbstractSurface):
+    """Several surfaces, of which a point touches the nearest. **Fields:** the `surfaces`."""
+
+    surfaces: tuple[AbstractSurface, ...]
+
+    def __init__(self, surfaces: Sequence[AbstractSurface]):
+        """**Raises:** `ValueError` for none, and for what is no surface."""
+        check_instance("The surfaces of the union", surfaces, Sequence, "a list of those of jaxcfa.contacts")
+        if not surfaces:
+            raise ValueError("The surfaces of the union must be one or more, got none.")
+        for surface in surfaces:
+            check_instance("Each surface of the union", surface, AbstractSurface, "one of jaxcfa.contacts")
+        self.surfaces = tuple(surfaces)
+
+    def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
+        return self.clearance(point)[0]
+
+    def clearance(self, point: Float[Array, "3"]) -> tuple[Float[Array, ""], Float[Array, "3"]]:
+        found = [surface.clearance(point) for surface in self.surfaces]
+        distances, normals = jnp.stack([x for x, _ in found]), jnp.stack([x for _, x in found])
+        nearest = jnp.arange(len(found)) == jnp.argmin(distances)
+        return jnp.sum(jnp.where(nearest, distances, 0)), jnp.sum(jnp.where(nearest[:, None], normals, 0), axis=0)
+
+
+class HeightField(AbstractSurface):
+    """Ground of heights on a rectangle, between whose points it is bilinear; beyond the border it goes on level.
+
+    **Fields:** `heights` (rows, columns) [m], the rows from y = lower[1] to upper[1], the columns along x; `lower`,
+    `upper` (2,): x and y of the first and the last [m].
+    """
+
+    heights: Float[Array, "rows columns"]
+    lower: Float[Array, "2"]
+    upper: Float[Array, "2"]
+
+    def __init__(self, heights: Numbers, lower: Numbers, upper: Numbers):
+        """**Raises:** `ValueError` for less than two rows or columns, no area, wrong shapes, what is not finite."""
+        self.heights = floating_numbers("The heights", heights)
+        if self.heights.ndim != 2 or min(self.heights.shape) < 2:
+            raise ValueError(f"The heights must be two rows and columns or more, got shape {self.heights.shape}.")
+        if is_concrete(self.heights) and not np.all(np.isfinite(self.heights)):
+            raise ValueError("The heights must be finite.")
+        corners = as_finite(lower, (2,), "lower corner"), as_finite(upper, (2,), "upper corner")
+        if not np.all(corners[0] < corners[1]):
+            raise ValueError(f"lower must be less than upper, got {lower} and {upper}.")
+        self.lower, self.upper = map(jnp.asarray, corners)
+
+    def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
+        last = jnp.array(self.heights.shape[::-1]) - 1
+        x = (point[:2] - self.lower) / (self.upper - self.lower) * last
+        x = jnp.clip(x, 0, last)
+        first = jax.lax.stop_gradient(jnp.clip(jnp.floor(x).astype(int), 0, last - 1))
+        (i, j), (s, t) = first, x - first
+        near = self.heights[j, i] * (1 - s) + self.heights[j, i + 1] * s
+        far = self.heights[j + 1, i] * (1 - s) + self.heights[j + 1, i + 1] * s
+        return point[2] - near * (1 - t) - far * t

@@ -1,0 +1,84 @@
+"""Surfaces that points touch, from the shapes that collide in a file."""
+
+import numpy as np
+
+from .. import contacts
+from ..io._source import PathOrText, read_source
+from ..model import WORLD, Model
+from ..model._arguments import check_instance
+from ..numerics._options import quoted
+from ..spatial._host import pose_matrix
+from ._files import Directories
+from ._load import load_visuals
+from ._shapes import AbstractShape, Box, Capsule, Cylinder, Ellipsoid, HeightField, Plane, Sphere, Visual
+
+
+def collision_surface(
+    path_or_text: PathOrText, model: Model, frame: str | None = None, *, package_dirs: Directories = ()
+) -> contacts.AbstractSurface:
+    """What a URDF or MJCF file lets collide on one link, or of all that does not move, as contacts take it.
+
+        stairs = viz.collision_surface("scene.xml", model)
+        feet = jaxcfa.ground_contacts(model, names, radius=0.02, ground=stairs)
+        cup = viz.collision_surface("scene.xml", model, "cup")
+        tips = jaxcfa.body_contacts(model, fingers, "cup", cup, radius=0.01)
+
+    Shapes are those of `load_visuals(..., collisions=True)`. Planes go on without end, and meshes count as convex: a
+    cup of one mesh is full to its rim, one of several boxes can be filled. Points touch the nearest shape.
+
+    **Arguments:**
+
+    - `path_or_text`, `model`, `package_dirs`: as for `load_visuals`.
+    - `frame`: name of the link or body, in whose axes the surface is; by default all that does not move, in world axes.
+
+    **Raises:** what `load_visuals` does; `ValueError` if nothing collides there.
+    """
+    check_instance("frame", frame, (str, type(None)), "the name of a link or body, or None for what does not move")
+    shapes = load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True)
+    found = [_placed(x, x.placement) for x in shapes if x.carrier == frame is not None]
+    if frame is None:
+        found = [_placed(x, world) for x in shapes if (world := _in_world(x, model)) is not None]
+    if not found:
+        others = quoted(sorted({x.carrier for x in shapes if x.carrier is not None}))
+        where = "of what does not move" if frame is None else f"of {frame!r}"
+        raise ValueError(
+            f"{read_source(path_or_text).name}: no shape {where} collides and can be read. Those that have some: "
+            f"{others or 'none'}."
+        )
+    return found[0] if len(found) == 1 else contacts.Union(found)
+
+
+def _in_world(visual: Visual, model: Model) -> np.ndarray | None:
+    """(4, 4): where the shape is if it does not move."""
+    if visual.carrier is None:
+        return visual.placement
+    body, frame = model.locate(visual.carrier)
+    if body != WORLD:
+        return None
+    return pose_matrix(np.asarray(frame.rotation, float), np.asarray(frame.translation, float)) @ visual.placement
+
+
+def _placed(visual: Visual, placement: np.ndarray) -> contacts.AbstractSurface:
+    surface = _surface(visual.shape)
+    return surface if np.array_equal(placement, np.eye(4)) else contacts.Placed(surface, placement)
+
+
+def _surface(shape: AbstractShape) -> contacts.AbstractSurface:
+    match shape:
+        case Box():
+            return contacts.Box(np.array(shape.size) / 2)
+        case Sphere():
+            return contacts.Sphere(shape.radius)
+        case Capsule():
+            half = np.array([0, 0, shape.length / 2])
+            return contacts.Capsule(-half, half, shape.radius)
+        case Cylinder():
+            return contacts.Cylinder(shape.radius, shape.length / 2)
+        case Ellipsoid():
+            return contacts.Ellipsoid(shape.radii)
+        case HeightField():
+            half = np.array(shape.size) / 2
+            return contacts.HeightField(shape.heights, -half, half)
+        case Plane():
+            return contacts.FlatGround()
+    return contacts.ConvexHull(shape.triangles().vertices)

@@ -1,0 +1,182 @@
+"""Surfaces that are made of others, of points or of heights."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.spatial
+from scipy.interpolate import RegularGridInterpolator
+
+import jaxcfa
+from helpers import assert_close
+from jaxcfa.contacts import (
+    Box,
+    ConvexHull,
+    Cylinder,
+    Ellipsoid,
+    FlatGround,
+    HeightField,
+    Placed,
+    Sphere,
+    Union,
+    ground_contacts,
+)
+
+POSE = jaxcfa.Transform.from_rpy(0.3, -0.5, 1.1, [0.2, 0.1, -0.3])
+BOX, BALL = Box([0.3, 0.2, 0.4]), Sphere(0.3, [0.5, 0.0, 0.0])
+HEIGHTS = np.random.default_rng(0).uniform(-0.2, 0.2, (4, 6))
+LOWER, UPPER = np.array([-1.0, -0.5]), np.array([0.8, 0.7])
+
+
+def points(count: int = 300, scale: float = 1.0) -> np.ndarray:
+    return np.random.default_rng(1).uniform(-scale, scale, (count, 3))
+
+
+def clearances(surface, x):
+    return jax.vmap(surface.clearance)(jnp.asarray(x))
+
+
+def test_placed():
+    """As if it stayed, and points were moved; placements as of frames, which may be traced."""
+    distance, normal = clearances(BOX, points())
+    moved = jax.vmap(POSE.apply)(points())
+    for placement in (POSE, POSE.as_matrix()):
+        found = clearances(Placed(BOX, placement), moved)
+        assert_close(found[0], distance)
+        assert_close(found[1], normal @ POSE.rotation.T)
+    shifted = jax.jit(lambda x: Placed(BOX, x).clearance(jnp.ones(3)))(jnp.array([0.0, 0.0, 0.2]))
+    assert_close(shifted[0], BOX.distance(jnp.array([1.0, 1.0, 0.8])))
+
+
+def test_union():
+    """What is nearest counts, alone."""
+    both = Union([BOX, Placed(BALL, POSE), Ellipsoid([0.1, 0.2, 0.3], [0.0, -0.6, 0.0])])
+    distance, normal = clearances(both, points())
+    parts = [clearances(x, points()) for x in both.surfaces]
+    nearest = np.argmin([x[0] for x in parts], axis=0)
+    assert set(nearest) == {0, 1, 2}
+    each = np.arange(300)
+    assert_close(distance, np.stack([x[0] for x in parts])[nearest, each])
+    assert_close(normal, np.stack([x[1] for x in parts])[nearest, each])
+    assert_close(jax.vmap(both.distance)(points()), distance)
+    twice = Union([BOX, BOX, FlatGround()])
+    assert_close(twice.clearance(jnp.array([0.0, 0.0, 5.0]))[1], [0.0, 0.0, 1.0])
+    assert_close(jnp.linalg.norm(twice.clearance(jnp.array([0.1, 0.0, -0.1]))[1]), 1.0)
+
+
+def test_hull_of_a_box():
+    """Beside its faces as the box; elsewhere the distance from the nearest plane."""
+    corners = POSE.apply(jnp.array([[x, y, z] for x in (-0.3, 0.3) for y in (-0.2, 0.2) for z in (-0.4, 0.4)]))
+    hull = ConvexHull(np.concatenate([corners, np.array(corners).mean(axis=0, keepdims=True)]))
+    assert hull.normals.shape == (6, 3)
+    x = points()
+    moved = jax.vmap(POSE.apply)(x)
+    expected, found = clearances(BOX, x), clearances(hull, moved)
+    beside = np.sum(np.abs(x) > [0.3, 0.2, 0.4], axis=1) <= 1
+    assert 50 < beside.sum() < 250
+    assert_close(found[0][beside], expected[0][beside])
+    assert_close(found[1][beside], (expected[1] @ POSE.rotation.T)[beside])
+    assert np.all(found[0] <= expected[0] + 1e-12)
+    np.testing.assert_array_equal(found[0] < 0, expected[0] < 0)
+
+
+def test_hull_of_a_cloud():
+    cloud = np.random.default_rng(2).normal(size=(60, 3)) * [0.5, 0.3, 0.2]
+    distance, normal = clearances(ConvexHull(cloud), points())
+    np.testing.assert_array_equal(distance < 0, scipy.spatial.Delaunay(cloud).find_simplex(points()) >= 0)
+    assert_close(np.linalg.norm(normal, axis=1), np.ones(300))
+    assert np.max(clearances(ConvexHull(cloud), cloud)[0]) < 1e-12
+
+
+def test_ellipsoid():
+    """Inside, and next to the surface, where the distance is right to first order."""
+    radii, center = np.array([0.2, 0.3, 0.5]), np.array([0.1, 0.0, -0.1])
+    shape = Ellipsoid(radii, center)
+    scaled = (points() - center) / radii
+    np.testing.assert_array_equal(clearances(shape, points())[0] < 0, np.linalg.norm(scaled, axis=1) < 1)
+    unit = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
+    outward = unit / radii / np.linalg.norm(unit / radii, axis=1, keepdims=True)
+    for gap in (-1e-4, 1e-4):
+        distance, normal = clearances(shape, center + radii * unit + gap * outward)
+        np.testing.assert_allclose(distance, gap, rtol=1e-2)
+        np.testing.assert_allclose(normal, outward, atol=1e-2)
+    ball, same = Sphere(0.3, center), Ellipsoid([0.3] * 3, center)
+    for x, y in zip(clearances(ball, points()), clearances(same, points()), strict=True):
+        assert_close(x, y)
+
+
+def test_heights_are_bilinear():
+    ground = HeightField(HEIGHTS, LOWER, UPPER)
+    axes = np.linspace(LOWER[1], UPPER[1], 4), np.linspace(LOWER[0], UPPER[0], 6)
+    expected = RegularGridInterpolator(axes, HEIGHTS)
+    x = points(scale=2.0)
+    inside = np.clip(x[:, :2], LOWER, UPPER)  # it goes on level beyond
+    assert np.any(np.all(inside == x[:, :2], axis=1))
+    assert_close(jax.vmap(ground.distance)(x), x[:, 2] - expected(inside[:, ::-1]))
+    grid = np.stack(np.meshgrid(axes[1], axes[0]), axis=-1).reshape(-1, 2)
+    corners = np.column_stack([grid, HEIGHTS.ravel()])
+    assert_close(jax.vmap(ground.distance)(corners), np.zeros(24))
+    assert np.all(np.isfinite(clearances(ground, corners)[1]))
+
+
+def test_derivatives_by_arrays():
+    """Of distances, by the heights and the placement, in both orders, against differences."""
+
+    def distance(heights, offset):
+        ground = Placed(HeightField(heights, LOWER, UPPER), offset)
+        return jnp.sum(jax.vmap(ground.clearance)(points(20))[0] ** 2)
+
+    arguments = jnp.asarray(HEIGHTS), jnp.array([0.01, -0.02, 0.03])
+    along = jax.tree.map(lambda x: jnp.cos(jnp.arange(x.size)).reshape(x.shape), arguments)
+    value, slope = jax.jvp(distance, arguments, along)
+    step = 1e-6
+    ends = [distance(*jax.tree.map(lambda x, d, s=s: x + s * step * d, arguments, along)) for s in (-1, 1)]
+    assert_close(slope, (ends[1] - ends[0]) / (2 * step), 1e-7)
+    gradient = jax.grad(distance, (0, 1))(*arguments)
+    assert_close(sum(jnp.vdot(x, y) for x, y in zip(gradient, along, strict=True)), slope)
+    assert np.isfinite(value)
+
+
+def test_single_precision():
+    for surface in (Placed(BOX, POSE), Union([BOX, BALL]), HeightField(HEIGHTS, LOWER, UPPER), ConvexHull(points(9))):
+        single = jax.tree.map(lambda x: x.astype("float32"), surface)
+        for found, exact in zip(single.clearance(jnp.ones(3, "float32")), surface.clearance(jnp.ones(3)), strict=True):
+            assert found.dtype == jnp.dtype("float32")
+            np.testing.assert_allclose(found, exact, atol=1e-6)
+
+
+def test_a_ball_stays_in_a_valley():
+    """Of heights, and of two slopes: without friction it goes to and fro, and never gains energy."""
+    text = '<mujoco><worldbody><body name="ball"><freejoint/><geom size="0.05"/></body></worldbody></mujoco>'
+    ball = jaxcfa.load_model(text)
+    x = np.linspace(-1, 1, 21)
+    valley = HeightField(0.5 * x[None, :] ** 2 + 0.5 * (x[:, None] - 0.2) ** 2, [-1, -1], [1, 1])
+    slopes = Union([FlatGround([-1, 0, 1]), FlatGround([1, 0, 1]), Placed(Cylinder(0.02, 1.0), POSE)])
+    start = jnp.array([0.3, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0])
+    for ground in (valley, slopes):
+        touching = ground_contacts(ball, "ball", radius=0.05, ground=ground, friction=0.0, stiffness=1e4)
+        motion = jaxcfa.rollout(ball, start, jnp.zeros(6), jnp.zeros((300, 6)), dt=0.01, contacts=touching)
+        gaps = jax.vmap(lambda q, v, c=touching: jaxcfa.contact_state(ball, c, q, v).gap)(motion.q, motion.v)
+        assert np.min(gaps) > -0.03  # where it runs from one slope into the other
+        energy = jnp.sum(motion.v**2, axis=1) / 2 + 9.81 * motion.q[:, 2]  # slides, and does not turn
+        assert np.max(energy) < energy[0] + 1e-2
+        assert np.max(np.abs(motion.q[:, 0])) < 0.6
+
+
+def test_errors():
+    for message, make in {
+        r"The surface must be one of jaxcfa.contacts": lambda: Placed(lambda p: p[2], [0, 0, 1]),
+        r"placement of the surface must be": lambda: Placed(BOX, [0, 1]),
+        r"surfaces of the union must be one or more": lambda: Union([]),
+        r"surfaces of the union must be a list": lambda: Union(BOX),
+        r"Each surface of the union must be": lambda: Union([BOX, "box"]),
+        r"two rows and columns or more, got shape \(1, 3\)": lambda: HeightField(np.zeros((1, 3)), [0, 0], [1, 1]),
+        r"lower must be less than upper": lambda: HeightField(HEIGHTS, [0, 0], [1, 0]),
+        r"lower corner must have shape \(2,\)": lambda: HeightField(HEIGHTS, 0.0, [1, 0]),
+        r"heights must be finite": lambda: HeightField(HEIGHTS * np.nan, [0, 0], [1, 1]),
+        r"points of the hull must be finite, of shape \(n, 3\)": lambda: ConvexHull(np.zeros((5, 2))),
+        r"The 4 points of the hull are all in one plane": lambda: ConvexHull(np.eye(4)[:, :3] * [1, 1, 0]),
+        r"radii of the ellipsoid must be positive": lambda: Ellipsoid([0.1, 0.0, 0.1]),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            make()
