@@ -73,7 +73,7 @@ Rest = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(min=0, max=_LARGEST_SEED, help="Of a random start.", show_default=False)]
 Out = Annotated[
-    Path | None, typer.Option(help="Where the motion goes: .gif, .npz, or .mp4 with ffmpeg.", show_default=False)
+    Path | None, typer.Option(help="Where the motion goes: .gif, .html, .npz, or .mp4 with ffmpeg.", show_default=False)
 ]
 View = Annotated[bool, typer.Option("--view", help="Play the motion in the browser.")]
 FloatingBase = Annotated[bool, typer.Option(help="Let the base move freely.")]

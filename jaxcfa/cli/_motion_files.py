@@ -6,17 +6,17 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.markup import escape
 
-from ..contacts import FlatGround
+from ..contacts import AbstractContacts, FlatGround
 from ..io import save_trajectory
 from ..model import Model
 from ..simulation import Trajectory
-from ..viz import animate
+from ..viz import Viewer, animate
 from ..viz._animation import frame_count, writer
 from ..viz._files import Directories
 from ._progress import working
 from ._view import shapes_of
 
-_SUFFIXES = (".gif", ".mp4", ".npz")
+_SUFFIXES = (".gif", ".html", ".mp4", ".npz")
 
 
 class Output(NamedTuple):
@@ -37,7 +37,7 @@ def check_out(output: Output, seconds: float) -> None:
         return
     if out.suffix not in _SUFFIXES:
         raise ValueError(f"--out must end with {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}, got {out.name}.")
-    if out.suffix != ".npz":
+    if out.suffix in (".gif", ".mp4"):
         writer(out)
         frame_count(out, seconds)
     check_writable(out)
@@ -66,9 +66,9 @@ def write_motion(
     model: Model,
     trajectory: Trajectory,
     output: Output,
-    ground: bool | FlatGround = True,
+    contacts: AbstractContacts | None = None,
 ) -> None:
-    """Writes a motion, if to any file, and says where it is; animations with that ground (see `animate`)."""
+    """Writes a motion, if to any file, and says where it is. `contacts` are those with the ground at z = 0."""
     out = output.path
     if out is None:
         return
@@ -76,7 +76,11 @@ def write_motion(
         save_trajectory(out, trajectory)
     else:
         visuals = shapes_of(console, file, model, output.package_dirs)
-        dt = float(trajectory.t[1] - trajectory.t[0])
         with working(console, f"Writing {out.name}"):
-            animate(model, trajectory.q, dt, out, visuals, ground=ground)
+            if out.suffix == ".html":
+                with Viewer(model, visuals) as viewer:
+                    viewer.save(out, trajectory, contacts=contacts)
+            else:
+                dt = float(trajectory.t[1] - trajectory.t[0])
+                animate(model, trajectory.q, dt, out, visuals, ground=contacts is None or FlatGround())
     console.print(f"Motion: {escape(str(out))}", soft_wrap=True)

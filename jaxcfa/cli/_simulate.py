@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ..closed_chains import ConstraintStatus, project_configuration
 from ..compilation import quick_compilation
-from ..contacts import AbstractContacts, FlatGround
+from ..contacts import AbstractContacts
 from ..model import AbstractConstraint, Model
 from ..simulation import Trajectory, rollout
 from ..viz._files import Directories
@@ -78,7 +78,7 @@ def run_simulation(
         say_what_holds(console, model, contacts, trajectory.q[-1], trajectory.v[-1])
     if not np.any(np.abs(trajectory.v) > _STILL):
         console.print(f"[yellow]Warning:[/] nothing moved: {_why_still(model, settings)}", highlight=False)
-    write_motion(console, file, model, trajectory, out, contacts is None or FlatGround())
+    write_motion(console, file, model, trajectory, out, contacts)
     return trajectory, contacts
 
 

@@ -100,7 +100,7 @@ def writer(path: Path, rate: float = FRAMES_PER_SECOND) -> Any:
             if not animation.FFMpegWriter.isAvailable():
                 raise ValueError(f"{path.name}: MP4 needs the program ffmpeg, which is not installed. Write a .gif.")
             return animation.FFMpegWriter(fps=rate)
-    raise ValueError(f"{path.name}: an animation is a .gif or an .mp4 file.")
+    raise ValueError(f"{path.name}: an animation is a .gif or an .mp4 file. Viewer.save writes pages, .html.")
 
 
 def _views(scene: Scene, poses: Poses, azimuth: float, elevation: float, ground: bool | FlatGround) -> list[View]:

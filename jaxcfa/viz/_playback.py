@@ -75,7 +75,7 @@ class Playback:
     def _seek(self, event: Any) -> None:
         if event.client is not None and not self._closed.is_set():  # moved by a user, not from here
             self._time = float(self._slider.value)
-            self._show(self._instant())
+            self._show(instant_at(self._t, self._time))
 
     def _run(self) -> None:
         try:
@@ -102,14 +102,16 @@ class Playback:
         self._time += duration
         if self._time >= end:
             self._time = self._time % end if self._loop.value and end > 0 else end
-        self._show(self._instant())
+        self._show(instant_at(self._t, self._time))
         if not self._closed.is_set():
             self._slider.value = self._time
         if self._time >= end:  # only when the last picture is shown: `join` waits for this
             self.pause()
 
-    def _instant(self) -> int:
-        return int(np.clip(np.searchsorted(self._t, self._time + 1e-9, side="right") - 1, 0, len(self._t) - 1))
+
+def instant_at(t: np.ndarray, time: float) -> int:
+    """The last of ascending times (n,) that is not later [s]."""
+    return int(np.clip(np.searchsorted(t, time + 1e-9, side="right") - 1, 0, len(t) - 1))
 
 
 def as_motion(model: Model, motion: Any, dt: float | None) -> tuple[np.ndarray, np.ndarray]:

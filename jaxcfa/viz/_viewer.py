@@ -3,9 +3,11 @@
 import atexit
 import contextlib
 import io
+import os
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,12 @@ from ..contacts._point_contacts import check_contacts
 from ..model import Model
 from ..numerics._options import positive_number
 from ..typing import NameOrNumber
+from ._animation import FRAMES_PER_SECOND
 from ._files import Directories
 from ._ground import surface_of
 from ._load import Visuals, drawn_visuals
 from ._overlays import turned_to
-from ._playback import Playback, as_motion
+from ._playback import Playback, as_motion, instant_at
 from ._poses import as_configurations, body_poses
 from ._robot import Robot
 from ._sliders import Sliders
@@ -105,6 +108,48 @@ class Viewer:
         **Raises:** `ValueError` for a wrong shape, what is not finite, a `dt` that is missing or not positive, contacts
         that are not of this model, and a ground that has not one height at each place.
         """
+        t, show = self._begin(motion, dt, contacts)
+        self._replace_playback(Playback(self._server.gui, t, show, loop))
+
+    def save(
+        self,
+        file: str | os.PathLike,
+        motion,
+        dt: float | None = None,
+        *,
+        contacts: AbstractContacts | None = None,
+        frames_per_second: float = FRAMES_PER_SECOND,
+    ) -> None:
+        """Write all that is shown, while a motion is played, as a page that any browser opens, without this process.
+
+        The page plays it again and again, can be turned and zoomed, has controls of time but no sliders of joints, and
+        needs no network: a file of about a megabyte to be sent, or to be a part of another page.
+
+        **Arguments:** `file`: ends with `.html`. `motion`, `dt` and `contacts`: as of `play`; for a still picture, one
+        configuration (1, nq), and any `dt`. `frames_per_second`: how many configurations the page holds.
+
+        **Raises:** as `play`, and `ValueError` for another suffix and a number that is not positive.
+        """
+        path, rate = Path(file), positive_number("frames_per_second", frames_per_second)
+        if path.suffix.lower() != ".html":
+            raise ValueError(
+                f"{path.name}: a page is an .html file. Animated pictures are written by jaxcfa.viz.animate."
+            )
+        t, show = self._begin(motion, dt, contacts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        page = self._server.get_scene_serializer()
+        try:
+            for time in np.arange(0, t[-1] - t[0] + 0.5 / rate, 1 / rate):
+                show(instant_at(t - t[0], time))
+                page.insert_sleep(1 / rate)
+        finally:  # else the server would go on writing into it
+            text = page.as_html()
+        path.write_text(text, encoding="utf-8")
+
+    def _begin(
+        self, motion: Any, dt: float | None, contacts: AbstractContacts | None
+    ) -> tuple[np.ndarray, Callable[[int], None]]:
+        """Shows the start of a motion. Its times (n,) [s], and what shows another of its instants; `play` raises."""
         t, q = as_motion(self.robot.model, motion, dt)
         if contacts is not None:
             check_contacts(self.robot.model, contacts)
@@ -129,7 +174,7 @@ class Viewer:
         show(0)
         points = self.robot.extent()
         self._look_at((points.min(axis=0) + points.max(axis=0)) / 2)
-        self._replace_playback(Playback(self._server.gui, t, show, loop))
+        return t, show
 
     def stop(self) -> None:
         """End the motion that is being played, if any, where it is."""

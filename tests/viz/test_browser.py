@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 import jaxcfa
+from jaxcfa import viz
 from jaxcfa.viz import Viewer
 from jaxcfa.viz._poses import initial
 from jaxcfa.viz._sliders import value_of
@@ -165,3 +167,34 @@ def test_motion_is_played(browser):
             np.testing.assert_array_equal(viewer.robot.q[0], qs[0])
     finally:
         page.close()
+
+
+def test_page_of_a_motion(browser, tmp_path):
+    """It plays by itself, shows forces, and asks for nothing but itself."""
+    text = '<mujoco><worldbody><body name="ball"><freejoint/><geom size="0.3"/></body></worldbody></mujoco>'
+    ball = jaxcfa.load_model(text)
+    contacts = jaxcfa.ground_contacts(ball, "ball", radius=0.3)
+    start, still = jnp.array([0, 0, 0.3, 1, 0, 0, 0.0]), jnp.array([1.0, 0, 0, 0, 0, 0])
+    motion = jaxcfa.rollout(ball, start, still, jnp.zeros((100, 6)), dt=0.02, contacts=contacts)
+    file = tmp_path / "pages" / "ball.html"
+    with Viewer(ball, viz.load_visuals(text, ball)) as viewer:
+        viewer.save(file, motion, contacts=contacts, frames_per_second=10.0)
+        assert viewer.robot.q[0] == pytest.approx(motion.q[-1])
+    assert 0.3e6 < file.stat().st_size < 3e6
+    addresses: list[str] = []
+    page = browser.new_page(viewport={"width": 900, "height": 500})
+    page.on("request", lambda request: addresses.append(request.url))
+    page.on("websocket", lambda socket: addresses.append(socket.url))
+    try:
+        page.goto(file.as_uri())
+        pictures = [picture(page)]
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline and not any(difference(x, pictures[-1]) > 0.002 for x in pictures):
+            page.wait_for_timeout(300)
+            pictures.append(picture(page))
+            pictures = [x for x in pictures if x.std() > 2]  # what is not empty yet
+            pictures = pictures or [picture(page)]
+        assert any(difference(x, pictures[-1]) > 0.002 for x in pictures), "nothing moves"
+    finally:
+        page.close()
+    assert all(address.startswith(("file:", "data:", "blob:")) for address in addresses)

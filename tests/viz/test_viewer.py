@@ -21,7 +21,7 @@ from jaxcfa.contacts import FlatGround
 from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
 from jaxcfa.simulation import Trajectory
 from jaxcfa.viz import Box, Plane, Sphere, Viewer, Visual
-from jaxcfa.viz._playback import as_motion
+from jaxcfa.viz._playback import as_motion, instant_at
 from jaxcfa.viz._sliders import _shown, controls, value_of
 from jaxcfa.viz._viewer import _url
 
@@ -162,7 +162,8 @@ def test_motions_are_played_to_their_end(viewer, model):
     assert not viewer._playback.is_playing  # whoever moves a slider takes over, from where the motion is
     (first,), (second,) = viewer.robot.q[:, model.q_slice("slide_joint")]
     assert first == 0.5 != second
-    expected = qs[viewer._playback._instant()].copy()
+    playback = viewer._playback
+    expected = qs[instant_at(playback._t, playback._time)].copy()
     expected[model.q_slice("slide_joint")] = 0.5
     np.testing.assert_allclose(viewer.robot.q[0], expected, atol=2e-3)
     viewer._playback.play()  # and the motion can go on
@@ -374,3 +375,30 @@ def test_a_ground_of_any_shape_is_a_surface(viewer, model):
         viewer.robot.show_contacts(np.zeros((1, 3)))
     with pytest.raises(ValueError, match="contacts must be those of ground_contacts"):
         viewer.play(line(model, 3), 1.0, contacts=FlatGround())
+
+
+def test_errors_of_saving(tmp_path):
+    model = jaxcfa.chain(2)
+    with Viewer(model) as viewer:
+        with pytest.raises(ValueError, match=r"a.gif: a page is an .html file.*viz.animate"):
+            viewer.save(tmp_path / "a.gif", np.zeros((3, 2)), 0.1)
+        with pytest.raises(ValueError, match="frames_per_second must be positive"):
+            viewer.save(tmp_path / "a.html", np.zeros((3, 2)), 0.1, frames_per_second=0)
+        with pytest.raises(ValueError, match="need their distance dt"):
+            viewer.save(tmp_path / "a.html", np.zeros((3, 2)))
+        assert not list(tmp_path.iterdir())
+
+
+def test_instants_of_a_page(monkeypatch, tmp_path):
+    """So many a second, from the first to the last, and each for as long; what is recorded ends in any case."""
+    shown, model = [], jaxcfa.chain(2)
+    qs = np.arange(11)[:, None] * np.ones(2)
+    with Viewer(model) as viewer:
+        monkeypatch.setattr(viewer.robot, "show", lambda q: shown.append(float(q[0, 0])))
+        viewer.save(tmp_path / "a.html", qs, 0.1, frames_per_second=4)
+        assert shown[1:] == [0, 2, 5, 7, 10]
+        monkeypatch.setattr(viewer.robot, "show", lambda q: shown.index(q[0, 0]))
+        with pytest.raises(ValueError, match="not in list"):
+            viewer.save(tmp_path / "b.html", qs, 0.1)
+        assert not viewer._server._websock_server._record_handles
+        assert not (tmp_path / "b.html").exists()
