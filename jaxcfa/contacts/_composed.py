@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,8 +10,9 @@ from jaxtyping import Array, Float
 
 from ..model._given import Numbers, Placement, as_placement, is_concrete
 from ..numerics import matvec, transpose
-from ..numerics._options import as_finite, check_instance, floating_numbers
+from ..numerics._options import as_finite, check_flag, check_instance, floating_numbers
 from ..spatial import Transform
+from ._shapes import largest
 from ._surfaces import AbstractSurface
 
 
@@ -41,7 +43,11 @@ class Placed(AbstractSurface):
 
 
 class Union(AbstractSurface):
-    """Several surfaces, of which a point touches the nearest. **Fields:** the `surfaces`."""
+    """Several surfaces, of which a point touches the nearest alone. **Fields:** the `surfaces`.
+
+    Where a point is to touch two at a time, as a ball between floor and wall, contacts with each are added instead:
+    `ground_contacts(..., ground=floor) + ground_contacts(..., ground=wall)`.
+    """
 
     surfaces: tuple[AbstractSurface, ...]
 
@@ -65,34 +71,40 @@ class Union(AbstractSurface):
 
 
 class HeightField(AbstractSurface):
-    """Ground of heights on a rectangle, between whose points it is bilinear; beyond the border it goes on level.
+    """Ground of heights on a rectangle, between whose points it is bilinear.
 
     **Fields:** `heights` (rows, columns) [m], the rows from y = lower[1] to upper[1], the columns along x; `lower`,
-    `upper` (2,): x and y of the first and the last [m].
+    `upper` (2,): x and y of the first and the last [m]; `bounded`: whether it ends at its border, like a block that
+    has no bottom, or goes on level.
     """
 
     heights: Float[Array, "rows columns"]
     lower: Float[Array, "2"]
     upper: Float[Array, "2"]
+    bounded: bool = eqx.field(static=True)
 
-    def __init__(self, heights: Numbers, lower: Numbers, upper: Numbers):
+    def __init__(self, heights: Numbers, lower: Numbers, upper: Numbers, *, bounded: bool = False):
         """**Raises:** `ValueError` for less than two rows or columns, no area, wrong shapes, what is not finite."""
         self.heights = floating_numbers("The heights", heights)
         if self.heights.ndim != 2 or min(self.heights.shape) < 2:
             raise ValueError(f"The heights must be two rows and columns or more, got shape {self.heights.shape}.")
         if is_concrete(self.heights) and not np.all(np.isfinite(self.heights)):
-            raise ValueError("The heights must be finite.")
+            raise ValueError(f"The heights must be finite, got {heights!r:.200}.")
+        check_flag("bounded", bounded)
         corners = as_finite(lower, (2,), "lower corner"), as_finite(upper, (2,), "upper corner")
         if not np.all(corners[0] < corners[1]):
             raise ValueError(f"lower must be less than upper, got {lower} and {upper}.")
-        self.lower, self.upper = map(jnp.asarray, corners)
+        (self.lower, self.upper), self.bounded = map(jnp.asarray, corners), bool(bounded)
 
     def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
         last = jnp.array(self.heights.shape[::-1]) - 1
         x = (point[:2] - self.lower) / (self.upper - self.lower) * last
-        x = jnp.clip(x, 0, last)
+        x = jnp.where(x < 0, 0, jnp.where(x > last, last, x))
         first = jax.lax.stop_gradient(jnp.clip(jnp.floor(x).astype(int), 0, last - 1))
         (i, j), (s, t) = first, x - first
         near = self.heights[j, i] * (1 - s) + self.heights[j, i + 1] * s
         far = self.heights[j + 1, i] * (1 - s) + self.heights[j + 1, i + 1] * s
-        return point[2] - near * (1 - t) - far * t
+        above = point[2] - near * (1 - t) - far * t
+        if not self.bounded:
+            return above
+        return largest(jnp.concatenate([above[None], self.lower - point[:2], point[:2] - self.upper]))

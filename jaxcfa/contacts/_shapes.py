@@ -94,7 +94,7 @@ class Ellipsoid(AbstractSurface):
         self.center = three("center of the ellipsoid", center)
 
     def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
-        return _length((point - self.center) / self.radii) - 1  # times a length, by which `clearance` divides
+        return (_length((point - self.center) / self.radii) - 1) * jnp.min(self.radii)
 
 
 class ConvexHull(AbstractSurface):
@@ -116,8 +116,10 @@ class ConvexHull(AbstractSurface):
         import scipy.spatial  # which takes a tenth of a second
 
         known = known_numbers("The points of the hull", points)
-        if known.ndim != 2 or known.shape[1] != 3 or not np.all(np.isfinite(known)):
-            raise ValueError(f"The points of the hull must be finite, of shape (n, 3), got {points!r}.")
+        if known.ndim != 2 or known.shape[1] != 3 or len(known) < 4:
+            raise ValueError(f"The points of the hull must have shape (n, 3), n at least 4, got {known.shape}.")
+        if not np.all(np.isfinite(known)):
+            raise ValueError(f"The points of the hull must be finite, got {points!r:.200}.")
         try:
             planes = scipy.spatial.ConvexHull(known).equations
         except scipy.spatial.QhullError:

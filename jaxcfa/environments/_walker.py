@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple, cast
 
 import jax
@@ -34,6 +35,8 @@ _GRAVITY, _SOFTNESS, _SAG, _DELAY = 9.81, 1.0, 0.05, 0.02  # m/s^2, 1/rad, of th
 _DISPLACED = 0.1  # rad, m: at the start
 _OF_RATES = 0.1  # of the joints: what is seen
 _FALLEN = 0.5  # of the cosine of the tilt, and of the height at the start
+_UPRIGHT = 0.1  # upward parts of normals of walls, on which nothing stands
+_STEPS_DOWN = 10  # to the ground
 
 
 class Walker(AbstractRobotEnvironment):
@@ -102,7 +105,7 @@ class Walker(AbstractRobotEnvironment):
             raise ValueError(f"fastest must have shape (3,), forward, to the left and turning, got {fastest}.")
         if is_concrete(self.home) and not np.all(np.isfinite(self.home)):
             raise ValueError("The robot cannot be put on this ground, which is upright or has no normal at its feet.")
-        height, _ = contacts.ground.clearance(_pose(model, self.home).center)
+        height = _height(contacts.ground, _pose(model, self.home).center)
         if is_concrete(height) and not height > 0:
             raise ValueError(f"At home the base must be above the ground, but its centre of mass is at {height:.3g} m.")
         if is_concrete(reach) and not np.all(np.asarray(reach) > 0):
@@ -150,7 +153,7 @@ class Walker(AbstractRobotEnvironment):
 
     def terminated(self, q: Float[Array, "nq"], v: Float[Array, "nv"], task: Float[Array, "3"]) -> Bool[Array, ""]:
         ground, model = cast(AbstractSurface, self._contacts.ground), self.plant.model
-        height, at_home = (ground.clearance(_pose(model, x).center)[0] for x in (q, self.home))
+        height, at_home = (_height(ground, _pose(model, x).center) for x in (q, self.home))
         return (self._feeling(q, v).up[2] < _FALLEN) | (height < _FALLEN * at_home)
 
     @property
@@ -213,12 +216,31 @@ def _at_home(model: Model) -> Float[Array, "nq"]:
 
 
 def _put_down(model: Model, contacts: AbstractContacts, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
-    """The configuration with its base so high that the lowest foot is on the ground."""
-    feet = AllContacts(tuple(part for part in contacts.parts if part.carrier is None))
+    """The configuration with its base so high that the lowest foot is on the ground, where it comes from above."""
+    feet = AllContacts(tuple(part.in_type(q.dtype) for part in contacts.parts if part.carrier is None))
     state = contact_state(model, feet, q, jnp.zeros(model.nv, q.dtype))
-    base, rise = _base(model), -jnp.min(state.gap / state.normal[:, 2])
+    center = state.position + jnp.concatenate([part.radius for part in feet.parts])[:, None] * state.normal
+    ends = np.cumsum([len(part.frames) for part in feet.parts])[:-1]
+
+    def lower(_: int, rise: Float[Array, ""]) -> Float[Array, ""]:
+        raised = jnp.split(center.at[:, 2].add(rise), ends)
+        heights = [
+            jax.vmap(partial(_height, part.surface))(x, part.radius) for part, x in zip(feet.parts, raised, strict=True)
+        ]
+        return rise - jnp.min(jnp.concatenate(heights))
+
+    base = _base(model)
+    start = 2 * jnp.abs(_pose(model, q).center[2] - jnp.min(center[:, 2]))
+    rise = jax.lax.fori_loop(0, _STEPS_DOWN, lower, start)
     up = model.placement.rotation[base.number][2].astype(q.dtype)  # in the axes of the joint
     return q.at[base.q.start : base.q.start + 3].add(rise * up)
+
+
+def _height(ground: AbstractSurface, point: Float[Array, "3"], radius: ArrayLike = 0.0) -> Float[Array, ""]:
+    """How far a point, or ball, is above the ground, by what is nearest [m]; infinite beside a wall."""
+    distance, normal = ground.clearance(point)
+    level = normal[2] > _UPRIGHT
+    return jnp.where(level, (distance - radius) / jnp.where(level, normal[2], 1), jnp.inf)
 
 
 def _lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"]:

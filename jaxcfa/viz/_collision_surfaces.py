@@ -12,6 +12,8 @@ from ._files import Directories
 from ._load import load_visuals
 from ._shapes import AbstractShape, Box, Capsule, Cylinder, Ellipsoid, HeightField, Plane, Sphere, Visual
 
+_THIN = 1e-3  # half the thickness of a flat mesh, by its size
+
 
 def collision_surface(
     path_or_text: PathOrText, model: Model, frame: str | None = None, *, package_dirs: Directories = ()
@@ -24,7 +26,8 @@ def collision_surface(
         tips = jaxcfa.body_contacts(model, fingers, "cup", cup, radius=0.01)
 
     Shapes are those of `load_visuals(..., collisions=True)`. Planes go on without end, and meshes count as convex: a
-    cup of one mesh is full to its rim, one of several boxes can be filled. Points touch the nearest shape.
+    cup of one mesh is full to its rim, one of several boxes can be filled. Points touch the nearest shape. The base of
+    a robot that is fixed does not move, either.
 
     **Arguments:**
 
@@ -35,15 +38,21 @@ def collision_surface(
     """
     check_instance("frame", frame, (str, type(None)), "the name of a link or body, or None for what does not move")
     shapes = load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True)
-    found = [_placed(x, x.placement) for x in shapes if x.carrier == frame is not None]
-    if frame is None:
-        found = [_placed(x, world) for x in shapes if (world := _in_world(x, model)) is not None]
+    name = read_source(path_or_text).name
+    try:
+        found = [_placed(x, x.placement) for x in shapes if x.carrier == frame is not None]
+        if frame is None:
+            found = [_placed(x, world) for x in shapes if (world := _in_world(x, model)) is not None]
+    except ValueError as error:  # of what has no hull
+        raise ValueError(
+            f"{name}, what collides {'without moving' if frame is None else f'on {frame!r}'}: {error}"
+        ) from error
     if not found:
         others = quoted(sorted({x.carrier for x in shapes if x.carrier is not None}))
         where = "of what does not move" if frame is None else f"of {frame!r}"
         raise ValueError(
-            f"{read_source(path_or_text).name}: no shape {where} collides and can be read. Those that have some: "
-            f"{others or 'none'}."
+            f"{name}: no shape {where} collides and can be read. The frame must be one that has some: "
+            f"{others or 'there is none'}."
         )
     return found[0] if len(found) == 1 else contacts.Union(found)
 
@@ -78,7 +87,16 @@ def _surface(shape: AbstractShape) -> contacts.AbstractSurface:
             return contacts.Ellipsoid(shape.radii)
         case HeightField():
             half = np.array(shape.size) / 2
-            return contacts.HeightField(shape.heights, -half, half)
+            return contacts.HeightField(shape.heights, -half, half, bounded=True)
         case Plane():
             return contacts.FlatGround()
-    return contacts.ConvexHull(shape.triangles().vertices)
+    return contacts.ConvexHull(_with_volume(shape.triangles().vertices))
+
+
+def _with_volume(vertices: np.ndarray) -> np.ndarray:
+    """The vertices (n, 3), on both sides of what is flat a little further out, so that they have a hull."""
+    _, lengths, axes = np.linalg.svd(vertices - vertices.mean(axis=0), full_matrices=False)
+    size = np.ptp(vertices, axis=0).max()
+    for axis in axes[lengths < 1e-6 * lengths[0]]:
+        vertices = np.concatenate([vertices - _THIN * size * axis, vertices + _THIN * size * axis])
+    return vertices

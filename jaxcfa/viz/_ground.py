@@ -11,7 +11,9 @@ from jaxtyping import Array, Float
 from ..contacts import AbstractSurface, FlatGround
 from ._shapes import Triangles
 
-_STEPS = 200  # down to a surface, or up from inside
+_STEPS = 200  # down to a surface, or up from inside, and then of Newton's method:
+_LAST_STEPS = 30
+_UPRIGHT = 0.1  # upward parts of normals of walls, or overhangs
 _LEVEL = 1e-4  # of a slope's length, how far the surface may be from where it is drawn
 _CELLS = 60  # along each side of a surface
 
@@ -26,35 +28,52 @@ def plane_of(ground: FlatGround) -> np.ndarray:
 
 
 def surface_of(ground: AbstractSurface, center: np.ndarray, half: float) -> Triangles:
-    """The surface of any ground about a point (2,), as it is seen from above that square.
+    """The surface of any ground above and below a square, whose middle is `center` (3,), as it is seen from above.
 
-    **Raises:** `ValueError` where no height is at distance zero.
+    It has holes where there is none. **Raises:** `ValueError` if there is none at all.
     """
     ends = np.linspace(-half, half, _CELLS + 1)
-    places = np.stack(np.meshgrid(*(center[:, None] + ends), indexing="ij"), axis=-1).reshape(-1, 2)
-    heights, distances = (np.asarray(x, float) for x in _heights(ground, jnp.asarray(places), 4 * half))
-    if not np.all(np.isfinite(heights)) or np.max(np.abs(distances)) > _LEVEL * half:
-        raise ValueError("The ground cannot be drawn: it does not have one height at each x and y near the robot.")
+    places = np.stack(np.meshgrid(*(center[:2, None] + ends), indexing="ij"), axis=-1).reshape(-1, 2)
+    heights, distances = (
+        np.asarray(x, float)
+        for x in _heights(ground, jnp.asarray(places), *map(jnp.asarray, (center[2] + 4 * half, half)))
+    )
+    found = np.isfinite(heights) & (np.abs(distances) <= _LEVEL * half)
     number = np.arange(len(places)).reshape(_CELLS + 1, -1)
     a, b, c, d = (x.ravel() for x in (number[:-1, :-1], number[1:, :-1], number[1:, 1:], number[:-1, 1:]))
     faces = np.concatenate([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)])
-    return Triangles(np.column_stack([places, heights]), faces)
+    faces = faces[np.all(found[faces], axis=1)]
+    if not len(faces):
+        raise ValueError("The ground cannot be drawn: near the robot no surface of it is seen from above.")
+    return Triangles(np.column_stack([places, np.where(found, heights, center[2])]), faces)
 
 
 @eqx.filter_jit
 def _heights(
-    ground: AbstractSurface, places: Float[Array, "n 2"], top: float
+    ground: AbstractSurface, places: Float[Array, "n 2"], top: Float[Array, ""], half: Float[Array, ""]
 ) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
     """The heights at which distances from the ground vanish, and what is left of them [m].
 
-    From a height `top` down, each time by the distance, so that nothing is passed.
+    From a height `top` down, each time by the distance, so that nothing is passed, or past walls, which do not end it,
+    by at least a hundredth of `half`. Steep surfaces need Newton's method in the end.
     """
 
     def one(place: Float[Array, "2"]) -> tuple[Any, Any]:
-        def distance(z: Float[Array, ""]) -> Any:
-            return ground.clearance(jnp.append(place, z))[0]
+        def seen(z: Float[Array, ""]) -> tuple[Any, Any]:
+            distance, normal = ground.clearance(jnp.append(place, z))
+            return distance, normal[2]
 
-        z = jax.lax.fori_loop(0, _STEPS, lambda _, z: z - distance(z), jnp.asarray(top, places.dtype))
-        return z, distance(z)
+        def lower(_: Any, z: Float[Array, ""]) -> Any:
+            distance, upward = seen(z)
+            beside = (upward < _UPRIGHT) & (distance > _LEVEL * half)
+            return z - jnp.where(beside, jnp.maximum(distance, 0.01 * half), distance)
+
+        def improve(_: Any, z: Float[Array, ""]) -> Any:
+            distance, upward = seen(z)
+            return z - distance / upward
+
+        z = jax.lax.fori_loop(0, _STEPS, lower, top.astype(places.dtype))
+        z = jax.lax.fori_loop(0, _LAST_STEPS, improve, z)
+        return z, seen(z)[0]
 
     return jax.vmap(one)(places)

@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import io
+import math
 import os
 import socket
 import threading
@@ -106,7 +107,7 @@ class Viewer:
         their forces (of the first of a batch).
 
         **Raises:** `ValueError` for a wrong shape, what is not finite, a `dt` that is missing or not positive, contacts
-        that are not of this model, and a ground that has not one height at each place.
+        that are not of this model, and a ground of which nothing can be seen from above.
         """
         t, show = self._begin(motion, dt, contacts)
         self._replace_playback(Playback(self._server.gui, t, show, loop))
@@ -123,7 +124,8 @@ class Viewer:
         """Write all that is shown, while a motion is played, as a page that any browser opens, without this process.
 
         The page plays it again and again, can be turned and zoomed, has controls of time but no sliders of joints, and
-        needs no network: a file of about a megabyte to be sent, or to be a part of another page.
+        needs no network: a file of a megabyte, and what meshes take, to be sent, or to be a part of another page. A
+        motion that is being played here ends, and the robot stays where the one that is written does.
 
         **Arguments:** `file`: ends with `.html`. `motion`, `dt` and `contacts`: as of `play`; for a still picture, one
         configuration (1, nq), and any `dt`. `frames_per_second`: how many configurations the page holds.
@@ -139,11 +141,12 @@ class Viewer:
         path.parent.mkdir(parents=True, exist_ok=True)
         page = self._server.get_scene_serializer()
         try:
-            for time in np.arange(0, t[-1] - t[0] + 0.5 / rate, 1 / rate):
-                show(instant_at(t - t[0], time))
+            for number in range(math.ceil((t[-1] - t[0]) * rate - 1e-6) + 1):
+                show(instant_at(t - t[0], number / rate))
                 page.insert_sleep(1 / rate)
         finally:  # else the server would go on writing into it
             text = page.as_html()
+            self.robot.show_contacts(None)
         path.write_text(text, encoding="utf-8")
 
     def _begin(
@@ -310,7 +313,7 @@ class Viewer:
             normal = normal / np.linalg.norm(normal)
             self._add_grid(center - normal * (normal @ (center - point)), normal, width)
             return
-        vertices, faces = surface_of(ground, center[:2], width / 2)
+        vertices, faces = surface_of(ground, np.append(center[:2], upper[2]), width / 2)
         self._server.scene.add_mesh_simple(
             "/ground", vertices, faces, color=(250, 250, 250), flat_shading=True, side="double"
         )

@@ -457,6 +457,21 @@ def test_simulate_as_a_picture_and_in_the_browser(cart, tmp_path, monkeypatch):
     assert url in output
 
 
+def test_simulate_as_a_page(cart, tmp_path, monkeypatch):
+    """With the contacts that hold it, if there are any."""
+    saved = []
+    monkeypatch.setattr(Viewer, "save", lambda _, *arguments, **options: saved.append((arguments, options)))
+    run("simulate", cart, "--seconds", 0.04, "--out", tmp_path / "motion.html")
+    ball = tmp_path / "ball.xml"
+    ball.write_text('<mujoco><worldbody><body name="b"><freejoint/><geom size="0.1"/></body></worldbody></mujoco>')
+    run("simulate", ball, "--seconds", 0.04, "--ground", "--out", tmp_path / "motion.html")
+    (arguments, options), (_, with_ground) = saved
+    assert arguments[0] == tmp_path / "motion.html"
+    assert arguments[1].q.shape[1] == 2
+    assert options["contacts"] is None
+    assert with_ground["contacts"].parts[0].frames == ("b",)
+
+
 def test_view(cart, monkeypatch):
     shown = []
     monkeypatch.setattr(Viewer, "wait", lambda viewer: shown.append(viewer.robot.model.body_names))

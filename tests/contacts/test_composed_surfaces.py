@@ -120,7 +120,7 @@ def test_heights_are_bilinear():
 
 
 def test_derivatives_by_arrays():
-    """Of distances, by the heights and the placement, in both orders, against differences."""
+    """Of distances, by the heights and the placement, in both modes, against differences."""
 
     def distance(heights, offset):
         ground = Placed(HeightField(heights, LOWER, UPPER), offset)
@@ -137,8 +137,45 @@ def test_derivatives_by_arrays():
     assert np.isfinite(value)
 
 
+def test_a_bounded_field_ends():
+    """Beside it there is nothing, above and on it the same as without."""
+    block, plain = HeightField(HEIGHTS, LOWER, UPPER, bounded=True), HeightField(HEIGHTS, LOWER, UPPER)
+    x = points(scale=2.0)
+    outside = np.any((x[:, :2] < LOWER) | (x[:, :2] > UPPER), axis=1)
+    found = jax.vmap(block.distance)(x)
+    assert np.all(found[outside] > 0)
+    high = ~outside & (x[:, 2] > 0.2)
+    assert_close(found[high], jax.vmap(plain.distance)(x)[high])
+    assert_close(block.clearance(jnp.array([1.0, 0.0, -0.5]))[0], 0.2)
+    assert_close(block.clearance(jnp.array([1.0, 0.0, -0.5]))[1], [1.0, 0.0, 0.0])
+
+
+SURFACES = {
+    "placed": Placed(BOX, POSE),
+    "union": Union([BOX, BALL, BOX]),
+    "heights": HeightField(HEIGHTS, LOWER, UPPER),
+    "block": HeightField(HEIGHTS, LOWER, UPPER, bounded=True),
+    "hull": ConvexHull(points(9)),
+    "ellipsoid": Ellipsoid([0.1, 0.2, 0.3]),
+}
+
+
+@pytest.mark.parametrize("name", SURFACES)
+def test_singular_points_have_finite_derivatives(name):
+    """Centres, corners, edges, ties, and borders of grids, to the second order; normals have length one, or zero."""
+    rows = [POSE.translation, points(9)[0], points(9)[:2].mean(axis=0), [0.0, 0.0, 0.0], [0.3, 0.2, 0.4], [0.3, 0, 0]]
+    corners = [[x, y, 0.0] for x in np.linspace(LOWER[0], UPPER[0], 6) for y in (*LOWER[1:], *UPPER[1:])]
+    x = jnp.array([*rows, *corners, [*LOWER, HEIGHTS[0, 0]]])
+    surface = SURFACES[name]
+    found = jax.jit(jax.vmap(lambda x: (surface.clearance(x), jax.jacfwd(surface.clearance)(x))))(x)
+    assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(found))
+    lengths = np.linalg.norm(found[0][1], axis=1)
+    assert np.all((np.abs(lengths - 1) < 1e-12) | ((lengths == 0) & (name == "ellipsoid")))
+    assert_close(SURFACES["ellipsoid"].clearance(jnp.zeros(3))[0], -0.1)
+
+
 def test_single_precision():
-    for surface in (Placed(BOX, POSE), Union([BOX, BALL]), HeightField(HEIGHTS, LOWER, UPPER), ConvexHull(points(9))):
+    for surface in SURFACES.values():
         single = jax.tree.map(lambda x: x.astype("float32"), surface)
         for found, exact in zip(single.clearance(jnp.ones(3, "float32")), surface.clearance(jnp.ones(3)), strict=True):
             assert found.dtype == jnp.dtype("float32")
@@ -174,7 +211,11 @@ def test_errors():
         r"lower must be less than upper": lambda: HeightField(HEIGHTS, [0, 0], [1, 0]),
         r"lower corner must have shape \(2,\)": lambda: HeightField(HEIGHTS, 0.0, [1, 0]),
         r"heights must be finite": lambda: HeightField(HEIGHTS * np.nan, [0, 0], [1, 1]),
-        r"points of the hull must be finite, of shape \(n, 3\)": lambda: ConvexHull(np.zeros((5, 2))),
+        r"points of the hull must have shape \(n, 3\), n at least 4, got \(5, 2\)": lambda: ConvexHull(
+            np.zeros((5, 2))
+        ),
+        r"n at least 4, got \(0, 3\)": lambda: ConvexHull(np.zeros((0, 3))),
+        r"points of the hull must be finite": lambda: ConvexHull(np.full((4, 3), np.inf)),
         r"The 4 points of the hull are all in one plane": lambda: ConvexHull(np.eye(4)[:, :3] * [1, 1, 0]),
         r"radii of the ellipsoid must be positive": lambda: Ellipsoid([0.1, 0.0, 0.1]),
     }.items():

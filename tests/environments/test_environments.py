@@ -11,7 +11,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import Transform, body_contacts, optimal_control as oc
-from jaxcfa.contacts import FlatGround, Sphere
+from jaxcfa.contacts import Box, FlatGround, HeightField, Placed, Sphere, Union
 from jaxcfa.environments import (
     AbstractEnvironment,
     AbstractRobotEnvironment,
@@ -395,6 +395,21 @@ def test_servos_of_walkers_carry_them_on_hinges_and_on_legs_that_slide():
     contacts = jaxcfa.ground_contacts(model, "leg", (0, 0, -0.18), radius=0.02)
     gain = Walker(model, contacts).plant.model.actuators.gain
     assert_close(gain, 8.2 * 9.81 * np.array([0.5, 1 / (0.05 * 0.5)]))
+
+
+def test_walkers_begin_on_steps_from_above(key):
+    """Wherever they are told to: the lowest foot touches, and none is in a step, or in the ground."""
+    step = Placed(Box([0.3, 2.0, 0.1]), [0.35, 0.0, 0.05])
+    bumps = HeightField(0.1 * np.random.default_rng(0).uniform(size=(9, 9)), [-1, -1], [1, 1])
+    model = tripod()
+    for ground in (Union([FlatGround(), step]), bumps, FlatGround([0.5, 0.0, 1.0])):
+        feet = jaxcfa.ground_contacts(model, ["leg0", "leg1", "leg2"], (0, 0, -0.3), radius=0.02, ground=ground)
+        env = Walker(model, feet, stiffness=20.0)
+        gaps = [jaxcfa.contact_state(model, feet, q, jnp.zeros(9)).gap for q in (env.home, env.reset(key).q)]
+        assert_close(jnp.min(jnp.stack(gaps), axis=1), np.zeros(2), 1e-9)
+        assert not env.terminated(env.home, jnp.zeros(9), jnp.zeros(3))
+        beside = env.home.at[0].add(-0.17)  # the base beside the step, whose wall is what is nearest
+        assert not env.terminated(beside, jnp.zeros(9), jnp.zeros(3))
 
 
 def test_walkers_stand_on_the_ground_and_the_derivatives_of_what_they_do(key):

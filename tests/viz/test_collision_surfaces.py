@@ -72,7 +72,7 @@ def test_distances_are_those_of_mujoco():
 
 
 def test_what_does_not_move_is_the_ground():
-    """In world axes, also where it is on a body of its own; of a URDF with a fixed base, its base."""
+    """In world axes, also where it is on a body of its own; the base of a robot, if that is fixed."""
     model = jaxcfa.load_model(SCENE)
     world = collision_surface(SCENE, model)
     assert isinstance(world, Union)
@@ -81,8 +81,38 @@ def test_what_does_not_move_is_the_ground():
     turned = jaxcfa.Transform.from_rpy(0.0, 0.0, np.pi / 6, [-1.0, 0.0, 0.0])
     assert abs(post.distance(turned.inverse().apply(jnp.array([-1.5, 0.0, 0.2]))) - 0.3) < 1e-6
     assert abs(world.distance(jnp.array([-1.5, 0.0, 0.9])) - 0.3) < 1e-6
+    assert isinstance(collision_surface(FIXED, jaxcfa.load_model(FIXED)), Box)
+    with pytest.raises(ValueError, match="what does not move collides"):
+        collision_surface(FIXED, jaxcfa.load_model(FIXED, floating_base=True))
     flat = '<mujoco><worldbody><geom type="plane" size="1 1 1"/></worldbody></mujoco>'
     assert isinstance(collision_surface(flat, model_of_ball()), FlatGround)
+
+
+FIXED = """<robot name="r"><link name="base"><collision><geometry><box size="1 1 1"/></geometry></collision></link>
+  <link name="arm"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+  </link><joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/>
+  </joint></robot>"""
+
+
+def test_flat_meshes_are_thin(tmp_path):
+    """A floor of one square, and a line, which have no hull of their own; a point has none at all."""
+    for corners, ending in (
+        ("0 0 0,2 0 0,2 2 0,0 2 0", ""),
+        ("0 0 0,1 1 0,2 2 0,0 0 0", ""),
+        ("1 1 1," * 4, "no hull"),
+    ):
+        vertices = "".join(f"v {x}\n" for x in corners.strip(",").split(","))
+        (tmp_path / "mesh.obj").write_text(f"{vertices}f 1 2 3\nf 1 3 4\n")
+        file = tmp_path / "floor.urdf"
+        file.write_text(FIXED.replace('<box size="1 1 1"/>', '<mesh filename="mesh.obj"/>'))
+        model = jaxcfa.load_model(file)
+        if ending:
+            with pytest.raises(ValueError, match=r"floor.urdf, what collides on 'base': The points of the hull"):
+                collision_surface(file, model, "base")
+            continue
+        surface = collision_surface(file, model)
+        assert abs(surface.distance(jnp.array([1.0, 1.0, 0.3])) - 0.3) < 0.01
+        assert surface.distance(jnp.array([1.0, 1.0, 0.0])) < 0
 
 
 def model_of_ball() -> jaxcfa.Model:
@@ -97,6 +127,7 @@ def test_height_fields():
     surface = collision_surface(text, model_of_ball())
     assert isinstance(surface, Placed)
     assert isinstance(surface.surface, HeightField)
+    assert surface.surface.bounded
     corners = 0.999999 * np.array([[-1, -2, 3], [0, -2, 3], [1, -2, 3], [-1, 2, 3], [0, 2, 3], [1, 2, 3]])
     theirs = mujoco.MjModel.from_xml_string(text)
     data = mujoco.MjData(theirs)
@@ -148,19 +179,31 @@ def test_a_ball_lands_on_a_step():
 def test_grounds_of_files_are_drawn():
     """Seen from above: on the step its top, beside it the floor."""
     steps = Union([FlatGround(), Placed(Box([0.3, 2.0, 0.1]), [0.5, 0.0, 0.1])])
-    vertices = surface_of(steps, np.zeros(2), 1.0).vertices
+    vertices = surface_of(steps, np.zeros(3), 1.0).vertices
     on = np.abs(vertices[:, 0] - 0.5) < 0.29
     beside = np.abs(vertices[:, 0] - 0.5) > 0.31
     np.testing.assert_allclose(vertices[on, 2], 0.2, atol=1e-4)
     np.testing.assert_allclose(vertices[beside, 2], 0, atol=1e-4)
+    # Walls between points of the grid, also far below, slopes, and what has no floor.
+    model = jaxcfa.load_model(SCENE)
+    heights = surface_of(collision_surface(SCENE, model), np.array([-0.4, 0.03, 0.5]), 1.3).vertices[:, 2]
+    assert np.max(heights) == pytest.approx(1.0, abs=1e-3)
+    assert np.min(heights) < -0.1
+    steep = surface_of(FlatGround([40, 0, 1.0], [0, 0, 7.0]), np.zeros(3), 1.0).vertices
+    np.testing.assert_allclose(steep[:, 2], 7 - 40 * steep[:, 0], atol=1e-2)
+    table = surface_of(Box([0.3, 0.3, 0.1], [0.0, 0.0, 1.5]), np.array([0, 0, 1.6]), 0.5)
+    np.testing.assert_allclose(table.vertices[np.unique(table.faces), 2], 1.6, atol=1e-3)
+    assert np.max(np.abs(table.vertices[np.unique(table.faces), :2])) < 0.31
+    with pytest.raises(ValueError, match="no surface of it is seen from above"):
+        surface_of(Box([0.1, 0.1, 0.1]), np.array([5.0, 5.0, 0.0]), 1.0)
 
 
 def test_errors():
     model = jaxcfa.load_model(SCENE)
-    with pytest.raises(ValueError, match=r"no shape of 'probe' collides.*Those that have some: 'ball', .*'rod'"):
+    with pytest.raises(ValueError, match=r"no shape of 'probe' collides.*must be one that has some: 'ball', .*'rod'"):
         collision_surface(SCENE, model, "probe")
     with pytest.raises(ValueError, match=r"frame must be the name of a link or body"):
         collision_surface(SCENE, model, 3)
     text = '<mujoco><worldbody><body name="a"><freejoint/><geom size="0.1"/></body></worldbody></mujoco>'
-    with pytest.raises(ValueError, match=r"no shape of what does not move collides.*have some: 'a'"):
+    with pytest.raises(ValueError, match=r"no shape of what does not move collides.*has some: 'a'"):
         collision_surface(text, jaxcfa.load_model(text))
