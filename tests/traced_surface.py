@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxcfa
-from jaxcfa import environments, joints, spatial, structured
+from jaxcfa import contacts, environments, joints, spatial, structured
 from jaxcfa.spatial import Matrix, Motion, Symmetric, Transform, Vector
 from mechanisms import random_state
 from public_functions import FUNCTIONS
@@ -73,8 +73,25 @@ def _of_arrays(dtype: jnp.dtype) -> dict[str, Callable]:
         "spatial vectors": functools.partial(_spatial_vectors, dtype),
         "components": functools.partial(_components, dtype),
         "structured": functools.partial(_structured, dtype),
+        "surfaces": functools.partial(_surfaces, dtype),
         **{f"joint {joint}": functools.partial(_joint, joint, dtype) for joint in _JOINTS},
     }
+
+
+def _surfaces(dtype: jnp.dtype) -> None:
+    point = jnp.array([0.1, 0.2, 0.3], dtype)
+    shapes = (
+        contacts.Sphere(0.1),
+        contacts.Capsule(point, -point, 0.1),
+        contacts.Cylinder(0.1, 0.2),
+        contacts.Box(point),
+        contacts.Ellipsoid(point),
+        contacts.ConvexHull(np.eye(4)[:, :3]),
+        contacts.HeightField(jnp.ones((2, 3)), [0, 0], [1, 1], bounded=True),
+        contacts.FlatGround(),
+    )
+    both = contacts.Union([contacts.Placed(shape, point) for shape in shapes])
+    jax.tree.map(lambda x: x.astype(dtype), both).clearance(point)
 
 
 def _rotations(dtype: jnp.dtype) -> None:

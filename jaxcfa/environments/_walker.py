@@ -222,7 +222,7 @@ def _put_down(model: Model, contacts: AbstractContacts, q: Float[Array, "nq"]) -
     center = state.position + jnp.concatenate([part.radius for part in feet.parts])[:, None] * state.normal
     ends = np.cumsum([len(part.frames) for part in feet.parts])[:-1]
 
-    def lower(_: int, rise: Float[Array, ""]) -> Float[Array, ""]:
+    def lower(_: ArrayLike, rise: Float[Array, ""]) -> Float[Array, ""]:
         raised = jnp.split(center.at[:, 2].add(rise), ends)
         heights = [
             jax.vmap(partial(_height, part.surface))(x, part.radius) for part, x in zip(feet.parts, raised, strict=True)
