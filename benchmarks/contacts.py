@@ -26,7 +26,7 @@ A Go2 with four spheres as feet on flat ground, one step of 5 ms without torques
 millimetre deep and move at random. MuJoCo's contacts follow another law, so that results are not compared.
 `1 iteration` is what MJX's quadrupeds are trained with: one iteration of its solver, five of its line search; the
 others are as they are set by default. MJX has one of XLA's threads: with more, batches of its solves may wait for one
-another forever.
+another forever. It is compiled with XLA's older code for fusions, as the newer one computes some things many times.
 """
 STEP, GRADIENT = "step on the ground", "gradient of a step on the ground"
 _DT, _FRICTION, _RADIUS = 5e-3, 0.8, 0.022

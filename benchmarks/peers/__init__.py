@@ -44,15 +44,16 @@ _FRAX = (
     ("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"),
     ("OPENBLAS_NUM_THREADS", "1"),
 )
-# Two of its solves of batches, on one of XLA's threads each, may wait for one another forever (jaxlib 0.10).
-ONE_THREAD = (("NPROC", "1"),)
+# Two of its solves of batches, on one of XLA's threads each, may wait for one another forever (jaxlib 0.10). The newer
+# code of XLA for fusions computes its chains of bodies again and again: 10 ms a state for seven links instead of 10 us.
+_MJX = (("NPROC", "1"), ("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false"))
 _ALL = (
     Peer("Pinocchio", pinocchio, ALL, "C++", compiled=False, reference=True),
     Peer("Pinocchio, threads", in_threads, (FORWARD, INVERSE), "C++", compiled=False),
     Peer("MuJoCo", mujoco, (*_DYNAMICS, KINEMATICS, CONSTRAINED), "C++", compiled=False),
     Peer("MuJoCo rollout, threads", rollout, (FORWARD,), "C++", compiled=False),
     Peer("frax", frax, (*_DYNAMICS, KINEMATICS, GRADIENT, MATRICES), "frax", variables=_FRAX),
-    Peer("MJX", mjx, (*_DYNAMICS, KINEMATICS, GRADIENT, MATRICES, CONSTRAINED), "MJX", variables=ONE_THREAD),
+    Peer("MJX", mjx, (*_DYNAMICS, KINEMATICS, GRADIENT, MATRICES, CONSTRAINED), "MJX", variables=_MJX),
     Peer("JaxSim", jaxsim, (*_DYNAMICS, KINEMATICS, GRADIENT, MATRICES), "JaxSim"),
     Peer("JaxSim, parallel", jaxsim_parallel, (FORWARD, GRADIENT), "JaxSim"),
     Peer("Brax", brax, (*_DYNAMICS, GRADIENT, MATRICES), "Brax"),
