@@ -48,13 +48,13 @@ class Start(NamedTuple):
     """A new agent: how random its actions are, and what its networks are like.
 
     The weights of the actor's last layer begin `gain` times as large as others, `between` stands between layers, and
-    networks see observations less their mean, over their deviation, in about the last `memory` batches, unless 0.
+    networks see observations less their mean, over their deviation, in about the last `window` batches, unless 0.
     """
 
     deviation: float
     gain: float = 1.0
     between: Sequence[eqx.Module] = (eqx.nn.Lambda(jnp.tanh),)
-    memory: int = 0
+    window: int = 0
 
 
 def network(
@@ -74,24 +74,24 @@ class Agent(eqx.Module):
     actor: eqx.nn.Sequential
     critic: eqx.nn.Sequential
     log_deviation: Float[Array, "m"]
-    centre: Float[Array, "n"]
+    center: Float[Array, "n"]
     variance: Float[Array, "n"]
     batches: Float[Array, ""]
-    memory: int
+    window: int
 
     def __init__(self, observations: int, actions: int, start: Start, key: Array):
         keys = jax.random.split(key)
         self.actor = network(observations, actions, start.gain, start.between, keys[0])
         self.critic = network(observations, "scalar", 1.0, start.between, keys[1])
         self.log_deviation = jnp.full(actions, jnp.log(start.deviation))
-        self.centre, self.variance = jnp.zeros(observations), jnp.ones(observations)
-        self.batches, self.memory = jnp.zeros(()), start.memory
+        self.center, self.variance = jnp.zeros(observations), jnp.ones(observations)
+        self.batches, self.window = jnp.zeros(()), start.window
 
     def normalised(self, obs: Float[Array, "n"]) -> Float[Array, "n"]:
-        if not self.memory:
+        if not self.window:
             return obs
-        centre, variance = jax.lax.stop_gradient((self.centre, self.variance))
-        return (obs - centre) / jnp.sqrt(variance + 1e-4)
+        center, variance = jax.lax.stop_gradient((self.center, self.variance))
+        return (obs - center) / jnp.sqrt(variance + 1e-4)
 
     def mean(self, obs: Float[Array, "n"]) -> Float[Array, "m"]:
         return jnp.tanh(self.actor(self.normalised(obs)))
@@ -110,12 +110,12 @@ class Agent(eqx.Module):
 
     def seen(self, obs: Float[Array, "k t n"]) -> "Agent":
         """This agent after one more batch of observations."""
-        if not self.memory:
+        if not self.window:
             return self
-        batches = jnp.minimum(self.batches + 1, self.memory)
-        centre = self.centre + (jnp.mean(obs, axis=(0, 1)) - self.centre) / batches
-        variance = self.variance + (jnp.mean((obs - centre) ** 2, axis=(0, 1)) - self.variance) / batches
-        return eqx.tree_at(lambda a: (a.centre, a.variance, a.batches), self, (centre, variance, batches))
+        batches = jnp.minimum(self.batches + 1, self.window)
+        center = self.center + (jnp.mean(obs, axis=(0, 1)) - self.center) / batches
+        variance = self.variance + (jnp.mean((obs - center) ** 2, axis=(0, 1)) - self.variance) / batches
+        return eqx.tree_at(lambda a: (a.center, a.variance, a.batches), self, (center, variance, batches))
 
 
 class Training(NamedTuple):

@@ -49,7 +49,7 @@ METHOD = analytic_gradients(
     robots=64,
     length=24,
     iterations=UPDATES,
-    start=Start(0.1, 0.1, (eqx.nn.LayerNorm(WIDTH), eqx.nn.Lambda(jax.nn.elu)), memory=50),
+    start=Start(0.1, 0.1, (eqx.nn.LayerNorm(WIDTH), eqx.nn.Lambda(jax.nn.elu)), window=50),
 )
 
 

@@ -36,7 +36,7 @@ _DISPLACED = 0.1  # rad, m: at the start
 _OF_RATES = 0.1  # of the joints: what is seen
 _FALLEN = 0.5  # of the cosine of the tilt, and of the height at the start
 _UPRIGHT = 0.1  # upward parts of normals of walls, on which nothing stands
-_STEPS_DOWN = 10  # to the ground
+_STEPS_DOWN = 20  # to the ground
 
 
 class Walker(AbstractRobotEnvironment):
@@ -154,7 +154,8 @@ class Walker(AbstractRobotEnvironment):
     def terminated(self, q: Float[Array, "nq"], v: Float[Array, "nv"], task: Float[Array, "3"]) -> Bool[Array, ""]:
         ground, model = cast(AbstractSurface, self._contacts.ground), self.plant.model
         height, at_home = (_height(ground, _pose(model, x).center) for x in (q, self.home))
-        return (self._feeling(q, v).up[2] < _FALLEN) | (height < _FALLEN * at_home)
+        low = jnp.isfinite(at_home) & (height < _FALLEN * at_home)  # beside a wall nothing is known of a height
+        return (self._feeling(q, v).up[2] < _FALLEN) | low
 
     @property
     def _contacts(self) -> AbstractContacts:
@@ -222,16 +223,22 @@ def _put_down(model: Model, contacts: AbstractContacts, q: Float[Array, "nq"]) -
     center = state.position + jnp.concatenate([part.radius for part in feet.parts])[:, None] * state.normal
     ends = np.cumsum([len(part.frames) for part in feet.parts])[:-1]
 
-    def lower(_: ArrayLike, rise: Float[Array, ""]) -> Float[Array, ""]:
+    def lowest(rise: Float[Array, ""]) -> Float[Array, ""]:
         raised = jnp.split(center.at[:, 2].add(rise), ends)
         heights = [
             jax.vmap(partial(_height, part.surface))(x, part.radius) for part, x in zip(feet.parts, raised, strict=True)
         ]
-        return rise - jnp.min(jnp.concatenate(heights))
+        return jnp.min(jnp.concatenate(heights))
+
+    legs = jnp.abs(_pose(model, q).center[2] - jnp.min(center[:, 2]))
+
+    def lower(_: ArrayLike, rise: Float[Array, ""]) -> Float[Array, ""]:
+        height = lowest(rise)
+        return rise - jnp.where(jnp.isfinite(height), height, legs / 5)  # where all feet are beside walls
 
     base = _base(model)
-    start = 2 * jnp.abs(_pose(model, q).center[2] - jnp.min(center[:, 2]))
-    rise = jax.lax.fori_loop(0, _STEPS_DOWN, lower, start)
+    rise = jax.lax.fori_loop(0, _STEPS_DOWN, lower, 2 * legs)
+    rise = rise - lowest(rise)  # infinite if there are walls alone
     up = model.placement.rotation[base.number][2].astype(q.dtype)  # in the axes of the joint
     return q.at[base.q.start : base.q.start + 3].add(rise * up)
 

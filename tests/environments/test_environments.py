@@ -402,7 +402,8 @@ def test_walkers_begin_on_steps_from_above(key):
     step = Placed(Box([0.3, 2.0, 0.1]), [0.35, 0.0, 0.05])
     bumps = HeightField(0.1 * np.random.default_rng(0).uniform(size=(9, 9)), [-1, -1], [1, 1])
     model = tripod()
-    for ground in (Union([FlatGround(), step]), bumps, FlatGround([0.5, 0.0, 1.0])):
+    wall = Placed(Box([0.5, 2.0, 2.0]), [0.78, 0.0, 0.0])  # nearer to the base than the floor
+    for ground in (Union([FlatGround(), step]), bumps, FlatGround([0.5, 0.0, 1.0]), Union([FlatGround(), wall])):
         feet = jaxcfa.ground_contacts(model, ["leg0", "leg1", "leg2"], (0, 0, -0.3), radius=0.02, ground=ground)
         env = Walker(model, feet, stiffness=20.0)
         gaps = [jaxcfa.contact_state(model, feet, q, jnp.zeros(9)).gap for q in (env.home, env.reset(key).q)]
