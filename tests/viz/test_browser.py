@@ -3,6 +3,7 @@
 Nothing here reaches beyond this machine, and the tests make sure of it.
 """
 
+import contextlib
 import io
 import os
 import shutil
@@ -81,8 +82,22 @@ def browser():
         browser.close()
 
 
-def picture(page) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(page.screenshot(clip=SCENE))).convert("RGB"), dtype=float)
+@contextlib.contextmanager
+def opened(browser, width: int = 900, height: int = 500):
+    """An empty page, and the addresses that it will have asked for."""
+    page = browser.new_page(viewport={"width": width, "height": height})
+    page.set_default_timeout(1000 * PATIENCE)
+    addresses: list[str] = []
+    page.on("request", lambda request: addresses.append(request.url))
+    page.on("websocket", lambda socket: addresses.append(socket.url))
+    try:
+        yield page, addresses
+    finally:
+        page.close()
+
+
+def picture(page, clip: dict[str, int] = SCENE) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB"), dtype=float)
 
 
 def difference(a: np.ndarray, b: np.ndarray) -> float:
@@ -112,11 +127,7 @@ def test_robot_is_seen_and_moves(name, browser):
         warnings.simplefilter("ignore", jaxcfa.io.ModelWarning)
         model = jaxcfa.load_model(case.file, case.floating_base)
         viewer = Viewer(model, case.file)
-    addresses: list[str] = []
-    page = browser.new_page(viewport={"width": 900, "height": 500})
-    page.on("request", lambda request: addresses.append(request.url))
-    page.on("websocket", lambda socket: addresses.append(socket.url))
-    try:
+    with opened(browser) as (page, addresses), viewer:
         if case.robots > 1:
             keys = jax.random.split(jax.random.key(0), case.robots)
             viewer.show(jax.vmap(lambda key: jaxcfa.random_configuration(model, key))(keys))
@@ -142,9 +153,6 @@ def test_robot_is_seen_and_moves(name, browser):
         settled(page, lambda now: difference(now, moved) > 0.002)
         np.testing.assert_array_equal(viewer.robot.q[0], initial(model))  # as the robot stands in its file
         assert page.title()
-    finally:
-        page.close()
-        viewer.close()
     here = viewer.url.removeprefix("http://")
     assert all(address.startswith((f"http://{here}", f"ws://{here}", "data:", "blob:")) for address in addresses)
     assert f"ws://{here}/" in addresses
@@ -153,20 +161,16 @@ def test_robot_is_seen_and_moves(name, browser):
 def test_motion_is_played(browser):
     model = jaxcfa.chain(4)
     qs = np.linspace(0, 1, 21)[:, None] * np.ones(4)
-    page = browser.new_page(viewport={"width": 900, "height": 500})
-    try:
-        with Viewer(model) as viewer:
-            page.goto(viewer.url)
-            straight = settled(page, lambda now: now.std() > 2)
-            viewer.add_trail(model.body_names[-1])
-            viewer.play(qs, 0.05, loop=False)
-            bent = settled(page, lambda now: difference(now, straight) > 0.002)
-            np.testing.assert_array_equal(viewer.robot.q[0], qs[-1])
-            page.get_by_role("slider").first.press("Home")  # the time
-            settled(page, lambda now: difference(now, bent) > 0.002)
-            np.testing.assert_array_equal(viewer.robot.q[0], qs[0])
-    finally:
-        page.close()
+    with opened(browser) as (page, _), Viewer(model) as viewer:
+        page.goto(viewer.url)
+        straight = settled(page, lambda now: now.std() > 2)
+        viewer.add_trail(model.body_names[-1])
+        viewer.play(qs, 0.05, loop=False)
+        bent = settled(page, lambda now: difference(now, straight) > 0.002)
+        np.testing.assert_array_equal(viewer.robot.q[0], qs[-1])
+        page.get_by_role("slider").first.press("Home")  # the time
+        settled(page, lambda now: difference(now, bent) > 0.002)
+        np.testing.assert_array_equal(viewer.robot.q[0], qs[0])
 
 
 def test_page_of_a_motion(browser, tmp_path):
@@ -181,20 +185,16 @@ def test_page_of_a_motion(browser, tmp_path):
         viewer.save(file, motion, contacts=contacts, frames_per_second=10.0)
         assert viewer.robot.q[0] == pytest.approx(motion.q[-1])
     assert 0.3e6 < file.stat().st_size < 3e6
-    addresses: list[str] = []
-    page = browser.new_page(viewport={"width": 900, "height": 500})
-    page.on("request", lambda request: addresses.append(request.url))
-    page.on("websocket", lambda socket: addresses.append(socket.url))
-    try:
+    # A small page: it is drawn again and again while it plays, by a processor that has other work.
+    scene = {"x": 0, "y": 175, "width": 400, "height": 180}  # below a note and above the times
+    with opened(browser, 400, 400) as (page, addresses):
         page.goto(file.as_uri())
-        pictures = [picture(page)]
+        pictures = [picture(page, scene)]
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and not any(difference(x, pictures[-1]) > 0.002 for x in pictures):
             page.wait_for_timeout(300)
-            pictures.append(picture(page))
+            pictures.append(picture(page, scene))
             pictures = [x for x in pictures if x.std() > 2]  # what is not empty yet
-            pictures = pictures or [picture(page)]
+            pictures = pictures or [picture(page, scene)]
         assert any(difference(x, pictures[-1]) > 0.002 for x in pictures), "nothing moves"
-    finally:
-        page.close()
     assert all(address.startswith(("file:", "data:", "blob:")) for address in addresses)
