@@ -191,7 +191,7 @@ def simulate(
         bool,
         typer.Option(
             "--ground",
-            help="Put it on the ground z = 0, which holds points of the shapes that collide, with friction.",
+            help="Put it on the ground, that of the file or z = 0, which holds points of its shapes, with friction.",
         ),
     ] = False,
     feet: Annotated[

@@ -1,5 +1,8 @@
-"""`jaxcfa simulate --ground`: which points of a robot touch the ground, where it begins, and what holds it up."""
+"""`jaxcfa simulate --ground`: what the ground is, which points touch it, where a robot begins, what holds it up."""
 
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,13 +12,22 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from ..contacts import AbstractContacts, contact_state, ground_contacts
+from ..contacts import (
+    AbstractContacts,
+    AbstractSurface,
+    FlatGround,
+    PointContacts,
+    contact_state,
+    ground_contacts,
+)
+from ..contacts._surfaces import height_above
 from ..io._source import is_archive
 from ..joints import Free
-from ..model import Model
+from ..model import WORLD, Model
 from ..numerics._options import positive_number
-from ..viz import CollisionPoints
+from ..viz import CollisionPoints, Visual
 from ..viz._collision_points import points_of_shapes
+from ..viz._collision_surfaces import surface_of_shapes
 from ..viz._files import Directories
 from ..viz._poses import body_poses, carried_frames
 from ._view import collisions_of
@@ -24,12 +36,14 @@ _MOST = 32  # contacts that push at a time: what lies still needs no more, and a
 _FINE = 32  # points of a mesh that a robot stands on: with eight, a sole that is not quite flat may have one only
 _LOW = 0.02  # of the robot's size: how far above its lowest point others are that it may stand on
 _CLEARLY = 1e-3  # [m], how deep a point begins in the ground that could not have been meant to touch it
+_STEPS_UP = 20  # of lifting, on ground that is not flat
 _SHOWN = 6  # names
 
 
 class Ground(NamedTuple):
-    """How a robot meets the ground z = 0: by frames, separated by commas, or, for `None`, by all shapes that collide;
-    and how high [m] the lowest of them begins above it, for `None` where it is, or on the ground if that is higher."""
+    """How a robot meets the ground, that of its file or else z = 0: by frames, separated by commas, or, for `None`, by
+    all shapes that collide; and how high [m] the lowest of them begins above it, for `None` where it is, or on the
+    ground if that is higher."""
 
     feet: str | None = None
     drop: float | None = None
@@ -56,9 +70,12 @@ def on_ground(
             f"{file.name} has no shapes that collide, or none that can be read, on bodies that move: name the frames "
             "that touch the ground, by --feet left_foot,right_foot."
         )
-    console.print(f"Ground: {len(points.frames)} contacts, on {escape(_names(points.frames))}", highlight=False)
-    contacts = ground_contacts(model, *points[:3], friction=points.friction, most=_MOST)
-    return contacts, _lifted(console, file, model, q, points, ground.drop)
+    surface, friction, what = _surface(file, model, shapes)
+    where = f"{len(points.frames)} contacts, on {_names(points.frames)}"
+    console.print(f"Ground: {escape(what)}; {escape(where)}", highlight=False)
+    friction = np.maximum(points.friction, friction)
+    contacts = ground_contacts(model, *points[:3], ground=surface, friction=friction, most=_MOST)
+    return contacts, _lifted(console, file, model, q, contacts, ground.drop)
 
 
 def say_what_holds(console: Console, model: Model, contacts: AbstractContacts, q: jax.Array, v: jax.Array) -> None:
@@ -72,6 +89,21 @@ def say_what_holds(console: Console, model: Model, contacts: AbstractContacts, q
         f"In the end {count} of {len(pushes)} contacts push, with {pushes.sum():.4g} N in all{of_weight}; nothing "
         f"moves faster than {speed:.2g} rad/s or m/s"
     )
+
+
+def _surface(file: Path, model: Model, shapes: Sequence[Visual]) -> tuple[AbstractSurface, float, str]:
+    """The ground, its least friction, and what it is: what the file fixes, without what may be a robot's base."""
+    still = [x for x in shapes if x.carrier is None or model.locate(x.carrier)[0] == WORLD]
+    all_are_free = len(_free_roots(model)) == np.count_nonzero(np.asarray(model.topology.parents) == WORLD)
+    own = [x for x in still if x.carrier is None or all_are_free]
+    others = tuple(x.carrier for x in still if x.carrier is not None) if len(own) < len(still) else ()
+    without = f" (without {_names(others)}, which is fixed)" if others else ""
+    surface = surface_of_shapes(file.name, own, model)
+    if surface is None:
+        return FlatGround(), 0.0, f"z = 0{without}"
+    kinds = Counter(type(x.shape).__name__.lower() for x in own)
+    what = ", ".join(kind if count == 1 else f"{count} x {kind}" for kind, count in kinds.items())
+    return surface, min(x.friction for x in own), f"{what} of the file{without}"
 
 
 def _named(model: Model, found: CollisionPoints, names: str) -> CollisionPoints:
@@ -91,7 +123,7 @@ def _with_feet(model: Model, coarse: CollisionPoints, fine: CollisionPoints, q: 
     """Coarse points, but those of the frames that are lowest in a configuration (nq,), which are fine."""
     if not coarse.frames:
         return coarse
-    places = _places(model, coarse, np.asarray(q)[None])[0]
+    places = _places(model, coarse, q)
     heights = places[:, 2] - coarse.radius
     low = heights < heights.min() + _LOW * np.linalg.norm(np.ptp(places, axis=0))
     feet = {coarse.frames[i] for i in np.flatnonzero(low)}
@@ -107,10 +139,10 @@ def _with_feet(model: Model, coarse: CollisionPoints, fine: CollisionPoints, q: 
     )
 
 
-def _places(model: Model, points: CollisionPoints, q: np.ndarray) -> np.ndarray:
-    """(k, n, 3): where points are in configurations (k, nq)."""
-    poses = carried_frames(model, points.frames).at(body_poses(model, q))
-    return np.einsum("knij,nj->kni", poses.rotation, points.points) + poses.translation
+def _places(model: Model, points: CollisionPoints | PointContacts, q: jax.Array) -> np.ndarray:
+    """(n, 3): where points are in a configuration (nq,)."""
+    poses = carried_frames(model, points.frames).at(body_poses(model, np.asarray(q)[None]))
+    return (np.einsum("knij,nj->kni", poses.rotation, points.points) + poses.translation)[0]
 
 
 def _free_roots(model: Model) -> list[int]:
@@ -124,32 +156,43 @@ def _free_roots(model: Model) -> list[int]:
 
 
 def _lifted(
-    console: Console, file: Path, model: Model, q: jax.Array, points: CollisionPoints, drop: float | None
+    console: Console, file: Path, model: Model, q: jax.Array, contacts: PointContacts, drop: float | None
 ) -> jax.Array:
     """The configuration with free bodies so high that no point is in the ground, or the lowest at that height."""
-    heights = _places(model, points, np.asarray(q)[None])[0, :, 2] - points.radius
-    bodies = np.array([model.locate(frame)[0] for frame in points.frames])
+    places, heights_above = _places(model, contacts, q), jax.jit(jax.vmap(partial(height_above, contacts.surface)))
+    bodies = np.array([model.locate(frame)[0] for frame in contacts.frames])
     roots = _free_roots(model)
     free = np.any([model.topology.carried_by(root) for root in roots], axis=0)[bodies] if roots else bodies < 0
-    _check_not_in_ground(file, points, np.where(free, np.inf, heights))
+
+    def heights(rise: float) -> np.ndarray:
+        return np.asarray(heights_above(jnp.asarray(places + np.array([0, 0, rise]), model.dtype), contacts.radius))
+
+    first = heights(0.0)
+    _check_not_in_ground(file, contacts, np.where(free, np.inf, first))
     if not free.any():
         if drop is not None:
             raise ValueError(f"--drop is for what moves freely, and the base of {file.name} is fixed.")
         return q
-    lowest = int(np.argmin(np.where(free, heights, np.inf)))
-    rise = max(0.0, -heights[lowest]) if drop is None else drop - heights[lowest]
+    rise, now, lowest = 0.0, first, int(np.argmin(np.where(free, first, np.inf)))
+    for _ in range(_STEPS_UP):  # one, if the ground is flat
+        step = -now[lowest] if drop is None else drop - now[lowest]
+        if not np.isfinite(step) or (drop is None and step <= 0):
+            break
+        rise += float(step)
+        now = heights(rise)
+        lowest = int(np.argmin(np.where(free, now, np.inf)))
     for root in roots:
         up = jnp.asarray(model.placement.rotation[root])[2] * rise  # in the axes of the joint
         start = model.q_slice(root).start
         q = q.at[start : start + 3].add(up)
     if abs(rise) > _CLEARLY:
         way, end = "Lifted" if rise > 0 else "Lowered", f"is {_length(drop)} above" if drop else "touches"
-        text = f"{way} by {_length(abs(rise))}, so that {points.frames[lowest]} {end} the ground"
+        text = f"{way} by {_length(abs(rise))}, so that {contacts.frames[lowest]} {end} the ground"
         console.print(escape(text), highlight=False)
     return q
 
 
-def _check_not_in_ground(file: Path, points: CollisionPoints, heights: np.ndarray) -> None:
+def _check_not_in_ground(file: Path, points: PointContacts, heights: np.ndarray) -> None:
     """Raises `ValueError` for a robot on a fixed base with points at negative heights (n,) [m]."""
     deepest = int(np.argmin(heights))
     if heights[deepest] > -_CLEARLY:

@@ -8,11 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..model._given import Numbers, is_concrete
 from ..numerics import dot
 from ..numerics._options import floating_numbers
+
+_UPRIGHT = 0.1  # upward parts of normals of walls, on which nothing stands
 
 
 class AbstractSurface(eqx.Module):
@@ -87,6 +90,13 @@ def as_surface(name: str, surface: Any, example: str) -> AbstractSurface:
         )
     kind = SurfaceOfModule if isinstance(surface, eqx.Module) else SurfaceOfFunction
     return kind(surface)
+
+
+def height_above(ground: AbstractSurface, point: Float[Array, "3"], radius: ArrayLike = 0.0) -> Float[Array, ""]:
+    """How far a point, or ball, is above the ground, by what is nearest [m]; infinite beside a wall."""
+    distance, normal = ground.clearance(point)
+    level = normal[2] > _UPRIGHT
+    return jnp.where(level, (distance - radius) / jnp.where(level, normal[2], 1), jnp.inf)
 
 
 def nonzero_length(x: Float[Array, "n"]) -> Float[Array, ""]:

@@ -15,6 +15,7 @@ from ..actuation import actuator_forces
 from ..configuration import integrate
 from ..contacts import AbstractContacts, AbstractSurface, AllContacts, contact_state
 from ..contacts._point_contacts import check_contacts
+from ..contacts._surfaces import height_above
 from ..joints import Free
 from ..model import WORLD, Actuators, Model, add_servos, neutral_configuration
 from ..model._arguments import as_arrays, check_model, is_concrete
@@ -35,7 +36,6 @@ _GRAVITY, _SOFTNESS, _SAG, _DELAY = 9.81, 1.0, 0.05, 0.02  # m/s^2, 1/rad, of th
 _DISPLACED = 0.1  # rad, m: at the start
 _OF_RATES = 0.1  # of the joints: what is seen
 _FALLEN = 0.5  # of the cosine of the tilt, and of the height at the start
-_UPRIGHT = 0.1  # upward parts of normals of walls, on which nothing stands
 _STEPS_DOWN = 20  # to the ground
 
 
@@ -105,7 +105,7 @@ class Walker(AbstractRobotEnvironment):
             raise ValueError(f"fastest must have shape (3,), forward, to the left and turning, got {fastest}.")
         if is_concrete(self.home) and not np.all(np.isfinite(self.home)):
             raise ValueError("The robot cannot be put on this ground, which is upright or has no normal at its feet.")
-        height = _height(contacts.ground, _pose(model, self.home).center)
+        height = height_above(contacts.ground, _pose(model, self.home).center)
         if is_concrete(height) and not height > 0:
             raise ValueError(f"At home the base must be above the ground, but its centre of mass is at {height:.3g} m.")
         if is_concrete(reach) and not np.all(np.asarray(reach) > 0):
@@ -153,7 +153,7 @@ class Walker(AbstractRobotEnvironment):
 
     def terminated(self, q: Float[Array, "nq"], v: Float[Array, "nv"], task: Float[Array, "3"]) -> Bool[Array, ""]:
         ground, model = cast(AbstractSurface, self._contacts.ground), self.plant.model
-        height, at_home = (_height(ground, _pose(model, x).center) for x in (q, self.home))
+        height, at_home = (height_above(ground, _pose(model, x).center) for x in (q, self.home))
         low = jnp.isfinite(at_home) & (height < _FALLEN * at_home)  # beside a wall nothing is known of a height
         return (self._feeling(q, v).up[2] < _FALLEN) | low
 
@@ -226,7 +226,8 @@ def _put_down(model: Model, contacts: AbstractContacts, q: Float[Array, "nq"]) -
     def lowest(rise: Float[Array, ""]) -> Float[Array, ""]:
         raised = jnp.split(center.at[:, 2].add(rise), ends)
         heights = [
-            jax.vmap(partial(_height, part.surface))(x, part.radius) for part, x in zip(feet.parts, raised, strict=True)
+            jax.vmap(partial(height_above, part.surface))(x, part.radius)
+            for part, x in zip(feet.parts, raised, strict=True)
         ]
         return jnp.min(jnp.concatenate(heights))
 
@@ -241,13 +242,6 @@ def _put_down(model: Model, contacts: AbstractContacts, q: Float[Array, "nq"]) -
     rise = rise - lowest(rise)  # infinite if there are walls alone
     up = model.placement.rotation[base.number][2].astype(q.dtype)  # in the axes of the joint
     return q.at[base.q.start : base.q.start + 3].add(rise * up)
-
-
-def _height(ground: AbstractSurface, point: Float[Array, "3"], radius: ArrayLike = 0.0) -> Float[Array, ""]:
-    """How far a point, or ball, is above the ground, by what is nearest [m]; infinite beside a wall."""
-    distance, normal = ground.clearance(point)
-    level = normal[2] > _UPRIGHT
-    return jnp.where(level, (distance - radius) / jnp.where(level, normal[2], 1), jnp.inf)
 
 
 def _lengths(model: Model, q: Float[Array, "nq"]) -> Float[Array, "m"]:

@@ -1,5 +1,7 @@
 """Surfaces that points touch, from the shapes that collide in a file."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .. import contacts
@@ -38,21 +40,32 @@ def collision_surface(
     """
     check_instance("frame", frame, (str, type(None)), "the name of a link or body, or None for what does not move")
     shapes = load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True)
+    name = read_source(path_or_text).name
+    if (found := surface_of_shapes(name, shapes, model, frame)) is not None:
+        return found
+    others = quoted(sorted({x.carrier for x in shapes if x.carrier is not None}))
+    where = "of what does not move" if frame is None else f"of {frame!r}"
+    raise ValueError(
+        f"{name}: no shape {where} collides and can be read. The frame must be one that has some: "
+        f"{others or 'there is none'}."
+    )
+
+
+def surface_of_shapes(
+    file: str, shapes: Sequence[Visual], model: Model, frame: str | None = None
+) -> contacts.AbstractSurface | None:
+    """The surface of those shapes of a file that are on a frame, or do not move; None for none."""
     try:
-        found = [_placed(x, x.placement) for x in shapes if x.carrier == frame is not None]
         if frame is None:
             found = [_placed(x, world) for x in shapes if (world := _in_world(x, model)) is not None]
+        else:
+            found = [_placed(x, x.placement) for x in shapes if x.carrier == frame]
     except ValueError as error:  # of what has no hull
         where = "without moving" if frame is None else f"on {frame!r}"
-        raise ValueError(f"{read_source(path_or_text).name}, what collides {where}: {error}") from error
-    if not found:
-        others = quoted(sorted({x.carrier for x in shapes if x.carrier is not None}))
-        where = "of what does not move" if frame is None else f"of {frame!r}"
-        raise ValueError(
-            f"{read_source(path_or_text).name}: no shape {where} collides and can be read. The frame must be one that "
-            f"has some: {others or 'there is none'}."
-        )
-    return found[0] if len(found) == 1 else contacts.Union(found)
+        raise ValueError(f"{file}, what collides {where}: {error}") from error
+    if len(found) > 1:
+        return contacts.Union(found)
+    return found[0] if found else None
 
 
 def _in_world(visual: Visual, model: Model) -> np.ndarray | None:

@@ -24,7 +24,8 @@ LEGS = "".join(
     f'<geom type="capsule" fromto="0 0 0 0 0 -.3" size=".02" mass=".3" friction="0.8"/></body>'
     for i, (x, y) in enumerate([(0.3, 0.1), (0.3, -0.1), (-0.3, 0.1), (-0.3, -0.1)])
 )
-TABLE = f"""<mujoco><worldbody><geom type="plane" size="0 0 1"/><body name="top" pos="0 0 .2"><freejoint name="root"/>
+TABLE = f"""<mujoco><worldbody><geom type="plane" size="0 0 1" friction=".5"/>
+  <body name="top" pos="0 0 .2"><freejoint name="root"/>
   <geom type="box" size=".3 .1 .02" mass="4"/>{LEGS}<site name="mark" pos="0 0 -.4"/></body></worldbody></mujoco>"""
 WEIGHT = (4 + 4 * 0.3) * 9.81
 
@@ -71,7 +72,7 @@ def test_a_table_stands(table, tmp_path):
     result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(x) for x in arguments])
     assert result.exit_code == 0, result.output
     said = result.output
-    assert "Ground: 16 contacts, on top, leg0, leg1, leg2, leg3" in said
+    assert "Ground: plane of the file; 16 contacts, on top, leg0, leg1, leg2, leg3" in said
     assert "Lifted by 0.17 m, so that leg0 touches the ground" in said
     _, q, v, _, _ = jaxcfa.load_trajectory(out)
     assert q[0, 2] == pytest.approx(0.37)
@@ -134,6 +135,34 @@ def test_errors(text, ground, message, tmp_path):
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         placed(path, ground)
+
+
+STAIR = """<mujoco><worldbody><geom type="plane" size="0 0 1" pos="0 0 -1" friction=".7"/>
+  <body name="stair" pos="1 0 -1"><geom type="box" size=".5 1 .3"/></body>
+  <body name="ball" pos="POS"><freejoint/><geom size=".1" friction=".4"/></body>BASE</worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    ("place", "end", "base"),
+    [
+        ("0 0 2", 2.0, ""),  # above the floor
+        ("0 0 -1.5", -0.9, ""),
+        ("1 0 -2", -0.6, ""),  # inside of what lies on the floor
+        (".4 0 -.95", -0.9, '<body name="arm" pos="0 0 5"><joint/><geom size=".1"/></body>'),
+    ],
+)
+def test_ground_of_the_file(place, end, base, tmp_path):
+    """Its floor and what stands there, not z = 0; beside an arm what is fixed may be a base."""
+    path = tmp_path / "stair.xml"
+    path.write_text(STAIR.replace("POS", place).replace("BASE", base))
+    model = jaxcfa.load_model(path)
+    _, contacts, q, text = placed(path, q=model.keyframe("qpos0"))
+    assert ("plane of the file (without stair, which is fixed)" if base else "plane, box of the file;") in text
+    np.testing.assert_allclose(q[2], end, atol=1e-6)
+    np.testing.assert_allclose(contacts.friction[contacts.frames.index("ball")], 0.7)  # the larger of both
+    if end < 0:
+        *_, q, _ = placed(path, Ground(feet="ball", drop=0.25), model.keyframe("qpos0"))
+        np.testing.assert_allclose(q[2], end + 0.25, atol=1e-6)
 
 
 needs_robots = pytest.mark.skipif(not urdf_paths(), reason="the package example-robot-data is not installed")
