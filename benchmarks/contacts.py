@@ -59,15 +59,15 @@ def own(quantity: str, dtype: str, batch: int) -> Prepared:
     """This package, by `jax.vmap`."""
     found, contacts = standing(dtype, batch)
 
-    def step(model: Model, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
-        return jaxcfa.step(model, q, v, tau, _DT, contacts=contacts)[1]
+    def step(q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+        return jaxcfa.step(found.model, q, v, tau, _DT, contacts=contacts)[1]
 
-    def gradient(model: Model, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
-        return jax.grad(lambda tau: jnp.sum(step(model, q, v, tau)))(tau)
+    def gradient(q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+        return jax.grad(lambda tau: jnp.sum(step(q, v, tau)))(tau)
 
     function = step if quantity == STEP else gradient
-    over_states = jax.vmap(function, (None, 0, 0, 0)) if batch > 1 else function
-    return compiled(over_states, found.model, found.q, found.v, found.x, value=compared if batch > 1 else np.asarray)
+    over_states = jax.vmap(function) if batch > 1 else function
+    return compiled(over_states, found.q, found.v, found.x, value=compared if batch > 1 else np.asarray)
 
 
 def in_mjx(dtype: str, batch: int, iterations: int | None) -> Prepared:

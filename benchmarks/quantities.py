@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import jaxcfa
 from jaxcfa import Model, closed_chains
 
-from .case import COMPARED, Prepared
-from .contestant import MakeProblem, compared, compiled, gradient, of_batch, of_function
+from .case import Prepared
+from .contestant import MakeProblem, compared, gradient, of_batch, of_function
 from .methods import Function
 
 FORWARD, INVERSE = "forward dynamics", "inverse dynamics"
@@ -61,13 +61,12 @@ def kinematics(make: MakeProblem, way: str | None = None) -> Prepared:
 def constrained(solver: closed_chains.AbstractConstraintSolver, make: MakeProblem) -> Prepared:
     """Accelerations while the ends stay where they are."""
     problem = make().held()
+    constraints = problem.constraints()
 
-    def accelerations(model: Model, constraints, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+    def accelerations(model: Model, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
         return closed_chains.constrained_forward_dynamics(model, constraints, q, v, tau, solver=solver).qdd
 
-    states = problem.q, problem.v, problem.x
-    over_states = jax.vmap(accelerations, (None, None, 0, 0, 0))
-    return compiled(over_states, problem.model, problem.constraints(), *states, value=lambda x: x[:COMPARED])
+    return of_batch(accelerations, problem.model, problem.q, problem.v, problem.x, way=None, value=compared)
 
 
 def own(quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepared]]:

@@ -68,6 +68,32 @@ def test_batches_of_batches(function):
     assert_close(crossed, expected, rtol=1e-12)
 
 
+def assembled(x, y):
+    """Results that are put together of parts: from numbers and arrays, along all axes, and by what is picked."""
+    a, b = jnp.sin(x), x * y
+    matrix = jnp.stack([jnp.stack([a, b], axis=1), jnp.stack([b, a], axis=1)], axis=1)
+    row = jnp.concatenate([a[None, :2], b[None], x[None, 1:]], axis=1)
+    return {
+        "matrix": matrix,
+        "turned": jnp.concatenate([jnp.transpose(matrix, (2, 0, 1)), y[None, :, None] * jnp.ones((1, 1, 2))]),
+        "row": jnp.concatenate([row, 2 * row, row]),
+        "numbers": jnp.stack([a[0], b[1], jnp.zeros(()), x[2]]),
+        "many": jnp.stack([a * i for i in range(70)]),
+        "many of many": jnp.stack([jnp.stack([b + i * j for i in range(9)], axis=-1) for j in range(9)]),
+        "picked": jnp.append(a, b)[np.array([[7, 0], [1, 1], [4, 6]])],
+        "argument": x,
+        "nothing": jnp.concatenate([a[:0], b[4:]]),
+    }
+
+
+@pytest.mark.parametrize("handed_on", [False, True])
+@pytest.mark.parametrize("size", [20, 300])
+def test_results_are_put_together_of_parts(size, handed_on):
+    x, y = (jnp.asarray(a) for a in np.random.default_rng(0).normal(size=(2, size, 4)))
+    found = jax.jit(jax.vmap(as_one_function(assembled, handed_on=handed_on)))(x, y)
+    assert_close(found, jax.vmap(assembled)(x, y), rtol=1e-14)
+
+
 def test_what_is_handed_on_keeps_its_axes():
     """Batches of one function and of two, of one such function that takes what another one returns, and derivatives."""
 

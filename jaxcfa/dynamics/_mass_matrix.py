@@ -1,21 +1,27 @@
 """The joint-space mass matrix by the composite-rigid-body algorithm."""
 
+import functools
 from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, PyTree
 
+from ..backend import backend
 from ..compilation import jit_of_one_state
-from ..model import Model, join_dofs
+from ..model import Model, Topology, join_dofs
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, check_motions, motions_at
 from ..motion._jacobians import moving_dofs
+from ..numerics import picked
 from ..one_function import as_one_function
 from ..spatial import Force, Motion, RigidInertia, Vector
 from ..structured import Sequential
 from ..structured._tree_sweep import inward
 from ..typing import ConfigurationLike
+
+_MOST_BY_PAIRS = 128  # degrees of freedom whose pairs are numbers in the program
 
 
 def mass_matrix(model: Model, q: ConfigurationLike, motions: BodyMotions | None = None) -> Float[Array, "nv nv"]:
@@ -40,20 +46,69 @@ crba = mass_matrix
 
 
 @jit_of_one_state
-@partial(as_one_function, derivatives=False)
+@as_one_function
 def _mass_matrix(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "nv nv"]:
     motions = motions_at(model, q, None, Sequential(), motions)
-    topology = model.topology
-    wrench = unit_wrenches(motions)
-    column = Motion.of(motions.subspace_columns)
-    position = Vector.of(motions.origins[topology.dof_bodies])
+    wrench, column = unit_wrenches(motions), motions.columns
+    position = Vector.of(picked(motions.origins, model.topology.dof_bodies))
+    by_pairs = backend() == "cpu" and model.nv <= _MOST_BY_PAIRS
+    powers = _powers_by_pairs if by_pairs else _powers
+    return powers(model.topology, model.armature, wrench, column, position)
+
+
+def _powers(
+    topology: Topology, armature: Float[Array, "nv"], wrench: Force, column: Motion, position: Vector
+) -> Float[Array, "nv nv"]:
+    """The powers of the wrenches (nv) on the motions (nv) of what they are carried by, and armature; symmetric."""
     # Rows i, columns j: the power of dof i's wrench on dof j's motion, taken at the origin of j's body.
     wrench_i, position_i = jax.tree.map(lambda x: x[:, None], (wrench, position))
     column_j, position_j = jax.tree.map(lambda x: x[None, :], (column, position))
     entries = column_j.dot(wrench_i.carried(position_i - position_j))
-    lower = jnp.where(_lower_ancestors(model), entries, 0)
-    strict = lower * (1 - jnp.eye(model.nv, dtype=lower.dtype))
-    return lower + strict.T + jnp.diag(model.armature)
+    number = jnp.arange(len(topology.dof_bodies))
+    ancestors = moving_dofs(topology, topology.dof_bodies) & (number[None, :] <= number[:, None])
+    lower = jnp.where(ancestors, entries, 0)
+    return lower + (lower * (1 - jnp.eye(len(number), dtype=lower.dtype))).T + jnp.diag(armature)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _powers_by_pairs(
+    topology: Topology, armature: Float[Array, "nv"], wrench: Force, column: Motion, position: Vector
+) -> Float[Array, "nv nv"]:
+    """`_powers`, of which only those that are not zero are computed, once each.
+
+    Derivatives are those of `_powers`: of what is picked they would be assignments at indices.
+    """
+    rows, columns, index = _pairs(topology)
+
+    def picked(x: PyTree[Array], numbers: np.ndarray) -> PyTree[Array]:
+        return jax.tree.map(lambda x: x.at[numbers].get(mode="promise_in_bounds", wrap_negative_indices=False), x)
+
+    # XLA would compute again for each pair what it is made of.
+    wrench, column, position = jax.lax.optimization_barrier((wrench, column, position))
+    lever = picked(position, rows) - picked(position, columns)
+    entries = picked(column, columns).dot(picked(wrench, rows).carried(lever))
+    entries = entries + jnp.where(rows == columns, picked(armature, rows), 0)
+    return picked(jnp.append(entries, jnp.zeros(1, entries.dtype)), index)
+
+
+def _powers_by_pairs_jvp(topology: Topology, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    return jax.jvp(partial(_powers, topology), primals, tangents)
+
+
+_powers_by_pairs.defjvp(_powers_by_pairs_jvp)
+
+
+@functools.cache
+def _pairs(topology: Topology) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(n,), (n,): degrees of freedom, the second of which moves the first; (nv, nv): which pair is where, or n."""
+    (first, last), dofs = topology.intervals, topology.dof_bodies
+    first, last, number = first[dofs], last[dofs], np.arange(len(dofs))
+    ancestors = (first[None, :] <= first[:, None]) & (first[:, None] < last[None, :])
+    ancestors &= number[None, :] <= number[:, None]
+    rows, columns = np.nonzero(ancestors)
+    index = np.full(ancestors.shape, len(rows))
+    index[rows, columns] = index[columns, rows] = np.arange(len(rows))
+    return rows, columns, index
 
 
 def unit_wrenches(motions: BodyMotions) -> Force:
@@ -62,7 +117,7 @@ def unit_wrenches(motions: BodyMotions) -> Force:
         jax.vmap(RigidInertia.__matmul__)(inertia, link.subspace)
         for inertia, link in zip(composite_inertias(motions), motions.links, strict=True)
     ]
-    return Force.of(join_dofs(motions.topology, [x.array() for x in wrenches]))
+    return join_dofs(motions.topology, wrenches)
 
 
 def composite_inertias(motions: BodyMotions) -> list[RigidInertia]:
@@ -75,9 +130,3 @@ def composite_inertias(motions: BodyMotions) -> list[RigidInertia]:
 
     zero = RigidInertia.zero(motions.q.dtype)
     return inward(motions.topology.schedule, step, zero, [(link.inertia, link.offset) for link in motions.links])
-
-
-def _lower_ancestors(model: Model) -> Array:
-    """(nv, nv): whether j <= i and j's body is i's or one of its ancestors; built from vectors of length nv."""
-    number = jnp.arange(model.nv)
-    return moving_dofs(model, model.topology.dof_bodies) & (number[None, :] <= number[:, None])

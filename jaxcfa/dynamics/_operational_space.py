@@ -96,7 +96,7 @@ def _operational_space(
     frames, columns, origins = place_frames(model, motions, numbers), motions.subspace_columns, motions.origins
     points = frames.rows(origins) + frames.lever
     of_each = jax.vmap(lambda point, support: point_jacobian(model, columns, origins, point, support))
-    jacobian = of_each(points, moving_dofs(model, frames.bodies))
+    jacobian = of_each(points, moving_dofs(model.topology, frames.bodies))
     exact = _without_rounding(jacobian, columns, points[:, None] - origins[model.topology.dof_bodies][None])
     jacobian, exact = (x.reshape(6 * len(numbers), model.nv) for x in (jacobian, exact))
     half = operator.inv_sqrt_mv(exact.T)

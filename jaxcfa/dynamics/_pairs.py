@@ -116,5 +116,5 @@ def of_pairs(
     def products(rows: PyTree[Array], columns: PyTree[Array]) -> Array:
         return product(jnp.stack(jax.tree.leaves(rows), axis=-1), jnp.stack(jax.tree.leaves(columns)))
 
-    carried = moving_dofs(model, model.topology.dof_bodies)
+    carried = moving_dofs(model.topology, model.topology.dof_bodies)
     return jnp.where(carried, products(*within), jnp.where(carried.T, products(*beyond), 0))

@@ -58,7 +58,7 @@ def _regressor(
     moved = accelerations(motions, qdd, resting_world(model, q.dtype))
     acceleration = join_bodies(model.topology, [x.array() for x in moved])
     rotation, angular, origin = motions.poses.rotation, motions.velocities[:, :3], motions.origins
-    columns, support = motions.subspace_columns, moving_dofs(model, np.arange(model.nb))
+    columns, support = motions.subspace_columns, moving_dofs(model.topology, np.arange(model.nb))
     jacobians = jax.vmap(lambda *x: point_jacobian(model, columns, origin, *x))(origin, support)
     blocks = matmul(transpose(jacobians), wrench_regressor(acceleration, angular, rotation))
     return jnp.swapaxes(blocks, 0, 1).reshape(model.nv, 10 * model.nb)

@@ -58,5 +58,5 @@ def _jacobian(
         return point_jacobian(model, columns, origins, point, support)
 
     of_all = jax.vmap(of_one) if frames.bodies.ndim else of_one
-    found = of_all(frames.rows(origins) + frames.lever, moving_dofs(model, frames.bodies))
+    found = of_all(frames.rows(origins) + frames.lever, moving_dofs(model.topology, frames.bodies))
     return rotate_columns(transpose(frames.rotation), found) if axes == "local" else found

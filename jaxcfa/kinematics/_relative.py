@@ -142,7 +142,7 @@ def _relative_jacobian(
     frames, reference = (place_frames(model, motions, x) for x in (numbers, references))
     columns, origins, dofs = motions.subspace_columns, motions.origins, model.topology.dof_bodies
     roots = motions.roots
-    carries = (moving_dofs(model, x.bodies).astype(q.dtype) for x in (frames, reference))
+    carries = (moving_dofs(model.topology, x.bodies).astype(q.dtype) for x in (frames, reference))
     sign = jnp.subtract(*carries)
 
     def of_one(point: Array, root: Array, sign: Array) -> Float[Array, "6 nv"]:

@@ -147,16 +147,21 @@ def split_dofs(topology: Topology, x: Float[Array, "nv *rest"]) -> list[Float[Ar
     return [_padded(x, *_dof_index(topology, segment), 0.0) for segment in topology.segments]
 
 
-def join_dofs(topology: Topology, parts: Sequence[Float[Array, "_ _ *rest"]]) -> Float[Array, "nv *rest"]:
-    """Inverse of `split_dofs`."""
-    flat, index = [], []
-    for segment, part in zip(topology.segments, parts, strict=True):
+def join_dofs(topology: Topology, parts: Sequence[PyTree[Float[Array, "_ _ *rest"]]]) -> PyTree[Array]:
+    """Inverse of `split_dofs`, also for pytrees of such arrays: (nv, *rest) each."""
+    index, rows = [], []
+    for segment in topology.segments:
         numbers, present = _dof_index(topology, segment)
-        flat.append(
-            take(part.reshape(part.shape[0] * part.shape[1], *part.shape[2:]), np.flatnonzero(present.reshape(-1)))
-        )
+        rows.append(np.flatnonzero(present.reshape(-1)))
         index.append(numbers[present])
-    return take(jnp.concatenate(flat) if len(flat) > 1 else flat[0], np.argsort(np.concatenate(index)))
+    order = np.argsort(np.concatenate(index))
+
+    def joined(*arrays: Array) -> Array:
+        each = zip(arrays, rows, strict=True)
+        flat = [take(x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), own) for x, own in each]
+        return take(jnp.concatenate(flat) if len(flat) > 1 else flat[0], order)
+
+    return jax.tree.map(joined, *parts)
 
 
 def pad_dofs(topology: Topology, x: Float[Array, "nv *rest"], missing: float = 0.0) -> Float[Array, "nb d *rest"]:

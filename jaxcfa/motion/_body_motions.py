@@ -94,12 +94,12 @@ class BodyMotions(Shared):
     @property
     def poses(self) -> Transform:
         """Poses (nb) of all bodies in the world."""
-        return join_bodies(self.topology, [Transform(x.rotation.array(), x.position.array()) for x in self.links])
+        return join_bodies(self.topology, [Pose(x.rotation, x.position) for x in self.links]).arrays()
 
     @property
     def velocities(self) -> Float[Array, "nb 6"]:
         """`[angular velocity; velocity of the origin]` of all bodies, world axes [rad/s, m/s]."""
-        return join_bodies(self.topology, [x.velocity.array() for x in self.links])
+        return join_bodies(self.topology, [x.velocity.dense() for x in self.links]).array()
 
     @property
     def origins(self) -> Float[Array, "nb 3"]:
@@ -107,7 +107,7 @@ class BodyMotions(Shared):
 
         Differences between bodies of one tree keep their digits, however far from the world's origin it is.
         """
-        return join_bodies(self.topology, [x.in_tree.array() for x in self.links])
+        return join_bodies(self.topology, [x.in_tree for x in self.links]).array()
 
     @property
     def roots(self) -> Float[Array, "nb 3"]:
@@ -115,9 +115,14 @@ class BodyMotions(Shared):
         return picked(self.poses.translation, self.topology.roots)
 
     @property
+    def columns(self) -> Motion:
+        """Motion subspaces about the bodies' own origins, world axes, by degree of freedom (nv)."""
+        return join_dofs(self.topology, [x.subspace.dense() for x in self.links])
+
+    @property
     def subspace_columns(self) -> Float[Array, "nv 6"]:
-        """Motion subspaces about the bodies' own origins, world axes, one row for each degree of freedom."""
-        return join_dofs(self.topology, [x.subspace.array() for x in self.links])
+        """`columns` as an array, one row for each degree of freedom."""
+        return self.columns.array()
 
     def at_rest(self) -> "BodyMotions":
         """The same configuration without velocity."""

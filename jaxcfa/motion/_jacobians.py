@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..model import Model
+from ..model import Model, Topology
 from ..numerics import picked
-from ..spatial import shift_motion
+from ..spatial import Motion, Vector
 
 
 def point_jacobian(
@@ -23,8 +23,9 @@ def point_jacobian(
     the body. Origins and point are given from the first body of each tree, which keeps their digits far from the
     world's origin.
     """
-    moved = shift_motion(columns, point[None] - picked(origins, model.topology.dof_bodies))
-    return jnp.where(support[:, None], moved, 0).T
+    lever = Vector.of(point[None]) - Vector.of(picked(origins, model.topology.dof_bodies))
+    moved = Motion.of(columns).at(lever)
+    return jnp.stack([jnp.where(support, x, 0) for x in jax.tree.leaves(moved)])
 
 
 def point_jacobians(
@@ -44,10 +45,10 @@ def supporting_dofs(model: Model, body: int) -> np.ndarray:
     return model.topology.supports(body)[model.topology.dof_bodies]
 
 
-def moving_dofs(model: Model, bodies: Int[Array | np.ndarray, "*m"]) -> Bool[Array, "*m nv"]:
+def moving_dofs(topology: Topology, bodies: Int[Array | np.ndarray, "*m"]) -> Bool[Array, "*m nv"]:
     """`supporting_dofs` of bodies whose numbers may be traced."""
-    first, last = model.topology.intervals
+    first, last = topology.intervals
     # The world is before all intervals.
     number = jnp.asarray(np.append(first, -1))[bodies][..., None]
-    dofs = np.reshape(model.topology.dof_bodies, (*[1] * np.ndim(bodies), -1))
+    dofs = np.reshape(topology.dof_bodies, (*[1] * np.ndim(bodies), -1))
     return (jnp.asarray(first[dofs]) <= number) & (number < jnp.asarray(last[dofs]))

@@ -72,11 +72,13 @@ def sin_cos_of_any(x: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Arr
 
 def _is_small(x: Array) -> Bool[Array, ""]:
     """Whether all angles are; by halves, since XLA leaves it to a library to reduce many numbers at once."""
-    small = (jnp.abs(x) <= _CONSTANTS[x.dtype].largest).reshape(-1)
-    while small.size > 1:
-        half = -(-small.size // 2)
-        small = small[:half] & small[-half:]
-    return small[0]
+    limit, x = _CONSTANTS[x.dtype].largest, jnp.abs(x)
+    while x.ndim:  # of rows first, which are vectors
+        while (size := len(x)) > 1:
+            half = -(-size // 2)
+            x = jnp.maximum(x[:half], x[-half:])  # not a number, if one is none
+        x = x[0]
+    return x <= limit
 
 
 def _polynomial(x: Array, coefficients: list[float]) -> Array:

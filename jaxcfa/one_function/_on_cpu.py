@@ -11,9 +11,10 @@ from jax.extend.core import ClosedJaxpr, Literal
 from jaxtyping import Array
 
 from ..numerics import sin_cos_of_any
-from ._able import able_form, bind, evaluate, is_able, steps, values
+from ._able import able_form, bind, evaluate, is_able, steps
 from ._last_axis import along_last_axis
 from ._marks import marked
+from ._results import put_together, taken_apart
 
 # Fewer states than this are computed as one is.
 FEW = 16
@@ -49,22 +50,24 @@ def in_pieces(
     length = -(-size // number)
     of_piece = along_last_axis(program, varies, length)
 
-    def one_piece(given: Sequence[Array]) -> list[Array]:
+    def with_piece(found: Sequence[Array], given: Sequence[Array], first: Array | int) -> list[Array]:
         given = [jnp.moveaxis(x, 0, -1) if axis == 0 else x for x, axis in zip(given, axes, strict=True)]
-        found = at_once(of_piece, given)
-        return [jnp.moveaxis(x, -1, 0) if axis == 0 else x for x, axis in zip(found, results, strict=True)]
+        own = able_form(jax.make_jaxpr(of_piece)(*given))
+        parts = taken_apart(own.jaxpr)
+        new = iter(_evaluated(own, given, [part.variable for each in parts for part in each], picks_last=True))
+        each = zip(found, parts, results, strict=True)
+        return [put_together(x, own, list(itertools.islice(new, len(own))), axis, first) for x, own, axis in each]
 
+    shaped = zip(program.out_avals, results, strict=True)
+    nothing = [jnp.zeros(batch_shape(x.shape, size, axis), x.dtype) for x, axis in shaped]
     if number == 1:
-        return one_piece(arguments)
+        return with_piece(nothing, arguments, 0)
 
     def next_piece(i: Array, found: list[Array]) -> list[Array]:
         first = jnp.minimum(i * length, size - length)  # the last piece overlaps the one before
         given = zip(arguments, axes, strict=True)
-        new = one_piece([x if axis is None else _part(x, first, length, axis) for x, axis in given])
-        return [_with_part(x, own, first, axis) for x, own, axis in zip(found, new, results, strict=True)]
+        return with_piece(found, [x if axis is None else _part(x, first, length, axis) for x, axis in given], first)
 
-    shaped = zip(program.out_avals, results, strict=True)
-    nothing = [jnp.zeros(batch_shape(x.shape, size, axis), x.dtype) for x, axis in shaped]
     return lax.fori_loop(0, number, next_piece, nothing)
 
 
@@ -84,17 +87,28 @@ def _part(x: Array, first: Array, length: int, axis: int) -> Array:
     return lax.dynamic_slice_in_dim(x, first, length, axis % x.ndim)
 
 
-def _with_part(x: Array, new: Array, first: Array, axis: int) -> Array:
-    return lax.dynamic_update_slice_in_dim(x, new, first, axis % x.ndim)
-
-
 def at_once(function: Callable[..., list[Array]], arguments: Sequence[Array]) -> list[Array]:
-    """One state, a few, or one piece of a batch, as few functions."""
+    """One state, or a few, as few functions."""
     program = able_form(jax.make_jaxpr(function)(*arguments))
+    return _evaluated(program, arguments, program.jaxpr.outvars)
+
+
+def _evaluated(
+    program: ClosedJaxpr, arguments: Sequence[Array], outcome: Sequence[Any], picks_last: bool = False
+) -> list[Array]:
+    """These variables of a program in the form that XLA is able to compile, as few functions.
+
+    `picks_last`: what is only picked from others at the end is so by what comes after these functions.
+    """
+    rest, last = _needed(program.jaxpr.eqns, outcome), []
+    if picks_last:
+        used = _variables(x for step in rest for x in step.invars)
+        last = [step for step in rest if step.primitive.name == "gather" and step.outvars[0] not in used]
+        rest = [step for step in rest if step not in last]
     known: dict[Any, Any] = dict(zip(program.jaxpr.constvars, program.consts, strict=True))
     known.update(zip(program.jaxpr.invars, arguments, strict=True))
-    parts = [part for layer in _layers(program.jaxpr.eqns) for part in _parts(layer)]
-    later = _variables(program.jaxpr.outvars)
+    parts = [part for layer in _layers(rest) for part in _parts(layer)]
+    later = _variables(itertools.chain(outcome, *(step.invars for step in last)))
     wanted = []  # of each part, by what comes after it
     for _, part in reversed(parts):
         wanted.append([x for step in part for x in step.outvars if x in later])
@@ -115,7 +129,17 @@ def at_once(function: Callable[..., list[Array]], arguments: Sequence[Array]) ->
         given = [known[x] for x in taken]
         known.update(zip(results, marked(compute, given) if given else compute(given), strict=True))
         known.update((x, _nothing(x)) for step in part for x in step.outvars if not x.aval.size)
-    return values(program.jaxpr.outvars, known)
+    return evaluate(last, known, outcome)
+
+
+def _needed(program: Sequence[Any], outcome: Sequence[Any]) -> list[Any]:
+    """The steps that lead to these variables."""
+    wanted, needed = set(_variables(outcome)), []
+    for step in reversed(program):
+        if not wanted.isdisjoint(step.outvars):
+            needed.append(step)
+            wanted.update(_variables(step.invars))
+    return needed[::-1]
 
 
 def _evaluation() -> Callable[[Any, Sequence[Any]], Sequence[Array]]:
