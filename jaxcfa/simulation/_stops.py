@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..compilation import jit_of_one_state
 from ..configuration import integrate, neutral
 from ..dynamics import mass_matrix
 from ..joints import AbstractJoint
@@ -57,6 +58,7 @@ class StopForces(eqx.Module):
         return -stiffness * beyond, part * self.damping + ahead * stiffness
 
 
+@jit_of_one_state
 def stop_forces(model: Model, stops: Stops) -> StopForces:
     """The stops that a model's inertias make of the frequency and the damping ratio."""
     start, ends = neutral(model), ends_of_ranges(model)

@@ -217,6 +217,13 @@ def test_senseless_stops_are_refused():
     assert jax.vmap(Stops)(jnp.array([10.0, 20.0])).frequency.shape == (2,)
 
 
+def test_stops_are_one_program():
+    """Also outside of compiled functions, where each step makes them."""
+    model = jaxcfa.chain(2)
+    assert len(jax.make_jaxpr(lambda model: stop_forces(model, Stops()))(model).eqns) == 1
+    assert_close(*(make(model, Stops(20.0)).damping for make in (stop_forces, inspect.unwrap(stop_forces))))
+
+
 @pytest.mark.slow
 def test_stops_are_as_hard_for_arms_that_are_stretched():
     """In the neutral configuration, upright, the first joint of a Panda carries a 24th of what it does then."""
