@@ -11,7 +11,7 @@ from ..model import Model
 from ._poses import body_poses, initial
 
 _MOST = 60
-_STEP = 1e-3
+_STEPS = 100  # of a slider, at least; they are of a thousandth (rad, m) at most
 _HALF_TURN = (3.141, 1.57, 3.141)  # of roll, pitch, yaw, in whole steps
 
 
@@ -19,7 +19,7 @@ class Control(NamedTuple):
     """A number that a slider sets.
 
     **Fields:** `label`; `lower`, `upper` [rad, m]; `start`: the coordinate in q, or where a quaternion starts; `angle`:
-    of roll, pitch and yaw, 0 to 2, or `None` for a plain coordinate.
+    of roll, pitch and yaw, 0 to 2, or `None` for a plain coordinate; `digits` behind the point that its steps have.
     """
 
     label: str
@@ -27,6 +27,7 @@ class Control(NamedTuple):
     upper: float
     start: int
     angle: int | None = None
+    digits: int = 3
 
 
 def controls(model: Model) -> Iterator[Control]:
@@ -47,8 +48,8 @@ def controls(model: Model) -> Iterator[Control]:
                 k += 4
                 continue
             reach = _HALF_TURN[0] if _turns(model, q, i, k) else 1.0
-            low, high = _finite(lower[k], upper[k], reach)
-            yield Control(f"{name}[{k - own.start}]" if several else name, low, high, k)
+            low, high, digits = _finite(lower[k], upper[k], reach)
+            yield Control(f"{name}[{k - own.start}]" if several else name, low, high, k, digits=digits)
             k += 1
 
 
@@ -61,7 +62,7 @@ def value_of(control: Control, q: np.ndarray) -> float:
 
 
 def _shown(control: Control, q: np.ndarray) -> float:
-    return round(float(np.clip(value_of(control, q), control.lower, control.upper)), 3)
+    return round(float(np.clip(value_of(control, q), control.lower, control.upper)), control.digits)
 
 
 class Sliders:
@@ -97,7 +98,8 @@ class Sliders:
         self._behind = q
 
     def _add(self, gui: Any, control: Control) -> Any:
-        slider = gui.add_slider(control.label, control.lower, control.upper, _STEP, _shown(control, self._q))
+        step, start = 10.0**-control.digits, _shown(control, self._q)
+        slider = gui.add_slider(control.label, control.lower, control.upper, step, start)
         slider.on_update(lambda _: self._slide(control, slider))
         return slider
 
@@ -142,20 +144,21 @@ def _turns(model: Model, q: np.ndarray, body: int, k: int) -> bool:
     return bool(np.linalg.norm(rotation[1] - rotation[0]) > 1e-3)
 
 
-def _finite(lower: float, upper: float, reach: float) -> tuple[float, float]:
-    """A range that can be shown, for limits that may be infinite, absurdly large, or equal."""
+def _finite(lower: float, upper: float, reach: float) -> tuple[float, float, int]:
+    """A range that can be shown, for limits that may be infinite, absurdly large, or equal, and the digits of it."""
     low, high = max(lower, -1e3), min(upper, 1e3)
     if low <= -1e3 and high >= 1e3:
-        return -reach, reach
+        return -reach, reach, 3
     if low <= -1e3:
         low = high - 2 * reach
     if high >= 1e3:
         high = low + 2 * reach
-    # Rounded inward, to the steps of the sliders.
-    low, high = math.ceil(low / _STEP - 0.01) * _STEP, math.floor(high / _STEP + 0.01) * _STEP
     if high <= low:
         low, high = low - reach, low + reach
-    return round(low, 3), round(high, 3)
+    digits = max(3, math.ceil(math.log10(_STEPS / (high - low)) - 0.01))
+    # Rounded inward, to the steps of the slider.
+    scale = 10**digits
+    return math.ceil(low * scale - 0.01) / scale, math.floor(high * scale + 0.01) / scale, digits
 
 
 def _rotations() -> Any:

@@ -74,6 +74,19 @@ def test_joints_that_are_fixed_by_their_limits_have_sliders(place):
         assert control.lower <= _shown(control, q) <= control.upper
 
 
+@pytest.mark.parametrize(("lower", "upper", "step"), [(0.0, 8e-4, 1e-6), (0.02, 0.0201, 1e-6), (-0.2, 0.0, 1e-3)])
+def test_sliders_of_short_joints_have_small_steps(lower, upper, step):
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("slide", joint=Prismatic((1, 0, 0)), lower=lower, upper=upper, mass=1.0)
+    with Viewer(builder.build(dtype=jnp.float32)) as viewer:
+        ((control, handle),) = viewer._sliders._sliders
+        assert (control.lower, control.upper, handle.step) == (lower, upper, step)
+        handle.value = round(lower + 12 * step, 9)
+        np.testing.assert_allclose(viewer.robot.q, lower + 12 * step)
+        viewer.show(viewer.robot.q)
+        assert handle.value == round(lower + 12 * step, 9)
+
+
 def test_sliders_move_the_robot(viewer, model):
     q = np.asarray(jaxcfa.neutral(model))
     for control, handle in viewer._sliders._sliders:
