@@ -8,7 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..model import Model
+from ..model import WORLD, Model
 from ..model._arguments import as_list, is_concrete, positive_integer, require_single
 from ..model._given import Numbers, any_numbers, not_negative, not_negative_each
 from ..typing import NameOrNumber
@@ -40,7 +40,7 @@ def ground_contacts(
 
     **Arguments:**
 
-    - `frames`: names or numbers of bodies or frames, one for each point; they may repeat.
+    - `frames`: bodies or frames, one for each point, by names, or numbers, which are kept as names; they may repeat.
     - `points`: (n, 3), where the points are in these frames, or (3,) for all [m]; by default their origins.
     - `radius`: of spheres about the points [m].
     - `ground`: `FlatGround()`, z = 0, by default; `HeightField`, `Union` or another `AbstractSurface`, such as
@@ -93,7 +93,7 @@ def body_contacts(
 
     **Arguments:**
 
-    - `frames`: names or numbers of bodies or frames, one for each point; they may repeat.
+    - `frames`: bodies or frames, one for each point, by names, or numbers, which are kept as names; they may repeat.
     - `body`: the body or frame in whose axes the shape is described. It may be fixed to the world.
     - `shape`: `contacts.Sphere`, `Capsule`, `Cylinder`, `Box`, `Ellipsoid`, `ConvexHull`, `Placed`, `Union` or another
       `AbstractSurface`, such as `viz.collision_surface` makes of a file; or a function that gives how far a point (3,)
@@ -122,9 +122,10 @@ def _contacts(
 ) -> PointContacts:
     if most is not None:
         positive_integer("most", most)
-    names = tuple(as_list(frames))
+    names = tuple(_name(model, frame) for frame in as_list(frames))
     if not names:
         raise ValueError("frames must name the points that touch something, one or more, got none.")
+    carrier = None if carrier is None else _name(model, carrier)
     check_carriers(model, names, carrier)
     count, dtype = len(names), model.dtype
     places = any_numbers("points", np.zeros(3) if points is None else points).astype(dtype)
@@ -156,3 +157,9 @@ def _contacts(
         carrier,
         None if most is None or most >= count else int(most),
     )
+
+
+def _name(model: Model, frame: NameOrNumber) -> NameOrNumber:
+    """The name of a frame or body, as numbers of other models are those of others; -1 for the world, which has none."""
+    number = model.frame_number(frame)
+    return number if number == WORLD else (*model.body_names, *model.frame_names)[number]

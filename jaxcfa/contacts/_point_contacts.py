@@ -49,8 +49,8 @@ class PointContacts(AbstractContacts):
     `s r / sqrt(1 - r^2)`, where that takes a part r of the largest friction. Velocities are those relative to the
     body that carries the surface, on which opposite forces act.
 
-    **Fields:** `frames`, of n names or numbers; `points` (n, 3), in these frames [m]; `radius` (n,) of the spheres
-    about them [m]; coefficients of `friction` mu (n,); `stiffness` k (n,) [N/m]; `dissipation` d (n,) [s/m];
+    **Fields:** `frames`, n names, and -1 for the world; `points` (n, 3), in these frames [m]; `radius` (n,) of the
+    spheres about them [m]; coefficients of `friction` mu (n,); `stiffness` k (n,) [N/m]; `dissipation` d (n,) [s/m];
     `stiction_velocity` [m/s]; the `surface`, in the axes of the frame that is its `carrier`, or of the world if that is
     `None`; how many push at a time at `most`, `None` for all.
     """

@@ -217,6 +217,25 @@ def test_the_sum_of_contacts_has_all_of_them():
         floor + 1
 
 
+def test_frames_that_are_given_by_numbers_are_those_of_the_model():
+    """Another model has them by their names, or not at all."""
+    model, *_ = gripper()
+    contacts = body_contacts(model, np.array([1, 2]), 3, Box([0.04, 0.03, 0.04]), [0.0, 0.0, 0.1], 0.02)
+    assert (contacts.frames, contacts.carrier) == (("left", "right"), "cube")
+    assert body_contacts(model, -1, "cube", Sphere(0.1)).frames == (-1,)
+    fewer = jaxcfa.lock_joints(model, ["left_joint"])
+    assert (fewer.body_names, model.body_names[1]) == (("wrist", "right", "cube"), "left")
+    q = placed([0.1, 0.2, 0.3])
+    gaps = [
+        jaxcfa.contact_state(x, contacts, jnp.concatenate([joints, q]), jnp.zeros(x.nv)).gap
+        for x, joints in ((model, jnp.zeros(3)), (fewer, jnp.zeros(2)))
+    ]
+    assert_close(*gaps)
+    other = jaxcfa.combine([jaxcfa.chain(3), free("cube", 0.1, 1e-4)])
+    with pytest.raises(ValueError, match="No frame or body named 'left'"):
+        jaxcfa.contact_state(other, contacts, jaxcfa.neutral(other), jnp.zeros(other.nv))
+
+
 def test_what_cannot_be_is_refused():
     model, contacts, q, v, tau = gripper()
     for message, options in {
