@@ -11,7 +11,9 @@ from jaxtyping import Array, Float
 from ..model import WORLD, Model
 from ..model._arguments import as_list, is_concrete, positive_integer, require_single
 from ..model._given import Numbers, any_numbers, not_negative, not_negative_each
+from ..spatial import Transform
 from ..typing import NameOrNumber
+from ._composed import Placed
 from ._point_contacts import PointContacts, check_carriers
 from ._surfaces import AbstractSurface, FlatGround, as_surface
 
@@ -94,7 +96,8 @@ def body_contacts(
     **Arguments:**
 
     - `frames`: bodies or frames, one for each point, by names, or numbers, which are kept as names; they may repeat.
-    - `body`: the body or frame in whose axes the shape is described. It may be fixed to the world.
+    - `body`: the body or frame in whose axes the shape is described. On what is fixed to the world, or the world
+      itself, -1, it is ground, as of `ground_contacts`: `Placed` where the frame is in this model.
     - `shape`: `contacts.Sphere`, `Capsule`, `Cylinder`, `Box`, `Ellipsoid`, `ConvexHull`, `Placed`, `Union` or another
       `AbstractSurface`, such as `viz.collision_surface` makes of a file; or a function that gives how far a point (3,)
       is outside [m], as for `ground`.
@@ -107,7 +110,11 @@ def body_contacts(
     require_single(model, "body_contacts")
     surface = as_surface("shape", shape, "Box([0.1, 0.1, 0.2])")
     law = friction, stiffness, dissipation, stiction_velocity
-    return _contacts(model, frames, points, radius, surface, body, law, most)
+    carrier, placement = model.locate(body)
+    if carrier != WORLD:
+        return _contacts(model, frames, points, radius, surface, body, law, most)
+    surface = surface if _is_identity(placement) else Placed(surface, placement)
+    return _contacts(model, frames, points, radius, surface, None, law, most)
 
 
 def _contacts(
@@ -163,3 +170,9 @@ def _name(model: Model, frame: NameOrNumber) -> NameOrNumber:
     """The name of a frame or body, as numbers of other models are those of others; -1 for the world, which has none."""
     number = model.frame_number(frame)
     return number if number == WORLD else (*model.body_names, *model.frame_names)[number]
+
+
+def _is_identity(placement: Transform) -> bool:
+    """Whether it is known to be."""
+    rotation, translation = placement.rotation, placement.translation
+    return is_concrete(placement) and np.array_equal(rotation, np.eye(3)) and np.array_equal(translation, np.zeros(3))

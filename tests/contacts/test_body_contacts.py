@@ -102,8 +102,17 @@ def test_a_shape_that_is_fixed_to_the_world_is_ground():
     for x, y in zip(*map(jax.tree.leaves, states), strict=True):
         assert_close(x, y)
     assert_close(*(rolled(model, x, q, v, 20).v for x in (on_frame, on_ground)))
-    assert on_frame.ground is None
-    assert (on_frame + on_ground).ground is on_ground.surface
+    assert (on_frame.carrier, on_frame.ground) == (None, on_frame.surface)
+    assert (on_frame + on_ground).ground is on_frame.surface
+    plane = FlatGround(normal, tilt.translation)
+    assert body_contacts(model, "ball", -1, plane).ground is plane
+
+    @jax.jit
+    def gap(place):
+        moved = jaxcfa.add_frames(model, {"moved": (-1, place)})
+        return jaxcfa.contact_state(moved, body_contacts(moved, "ball", "moved", FlatGround(), radius=0.1), q, v).gap
+
+    assert_close(gap(tilt), states[0].gap)
 
 
 def gripper():
