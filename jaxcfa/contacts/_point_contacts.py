@@ -29,9 +29,14 @@ class AbstractContacts(eqx.Module):
         """Those whose points share a surface, in order."""
 
     @property
+    def grounds(self) -> tuple[AbstractSurface, ...]:
+        """The surfaces that the world carries, in order."""
+        return tuple(part.surface for part in self.parts if part.carrier is None)
+
+    @property
     def ground(self) -> AbstractSurface | None:
         """The first surface that the world carries, if there is one."""
-        return next((part.surface for part in self.parts if part.carrier is None), None)
+        return next(iter(self.grounds), None)
 
     def __add__(self, other: object) -> "AllContacts":
         return AllContacts((*self.parts, *other.parts)) if isinstance(other, AbstractContacts) else NotImplemented

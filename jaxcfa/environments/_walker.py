@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..actuation import actuator_forces
 from ..configuration import integrate
-from ..contacts import AbstractContacts, AbstractSurface, AllContacts, contact_state
+from ..contacts import AbstractContacts, AllContacts, contact_state
 from ..contacts._point_contacts import check_contacts
 from ..contacts._surfaces import height_above
 from ..joints import Free
@@ -96,7 +96,7 @@ class Walker(AbstractRobotEnvironment):
         """
         check_model(model)
         check_contacts(model, contacts)
-        if contacts.ground is None:
+        if not contacts.grounds:
             raise ValueError("Walker needs contacts with the ground, of ground_contacts; those given are with bodies.")
         (q,) = as_arrays(model, q=_at_home(model) if home is None else home)
         self.home = _put_down(model, contacts, q)
@@ -105,7 +105,8 @@ class Walker(AbstractRobotEnvironment):
             raise ValueError(f"fastest must have shape (3,), forward, to the left and turning, got {fastest}.")
         if is_concrete(self.home) and not np.all(np.isfinite(self.home)):
             raise ValueError("The robot cannot be put on this ground, which is upright or has no normal at its feet.")
-        height = height_above(contacts.ground, _pose(model, self.home).center)
+        center = _pose(model, self.home).center
+        height = _height(contacts, center)
         if is_concrete(height) and not height > 0:
             raise ValueError(f"At home the base must be above the ground, but its centre of mass is at {height:.3g} m.")
         if is_concrete(reach) and not np.all(np.asarray(reach) > 0):
@@ -113,7 +114,9 @@ class Walker(AbstractRobotEnvironment):
         if stiffness is None:
             turns = turning_coordinates(model)[rated_coordinates(model)[driven_by_servos(model, joints)[0]]]
             weight = _GRAVITY * jnp.sum(model.mass)
-            stiffness = weight * jnp.where(turns, _SOFTNESS * height, 1 / (_SAG * height))
+            feet = contact_state(model, contacts, self.home, jnp.zeros(model.nv)).position
+            lever = jnp.where(jnp.isfinite(height), height, center[2] - jnp.min(feet[:, 2]))
+            stiffness = weight * jnp.where(turns, _SOFTNESS * lever, 1 / (_SAG * lever))
         if damping is None:
             damping = _DELAY * jnp.asarray(stiffness)
         model = dataclasses.replace(model, actuators=Actuators.none(model.nq, model.nv, model.dtype))
@@ -152,8 +155,7 @@ class Walker(AbstractRobotEnvironment):
         }
 
     def terminated(self, q: Float[Array, "nq"], v: Float[Array, "nv"], task: Float[Array, "3"]) -> Bool[Array, ""]:
-        ground, model = cast(AbstractSurface, self._contacts.ground), self.plant.model
-        height, at_home = (height_above(ground, _pose(model, x).center) for x in (q, self.home))
+        height, at_home = (_height(self._contacts, _pose(self.plant.model, x).center) for x in (q, self.home))
         low = jnp.isfinite(at_home) & (height < _FALLEN * at_home)  # beside a wall nothing is known of a height
         return (self._feeling(q, v).up[2] < _FALLEN) | low
 
@@ -214,6 +216,11 @@ def _pose(model: Model, q: Float[Array, "nq"]) -> _Pose:
 
 def _at_home(model: Model) -> Float[Array, "nq"]:
     return model.keyframes.q[0] if model.keyframes.names else neutral_configuration(model)
+
+
+def _height(contacts: AbstractContacts, point: Float[Array, "3"]) -> Float[Array, ""]:
+    """How far a point is above the grounds, by the nearest below it [m]; infinite beside walls alone."""
+    return jnp.min(jnp.stack([height_above(ground, point) for ground in contacts.grounds]))
 
 
 def _put_down(model: Model, contacts: AbstractContacts, q: Float[Array, "nq"]) -> Float[Array, "nq"]:

@@ -413,6 +413,24 @@ def test_walkers_begin_on_steps_from_above(key):
         assert not env.terminated(beside, jnp.zeros(9), jnp.zeros(3))
 
 
+def test_grounds_of_walkers_have_any_order():
+    """A wall, which may be the first one, or what the base is nearest to, does not hide the floor."""
+    model, wall = tripod(), FlatGround([-1.0, 0.0, 0.0], [0.25, 0.0, 0.0])
+    on_floor, at_wall, at_both, in_world = (
+        jaxcfa.ground_contacts(model, ["leg0", "leg1", "leg2"], (0, 0, -0.3), radius=0.02, ground=ground)
+        for ground in (None, wall, Union([wall, FlatGround()]), FlatGround([0.0, 0.0, 1.0], [0.0, 0.0, -9.0]))
+    )
+    plain, *others = (Walker(model, x) for x in (on_floor, at_wall + in_world + on_floor, on_floor + at_wall, at_both))
+    low = plain.home.at[2].add(-0.2)
+    for env in others:
+        assert_close(env.home, plain.home)
+        assert_close(env.plant.model.actuators.gain, plain.plant.model.actuators.gain)
+        found = [bool(env.terminated(q, jnp.zeros(9), jnp.zeros(3))) for q in (plain.home, low)]
+        assert found == [False, env is not others[-1]]
+    with pytest.raises(ValueError, match="ground, which is upright"):
+        Walker(model, at_wall + at_wall)
+
+
 def test_walkers_stand_on_the_ground_and_the_derivatives_of_what_they_do(key):
     env = environment("walker")
     model, contacts = env.plant.model, env.plant.dynamics.equation.contacts
