@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
 from .._optional import optional_module
-from ..contacts import AbstractContacts, AbstractSurface, FlatGround, contact_state
+from ..contacts import AbstractContacts, AbstractSurface, FlatGround, Union, contact_state
 from ..contacts._point_contacts import check_contacts
 from ..model import Model
 from ..numerics._options import positive_number
@@ -172,8 +173,8 @@ class Viewer:
                 self._sliders.follow(q[instant][0])
 
         self.stop()
-        if contacts is not None and contacts.ground is not None:
-            self._show_ground(contacts.ground, q[:, 0])
+        if contacts is not None and contacts.grounds:
+            self._show_grounds(contacts.grounds, q[:, 0])
         show(0)
         points = self.robot.extent()
         self._look_at((points.min(axis=0) + points.max(axis=0)) / 2)
@@ -277,6 +278,7 @@ class Viewer:
         self._server.scene.configure_environment_map(None)
         self._server.scene.add_light_ambient("/light", intensity=1.3)
         self._size, self._cell = size, cell
+        self._ground: list[Any] = []
         self._add_grid(np.array([0.0, 0.0, height]), np.array([0.0, 0.0, 1.0]), 3 * size)
         self._look_at(center)
 
@@ -291,8 +293,8 @@ class Viewer:
         """A grid on a plane, a little below it."""
         side = max(30, np.ceil(width / self._cell)) * self._cell
         shift = 1e-3 * self._size * normal
-        self._server.scene.add_grid(
-            "/ground",
+        grid = self._server.scene.add_grid(
+            self._ground_name(),
             width=side,
             height=side,
             cell_size=self._cell,
@@ -301,22 +303,32 @@ class Viewer:
             wxyz=turned_to(normal),
             shadow_opacity=0.2,
         )
+        self._ground.append(grid)
 
-    def _show_ground(self, ground: AbstractSurface, q: np.ndarray) -> None:
-        """The ground of contacts, where configurations (n, nq) are."""
+    def _ground_name(self) -> str:
+        """Of one more part of the ground."""
+        return f"/ground{len(self._ground) or ''}"
+
+    def _show_grounds(self, grounds: Sequence[AbstractSurface], q: np.ndarray) -> None:
+        """The ground of contacts, where configurations (n, nq) are: planes as grids, all others together."""
         instants = np.linspace(0, len(q) - 1, _INSTANTS).round().astype(int)
         places = body_poses(self.robot.model, q[instants]).translation[:, :-1].reshape(-1, 3)
         lower, upper = places.min(axis=0), places.max(axis=0)
         center, width = (lower + upper) / 2, float(np.max((upper - lower)[:2])) + 3 * self._size
-        if isinstance(ground, FlatGround):
-            normal, point = np.asarray(ground.normal, float), np.asarray(ground.point, float)
+        different = [x for i, x in enumerate(grounds) if not any(eqx.tree_equal(x, y) for y in grounds[:i])]
+        planes = [x for x in different if isinstance(x, FlatGround)]
+        surface = None
+        if len(planes) < len(different):
+            surface = surface_of(Union(different), np.append(center[:2], upper[2]), width / 2)
+        while self._ground:
+            self._ground.pop().remove()
+        if surface is not None:
+            style = {"color": (250, 250, 250), "flat_shading": True, "side": "double"}
+            self._ground.append(self._server.scene.add_mesh_simple(self._ground_name(), *surface, **style))
+        for plane in planes:
+            normal, point = np.asarray(plane.normal, float), np.asarray(plane.point, float)
             normal = normal / np.linalg.norm(normal)
             self._add_grid(center - normal * (normal @ (center - point)), normal, width)
-            return
-        vertices, faces = surface_of(ground, np.append(center[:2], upper[2]), width / 2)
-        self._server.scene.add_mesh_simple(
-            "/ground", vertices, faces, color=(250, 250, 250), flat_shading=True, side="double"
-        )
 
     def _add_switches(self) -> None:
         gui, robot = self._server.gui, self.robot
