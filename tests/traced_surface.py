@@ -91,7 +91,8 @@ def _surfaces(dtype: jnp.dtype) -> None:
         contacts.FlatGround(),
     )
     both = contacts.Union([contacts.Placed(shape, point) for shape in shapes])
-    jax.tree.map(lambda x: x.astype(dtype), both).clearance(point)
+    for surface in (both, contacts.Union([both, contacts.Rough(both, 0.5)])):
+        jax.tree.map(lambda x: x.astype(dtype), surface).touch(point)
 
 
 def _rotations(dtype: jnp.dtype) -> None:

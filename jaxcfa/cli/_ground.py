@@ -92,18 +92,19 @@ def say_what_holds(console: Console, model: Model, contacts: AbstractContacts, q
 
 
 def _surface(file: Path, model: Model, shapes: Sequence[Visual]) -> tuple[AbstractSurface, float, str]:
-    """The ground, its least friction, and what it is: what the file fixes, without what may be a robot's base."""
+    """The ground, its friction if that is one number, and what it is: what the file fixes, but for a robot's base."""
     still = [x for x in shapes if x.carrier is None or model.locate(x.carrier)[0] == WORLD]
     all_are_free = len(_free_roots(model)) == np.count_nonzero(np.asarray(model.topology.parents) == WORLD)
     own = [x for x in still if x.carrier is None or all_are_free]
     others = tuple(x.carrier for x in still if x.carrier is not None) if len(own) < len(still) else ()
     without = f" (without {_names(others)}, which is fixed)" if others else ""
-    surface = surface_of_shapes(file.name, own, model)
+    frictions = {x.friction for x in own}
+    surface = surface_of_shapes(file.name, own, model, friction=len(frictions) > 1)
     if surface is None:
         return FlatGround(), 0.0, f"z = 0{without}"
     kinds = Counter(type(x.shape).__name__.lower() for x in own)
     what = ", ".join(kind if count == 1 else f"{count} x {kind}" for kind, count in kinds.items())
-    return surface, min(x.friction for x in own), f"{what} of the file{without}"
+    return surface, frictions.pop() if len(frictions) == 1 else 0.0, f"{what} of the file{without}"
 
 
 def _named(model: Model, found: CollisionPoints, names: str) -> CollisionPoints:

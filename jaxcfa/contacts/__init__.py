@@ -1,6 +1,6 @@
 """Contacts with the ground and between bodies: compliant, with friction, solved implicitly in each step."""
 
-from ._composed import HeightField as HeightField, Placed as Placed, Union as Union
+from ._composed import HeightField as HeightField, Placed as Placed, Rough as Rough, Union as Union
 from ._make import body_contacts as body_contacts, ground_contacts as ground_contacts
 from ._point_contacts import (
     AbstractContacts as AbstractContacts,
@@ -16,4 +16,4 @@ from ._shapes import (
     Sphere as Sphere,
 )
 from ._state import ContactState as ContactState, contact_state as contact_state
-from ._surfaces import AbstractSurface as AbstractSurface, FlatGround as FlatGround
+from ._surfaces import AbstractSurface as AbstractSurface, FlatGround as FlatGround, Touch as Touch

@@ -1,4 +1,4 @@
-"""Surfaces that others make: put elsewhere, several together, and heights of a grid."""
+"""Surfaces that others make: put elsewhere, several together, with friction; and heights of a grid."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ from ..model._given import Numbers, Placement, as_placement, is_concrete
 from ..numerics import matvec, transpose
 from ..numerics._options import as_finite, check_flag, check_instance, floating_numbers
 from ..spatial import Transform
-from ._shapes import largest
-from ._surfaces import AbstractSurface
+from ._shapes import largest, one_number
+from ._surfaces import AbstractSurface, Touch
 
 
 class Placed(AbstractSurface):
@@ -35,8 +35,11 @@ class Placed(AbstractSurface):
         return self.surface.distance(self._own(point))
 
     def clearance(self, point: Float[Array, "3"]) -> tuple[Float[Array, ""], Float[Array, "3"]]:
-        distance, normal = self.surface.clearance(self._own(point))
-        return distance, matvec(self.placement.rotation, normal)
+        return self.touch(point)[:2]
+
+    def touch(self, point: Float[Array, "3"]) -> Touch:
+        found = self.surface.touch(self._own(point))
+        return found._replace(normal=matvec(self.placement.rotation, found.normal))
 
     def _own(self, point: Float[Array, "3"]) -> Float[Array, "3"]:
         return matvec(transpose(self.placement.rotation), point - self.placement.translation)
@@ -64,10 +67,45 @@ class Union(AbstractSurface):
         return self.clearance(point)[0]
 
     def clearance(self, point: Float[Array, "3"]) -> tuple[Float[Array, ""], Float[Array, "3"]]:
-        found = [surface.clearance(point) for surface in self.surfaces]
-        distances, normals = jnp.stack([x for x, _ in found]), jnp.stack([x for _, x in found])
-        nearest = jnp.arange(len(found)) == jnp.argmin(distances)
-        return jnp.sum(jnp.where(nearest, distances, 0)), jnp.sum(jnp.where(nearest[:, None], normals, 0), axis=0)
+        return self.touch(point)[:2]
+
+    def touch(self, point: Float[Array, "3"]) -> Touch:
+        distances, normals, frictions = zip(*(surface.touch(point) for surface in self.surfaces), strict=True)
+        nearest = jnp.arange(len(distances)) == jnp.argmin(jnp.stack(distances))
+
+        def chosen(x: Sequence[Array]) -> Array:
+            return jnp.sum(jnp.where(nearest, jnp.stack(x, axis=-1), 0), axis=-1)
+
+        if all(friction is None for friction in frictions):
+            return Touch(chosen(distances), chosen(normals))
+        none = jnp.zeros_like(point[0])
+        return Touch(chosen(distances), chosen(normals), chosen([none if x is None else x for x in frictions]))
+
+
+class Rough(AbstractSurface):
+    """A surface with a friction of its own, as of one among several. **Fields:** the `surface`; its `friction`.
+
+    The larger coefficient counts, this one or that of the contacts, as in MuJoCo:
+    `ground_contacts(..., ground=Union([Rough(floor, 0.8), Rough(ice, 0.1)]), friction=0.1)`.
+    """
+
+    surface: AbstractSurface
+    friction: Float[Array, ""]
+
+    def __init__(self, surface: AbstractSurface, friction: Numbers):
+        """**Raises:** `ValueError` for what is no surface, and a friction that is negative, not finite, or not one."""
+        check_instance("The surface", surface, AbstractSurface, "one of jaxcfa.contacts, such as Box([0.1, 0.1, 0.2])")
+        self.surface, self.friction = surface, one_number("friction of the surface", friction)
+
+    def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
+        return self.surface.distance(point)
+
+    def clearance(self, point: Float[Array, "3"]) -> tuple[Float[Array, ""], Float[Array, "3"]]:
+        return self.surface.clearance(point)
+
+    def touch(self, point: Float[Array, "3"]) -> Touch:
+        found, own = self.surface.touch(point), self.friction.astype(point.dtype)
+        return found._replace(friction=own if found.friction is None else jnp.maximum(own, found.friction))
 
 
 class HeightField(AbstractSurface):

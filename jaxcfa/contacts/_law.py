@@ -167,4 +167,4 @@ def law_of_contact(
     force = k * jnp.maximum(depth, 0) * jnp.maximum(1 - d * dot(placed.normal, u), 0)
     force = jnp.where(jnp.any(placed.normal != 0, axis=1), force, 0)  # where no direction leads out, nothing holds
     creep = jnp.broadcast_to(contacts.stiction_velocity, depth.shape)
-    return ContactLaw(placed.normal, depth, k, d, contacts.friction * force, creep, dt)
+    return ContactLaw(placed.normal, depth, k, d, placed.friction * force, creep, dt)

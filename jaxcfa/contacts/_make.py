@@ -49,7 +49,7 @@ def ground_contacts(
       `viz.collision_surface` makes of a file; or a function that gives how far a point (3,) is above the ground [m].
       Arrays of an `AbstractSurface`, or of a callable `equinox.Module`, can be differentiated; what another function
       closes over cannot.
-    - `friction`: coefficients mu.
+    - `friction`: coefficients mu; of `Rough` surfaces the larger one counts, this or theirs.
     - `stiffness` k [N/m]: by default the weight of the whole robot, at 9.81 m/s^2, on one point presses it in by a
       millimetre.
     - `dissipation` d [s/m]: what falls at the velocity u bounces off with about u - 2/3 d u^2 if d u is small, and

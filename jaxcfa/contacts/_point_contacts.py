@@ -55,9 +55,9 @@ class PointContacts(AbstractContacts):
     body that carries the surface, on which opposite forces act.
 
     **Fields:** `frames`, n names, and -1 for the world; `points` (n, 3), in these frames [m]; `radius` (n,) of the
-    spheres about them [m]; coefficients of `friction` mu (n,); `stiffness` k (n,) [N/m]; `dissipation` d (n,) [s/m];
-    `stiction_velocity` [m/s]; the `surface`, in the axes of the frame that is its `carrier`, or of the world if that is
-    `None`; how many push at a time at `most`, `None` for all.
+    spheres about them [m]; coefficients of `friction` mu (n,), or larger ones that the surface has; `stiffness` k (n,)
+    [N/m]; `dissipation` d (n,) [s/m]; `stiction_velocity` [m/s]; the `surface`, in the axes of the frame that is its
+    `carrier`, or of the world if that is `None`; how many push at a time at `most`, `None` for all.
     """
 
     frames: tuple[NameOrNumber, ...] = eqx.field(static=True)
@@ -100,13 +100,15 @@ class PlacedContacts(eqx.Module):
     """Contacts in a configuration, in world axes.
 
     **Fields:** `position` (n, 3) of the points, on spheres those nearest to the surface [m]; unit `normal` (n, 3) of
-    that; `gap` (n,) to it [m], negative in it; `jacobian` (n, 3, nv): `J v` are velocities relative to the surface.
+    that; `gap` (n,) to it [m], negative in it; `jacobian` (n, 3, nv): `J v` are velocities relative to the surface;
+    coefficients of `friction` (n,).
     """
 
     position: Float[Array, "n 3"]
     normal: Float[Array, "n 3"]
     gap: Float[Array, "n"]
     jacobian: Float[Array, "n 3 nv"]
+    friction: Float[Array, "n"]
 
 
 class _Carriers(eqx.Module):
@@ -139,18 +141,19 @@ def place_contacts(model: Model, contacts: PointContacts, motions: BodyMotions) 
     contacts = contacts.in_type(motions.q.dtype)
     own = _Carriers.of(model, motions, contacts.frames)
     center = own.lever + matvec(own.axes, contacts.points)
-    clearance = jax.vmap(contacts.surface.clearance)
+    touch = jax.vmap(contacts.surface.touch)
     if contacts.carrier is None:
-        distance, normal = clearance(own.at + center)
+        distance, normal, friction = touch(own.at + center)
     else:
         other = _Carriers.of(model, motions, [contacts.carrier])
-        distance, normal = clearance(matvec(transpose(other.axes), own.at + center - other.at - other.lever))
+        distance, normal, friction = touch(matvec(transpose(other.axes), own.at + center - other.at - other.lever))
         normal = matvec(other.axes, normal)
     lever = center - contacts.radius[:, None] * normal
     position, jacobian = own.at + lever, own.jacobian(model, motions, lever)
     if contacts.carrier is not None:
         jacobian = jacobian - other.jacobian(model, motions, position - other.at)
-    return PlacedContacts(position, normal, distance - contacts.radius, jacobian)
+    friction = contacts.friction if friction is None else jnp.maximum(contacts.friction, friction)
+    return PlacedContacts(position, normal, distance - contacts.radius, jacobian, friction)
 
 
 def check_contacts(model: Model, contacts: Any) -> None:

@@ -20,7 +20,7 @@ class Sphere(AbstractSurface):
 
     def __init__(self, radius: Numbers, center: Numbers = _ORIGIN):
         """**Raises:** `ValueError` for a radius that is negative, wrong shapes, and what is not finite."""
-        self.radius, self.center = _one("radius of the sphere", radius), three("center of the sphere", center)
+        self.radius, self.center = one_number("radius of the sphere", radius), three("center of the sphere", center)
 
     def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
         return _length(point - self.center) - self.radius
@@ -36,7 +36,7 @@ class Capsule(AbstractSurface):
     def __init__(self, start: Numbers, end: Numbers, radius: Numbers):
         """**Raises:** `ValueError` for a radius that is negative, wrong shapes, and what is not finite."""
         self.start, self.end = three("start of the capsule", start), three("end of the capsule", end)
-        self.radius = _one("radius of the capsule", radius)
+        self.radius = one_number("radius of the capsule", radius)
 
     def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
         line, offset = self.end - self.start, point - self.start
@@ -53,8 +53,8 @@ class Cylinder(AbstractSurface):
 
     def __init__(self, radius: Numbers, half_length: Numbers, center: Numbers = _ORIGIN):
         """**Raises:** `ValueError` for lengths that are negative, wrong shapes, and what is not finite."""
-        self.radius = _one("radius of the cylinder", radius)
-        self.half_length = _one("half_length of the cylinder", half_length)
+        self.radius = one_number("radius of the cylinder", radius)
+        self.half_length = one_number("half_length of the cylinder", half_length)
         self.center = three("center of the cylinder", center)
 
     def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
@@ -136,7 +136,7 @@ class ConvexHull(AbstractSurface):
         return largest(matvec(self.normals, point) - self.heights)
 
 
-def _one(name: str, value: Numbers) -> Float[Array, ""]:
+def one_number(name: str, value: Numbers) -> Float[Array, ""]:
     array = floating_numbers(f"The {name}", not_negative(f"The {name}", value))
     if array.shape != ():
         raise ValueError(f"The {name} must be one number, got shape {array.shape}.")

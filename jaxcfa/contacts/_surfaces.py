@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,6 +16,18 @@ from ..numerics import dot
 from ..numerics._options import floating_numbers
 
 _UPRIGHT = 0.1  # upward parts of normals of walls, on which nothing stands
+
+
+class Touch(NamedTuple):
+    """A surface near a point.
+
+    **Fields:** `distance` of the point [m]; unit `normal` (3,); the coefficient of `friction`, which counts if it is
+    larger than that of the contact; `None` for none.
+    """
+
+    distance: Float[Array, ""]
+    normal: Float[Array, "3"]
+    friction: Float[Array, ""] | None = None
 
 
 class AbstractSurface(eqx.Module):
@@ -37,6 +49,10 @@ class AbstractSurface(eqx.Module):
         distance, gradient = jax.value_and_grad(lambda x: jnp.asarray(self.distance(x), x.dtype))(point)
         length = nonzero_length(gradient)
         return distance / length, gradient / length
+
+    def touch(self, point: Float[Array, "3"]) -> Touch:
+        """What a point meets: the `clearance`, and the friction of a surface that has one of its own."""
+        return Touch(*self.clearance(point))
 
 
 class FlatGround(AbstractSurface):

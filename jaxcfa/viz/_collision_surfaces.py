@@ -8,7 +8,7 @@ from .. import contacts
 from ..io._source import PathOrText, read_source
 from ..model import WORLD, Model
 from ..model._arguments import check_instance
-from ..numerics._options import quoted
+from ..numerics._options import check_flag, quoted
 from ..spatial._host import pose_matrix
 from ._files import Directories
 from ._load import load_visuals
@@ -18,7 +18,12 @@ _THIN = 1e-3  # half the thickness of a flat mesh, by its size
 
 
 def collision_surface(
-    path_or_text: PathOrText, model: Model, frame: str | None = None, *, package_dirs: Directories = ()
+    path_or_text: PathOrText,
+    model: Model,
+    frame: str | None = None,
+    *,
+    package_dirs: Directories = (),
+    friction: bool = False,
 ) -> contacts.AbstractSurface:
     """What a URDF or MJCF file lets collide on one link, or of all that does not move, as contacts take it.
 
@@ -35,13 +40,15 @@ def collision_surface(
 
     - `path_or_text`, `model`, `package_dirs`: as for `load_visuals`.
     - `frame`: name of the link or body, in whose axes the surface is; by default all that does not move, in world axes.
+    - `friction`: whether each shape is `contacts.Rough`, as its geom in MJCF, 1 in URDF; else contacts alone say it.
 
     **Raises:** what `load_visuals` does; `ValueError` if nothing collides there.
     """
+    check_flag("friction", friction)
     check_instance("frame", frame, (str, type(None)), "the name of a link or body, or None for what does not move")
     shapes = load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True)
     name = read_source(path_or_text).name
-    if (found := surface_of_shapes(name, shapes, model, frame)) is not None:
+    if (found := surface_of_shapes(name, shapes, model, frame, friction=friction)) is not None:
         return found
     others = quoted(sorted({x.carrier for x in shapes if x.carrier is not None}))
     where = "of what does not move" if frame is None else f"of {frame!r}"
@@ -52,14 +59,14 @@ def collision_surface(
 
 
 def surface_of_shapes(
-    file: str, shapes: Sequence[Visual], model: Model, frame: str | None = None
+    file: str, shapes: Sequence[Visual], model: Model, frame: str | None = None, *, friction: bool = False
 ) -> contacts.AbstractSurface | None:
-    """The surface of those shapes of a file that are on a frame, or do not move; None for none."""
+    """The surface, with friction or without, of those shapes that are on a frame, or do not move; None for none."""
     try:
         if frame is None:
-            found = [_placed(x, world) for x in shapes if (world := _in_world(x, model)) is not None]
+            found = [_placed(x, world, friction) for x in shapes if (world := _in_world(x, model)) is not None]
         else:
-            found = [_placed(x, x.placement) for x in shapes if x.carrier == frame]
+            found = [_placed(x, x.placement, friction) for x in shapes if x.carrier == frame]
     except ValueError as error:  # of what has no hull
         where = "without moving" if frame is None else f"on {frame!r}"
         raise ValueError(f"{file}, what collides {where}: {error}") from error
@@ -78,9 +85,10 @@ def _in_world(visual: Visual, model: Model) -> np.ndarray | None:
     return pose_matrix(np.asarray(frame.rotation, float), np.asarray(frame.translation, float)) @ visual.placement
 
 
-def _placed(visual: Visual, placement: np.ndarray) -> contacts.AbstractSurface:
+def _placed(visual: Visual, placement: np.ndarray, friction: bool) -> contacts.AbstractSurface:
     surface = _surface(visual.shape)
-    return surface if np.array_equal(placement, np.eye(4)) else contacts.Placed(surface, placement)
+    surface = surface if np.array_equal(placement, np.eye(4)) else contacts.Placed(surface, placement)
+    return contacts.Rough(surface, visual.friction) if friction else surface
 
 
 def _surface(shape: AbstractShape) -> contacts.AbstractSurface:

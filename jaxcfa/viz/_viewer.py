@@ -15,7 +15,7 @@ import equinox as eqx
 import numpy as np
 
 from .._optional import optional_module
-from ..contacts import AbstractContacts, AbstractSurface, FlatGround, Union, contact_state
+from ..contacts import AbstractContacts, AbstractSurface, FlatGround, Rough, Union, contact_state
 from ..contacts._point_contacts import check_contacts
 from ..model import Model
 from ..numerics._options import positive_number
@@ -315,6 +315,7 @@ class Viewer:
         places = body_poses(self.robot.model, q[instants]).translation[:, :-1].reshape(-1, 3)
         lower, upper = places.min(axis=0), places.max(axis=0)
         center, width = (lower + upper) / 2, float(np.max((upper - lower)[:2])) + 3 * self._size
+        grounds = [x.surface if isinstance(x, Rough) else x for x in grounds]
         different = [x for i, x in enumerate(grounds) if not any(eqx.tree_equal(x, y) for y in grounds[:i])]
         planes = [x for x in different if isinstance(x, FlatGround)]
         surface = None

@@ -159,7 +159,11 @@ def test_ground_of_the_file(place, end, base, tmp_path):
     _, contacts, q, text = placed(path, q=model.keyframe("qpos0"))
     assert ("plane of the file (without stair, which is fixed)" if base else "plane, box of the file;") in text
     np.testing.assert_allclose(q[2], end, atol=1e-6)
-    np.testing.assert_allclose(contacts.friction[contacts.frames.index("ball")], 0.7)  # the larger of both
+    friction = np.asarray(contacts.friction[contacts.frames.index("ball")])  # the larger of both counts, of each shape
+    places = jnp.array([[-2.0, 0, -1], [1, 0, -0.7]])
+    of_shapes = [0.7] if base else [contacts.surface.touch(x).friction for x in places]
+    np.testing.assert_allclose(np.maximum(friction, of_shapes), [0.7] if base else [0.7, 1.0])
+    assert friction == pytest.approx(0.7 if base else 0.4)
     if end < 0:
         *_, q, _ = placed(path, Ground(feet="ball", drop=0.25), model.keyframe("qpos0"))
         np.testing.assert_allclose(q[2], end + 0.25, atol=1e-6)

@@ -17,6 +17,7 @@ from jaxcfa.contacts import (
     FlatGround,
     HeightField,
     Placed,
+    Rough,
     Sphere,
     Union,
     ground_contacts,
@@ -62,6 +63,35 @@ def test_union():
     twice = Union([BOX, BOX, FlatGround()])
     assert_close(twice.clearance(jnp.array([0.0, 0.0, 5.0]))[1], [0.0, 0.0, 1.0])
     assert_close(jnp.linalg.norm(twice.clearance(jnp.array([0.1, 0.0, -0.1]))[1]), 1.0)
+
+
+def test_friction_of_surfaces(dtype):
+    """That of what is nearest, wherever it is put, if it is larger than that of the contacts; with derivatives."""
+    text = '<mujoco><worldbody><body name="ball"><freejoint/><geom size="0.1"/></body></worldbody></mujoco>'
+    model = jaxcfa.load_model(text, dtype=dtype)
+    ice, floor = Placed(Rough(FlatGround(), 0.1), [0.0, 0.0, -0.001]), Box([0.5, 1.0, 1.0], [0.5, 0.0, -1.0])
+    v = jnp.zeros(6, dtype).at[1].set(-1.0)
+
+    def start(x):
+        return jnp.array([x, 0, -0.01, 1, 0, 0, 0], dtype)
+
+    def share(x, mu, own):
+        ground = Union([ice, Rough(Rough(floor, mu), 0.2), Placed(BALL, [0, 0, -9])])
+        contacts = ground_contacts(model, "ball", ground=ground, friction=own)
+        state = jaxcfa.contact_state(model, contacts, start(x), v)
+        return state.force[0, 1] / state.force[0, 2]
+
+    cases = [(0.3, 0.7, 0.0), (0.3, 0.1, 0.0), (-0.3, 0.7, 0.0), (-0.3, 0.7, 0.4), (0.3, 0.7, 0.4), (0.3, 0.7, 0.9)]
+    found = jnp.array([share(*x) for x in cases])
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, [0.7, 0.2, 0.1, 0.4, 0.7, 0.9], rtol=1e-6)
+    np.testing.assert_allclose([jax.grad(share, 1)(x, 0.7, 0.0) for x in (0.3, -0.3)], [1.0, 0.0], rtol=1e-6)
+    assert Union([BOX, Placed(BALL, POSE)]).touch(jnp.ones(3)).friction is None
+    either = [
+        ground_contacts(model, "ball", ground=ground, friction=friction)
+        for ground, friction in ((Rough(floor, 0.7), 0.0), (floor, 0.7))
+    ]
+    assert_close(*(jaxcfa.step(model, start(0.3), v, jnp.zeros(6), 0.01, contacts=x).v for x in either), 1e-6)
 
 
 def test_hull_of_a_box():
@@ -157,6 +187,7 @@ SURFACES = {
     "block": HeightField(HEIGHTS, LOWER, UPPER, bounded=True),
     "hull": ConvexHull(points(9)),
     "ellipsoid": Ellipsoid([0.1, 0.2, 0.3]),
+    "rough": Rough(BOX, 0.5),
 }
 
 
@@ -204,6 +235,9 @@ def test_errors():
     for message, make in {
         r"The surface must be one of jaxcfa.contacts": lambda: Placed(lambda p: p[2], [0, 0, 1]),
         r"placement of the surface must be": lambda: Placed(BOX, [0, 1]),
+        r"The surface must be one of jaxcfa.contacts, such": lambda: Rough("ice", 0.1),
+        r"friction of the surface must be finite and not negative": lambda: Rough(BOX, -0.1),
+        r"friction of the surface must be one number, got shape \(2,\)": lambda: Rough(BOX, [0.1, 0.2]),
         r"surfaces of the union must be one or more": lambda: Union([]),
         r"surfaces of the union must be a list": lambda: Union(BOX),
         r"Each surface of the union must be": lambda: Union([BOX, "box"]),

@@ -84,8 +84,11 @@ def test_what_does_not_move_is_the_ground():
     assert isinstance(collision_surface(FIXED, jaxcfa.load_model(FIXED)), Box)
     with pytest.raises(ValueError, match="what does not move collides"):
         collision_surface(FIXED, jaxcfa.load_model(FIXED, floating_base=True))
-    flat = '<mujoco><worldbody><geom type="plane" size="1 1 1"/></worldbody></mujoco>'
+    flat = '<mujoco><worldbody><geom type="plane" size="1 1 1" friction="0.3"/></worldbody></mujoco>'
     assert isinstance(collision_surface(flat, model_of_ball()), FlatGround)
+    rough = collision_surface(flat, model_of_ball(), friction=True)
+    assert isinstance(rough.surface, FlatGround)
+    assert rough.touch(jnp.ones(3)).friction == 0.3
 
 
 FIXED = """<robot name="r"><link name="base"><collision><geometry><box size="1 1 1"/></geometry></collision></link>
@@ -202,6 +205,8 @@ def test_errors():
     model = jaxcfa.load_model(SCENE)
     with pytest.raises(ValueError, match=r"no shape of 'probe' collides.*must be one that has some: 'ball', .*'rod'"):
         collision_surface(SCENE, model, "probe")
+    with pytest.raises(ValueError, match=r"friction must be"):
+        collision_surface(SCENE, model, friction=0.5)
     with pytest.raises(ValueError, match=r"frame must be the name of a link or body"):
         collision_surface(SCENE, model, 3)
     text = '<mujoco><worldbody><body name="a"><freejoint/><geom size="0.1"/></body></worldbody></mujoco>'

@@ -17,7 +17,7 @@ from viser.transforms import SO3
 
 import jaxcfa
 from jaxcfa import ground_contacts
-from jaxcfa.contacts import Box as Step, FlatGround
+from jaxcfa.contacts import Box as Step, FlatGround, Rough
 from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
 from jaxcfa.simulation import Trajectory
 from jaxcfa.viz import Box, Plane, Sphere, Viewer, Visual
@@ -393,7 +393,7 @@ def test_a_ground_of_any_shape_is_a_surface(viewer, model):
 def test_all_grounds_are_shown(viewer, model):
     """Planes are grids, each once, and all that is no plane is one surface; the next motion has its own."""
     wall, step = FlatGround([1.0, 0.0, 0.0], [-0.5, 0.0, 0.0]), Step([0.2, 0.2, 0.2], [0.4, 0.0, 0.0])
-    on = [ground_contacts(model, "trunk", ground=x) for x in (wall, None, FlatGround(), step)]
+    on = [ground_contacts(model, "trunk", ground=x) for x in (wall, None, Rough(FlatGround(), 0.5), step)]
     for parts, normals in ((on[:3], [wall.normal, [0, 0, 1]]), (on[1:2], [[0, 0, 1]]), (on, [wall.normal, [0, 0, 1]])):
         viewer.play(line(model, 3), 1.0, contacts=sum(parts))
         found = [viewer._server.scene.get_handle_by_name(f"/ground{i}") for i in ("", 1, 2, 3)]
