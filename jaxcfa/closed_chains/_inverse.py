@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -56,7 +57,8 @@ def constrained_inverse_dynamics(
     **Arguments:** `q`, `v`, `qdd`, `f_ext` as for `inverse_dynamics`; `qdd` should satisfy the constraints. `actuated`:
     names or numbers of the joints that can have torques, all by default. `schedule` as for `mass_operator`.
 
-    **Returns:** a `ConstrainedTorques`; its `residual` shows whether the actuators can do it.
+    **Returns:** a `ConstrainedTorques`; its `residual` shows whether the actuators can do it. Derivatives are
+    those where the constraints stay as redundant as they are.
 
     **Raises:** `ValueError` for wrong shapes, unknown joints, and constraints of other models.
     """
@@ -101,4 +103,20 @@ def _pseudo_inverse(matrix: Float[Array, "m k"], size: Float[Array, ""]) -> Floa
     """Singular values that are rounding of something of this size count as zero."""
     tolerance = 100 * max(*matrix.shape, 1) * float(jnp.finfo(matrix.dtype).eps)
     own = jnp.linalg.norm(lax.stop_gradient(matrix))
-    return jnp.linalg.pinv(matrix, rtol=tolerance * size / jnp.where(own > 0, own, 1))
+    return _pinv(matrix, tolerance * size / jnp.where(own > 0, own, 1))
+
+
+@jax.custom_jvp
+def _pinv(matrix: Float[Array, "m k"], rtol: Float[Array, ""]) -> Float[Array, "k m"]:
+    """`jnp.linalg.pinv`, whose own rule for derivatives allows no tolerance that is traced."""
+    return jnp.linalg.pinv(matrix, rtol=rtol)
+
+
+@_pinv.defjvp
+def _rate_of_pinv(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    """While the rank stays as it is (Golub & Pereyra, The differentiation of pseudo-inverses, 1973)."""
+    (a, rtol), (da, _) = primals, tangents
+    p = _pinv(a, rtol)
+    left = product(p, product(p.T, da.T - product(product(da.T, a), p)))
+    right = product(da.T - product(p, product(a, da.T)), product(p.T, p))
+    return p, left + right - product(p, product(da, p))

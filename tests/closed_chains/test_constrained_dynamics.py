@@ -11,7 +11,7 @@ import pytest
 from jaxtyping import Array
 
 import jaxcfa
-from helpers import assert_close, cast
+from helpers import assert_close, cast, second_derivatives
 from jaxcfa import ModelBuilder, Transform
 from jaxcfa.closed_chains import (
     AbstractFrameConstraint,
@@ -651,6 +651,28 @@ def test_inverse_dynamics_with_few_actuators():
     assert_close(constrained_forward_dynamics(model, constraints, q, v, found.tau).qdd, qdd)
     none = constrained_inverse_dynamics(model, (), q, v, qdd + 1.0, actuated=[0])
     assert none.residual > 0.01
+
+
+@pytest.mark.parametrize("actuated", [None, ["bar0_joint"]])
+def test_derivatives_of_inverse_dynamics(actuated):
+    """By the configuration, also where loops are open then, and by masses, of several states at once."""
+    (model, constraints, *_), (q, v, qdd) = loop("four-bar")  # of which some rows are redundant
+
+    def cost(x):
+        heavier = eqx.tree_at(lambda m: m.mass, model, model.mass * (1 + x[3]))
+        found = constrained_inverse_dynamics(heavier, constraints, q + x[:3], v, qdd, actuated=actuated)
+        return jnp.sum(found.tau**2) + jnp.sum(jnp.sin(found.multipliers)) + found.residual
+
+    def derivatives(x):
+        along = jnp.array([0.3, -0.7, 0.4, 0.5])
+        return [jnp.vdot(jax.grad(cost)(x), along), *second_derivatives(cost, x, along)]
+
+    step = 1e-5 * jnp.array([0.3, -0.7, 0.4, 0.5])
+    costs, (slope, *curvatures) = jax.jit(lambda x: (jax.vmap(cost)(x), jax.vmap(derivatives)(x)))(
+        jnp.stack([0 * step, step, -step])
+    )
+    assert_close(slope[0], (costs[1] - costs[2]) / 2e-5, 1e-7)
+    assert_close(curvatures[:4], [curvatures[4]] * 4, 1e-6)
 
 
 @pytest.fixture(scope="module")
