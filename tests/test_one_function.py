@@ -192,12 +192,14 @@ def test_arguments_that_are_constant_or_count_for_nothing():
     assert many[0].shape == (200, 3)
 
 
+@pytest.mark.compiled
 def test_arrays_without_elements():
     """XLA would stop the process at them, if it simplifies no loops."""
 
     def function(x, nothing):
         products = jnp.outer(x, nothing) @ jnp.ones((0, 3)) + nothing.sum()
         total, rows = jax.lax.scan(lambda c, a: (c + a, jnp.concatenate([a * c, nothing])), x, products)
+        total = total + jax.lax.dot(nothing, jnp.ones((0, 3)) * x)
         return total, rows, nothing * 2, jnp.zeros((2, 0)), jax.lax.fori_loop(0, 3, lambda _, n: n + 1, nothing)
 
     x, nothing = jnp.ones((20, 3)), jnp.zeros((20, 0))

@@ -76,6 +76,8 @@ def _product(step: Any, a: Array, b: Array) -> Sequence[Array]:
     free_b = [i for i in range(b.ndim) if i not in (*of_b, *batch_b)]
     inner = math.prod(a.shape[i] for i in of_a)
     out = step.outvars[0].aval
+    if not (a.size and b.size):
+        return [jnp.zeros(out.shape, out.dtype)]
     if inner * out.size > _LARGEST_PRODUCT:
         return bind(step, [a, b])
     batch = math.prod(a.shape[i] for i in batch_a)

@@ -198,6 +198,7 @@ def test_a_coupling_whose_dependent_joint_is_locked_holds_the_other():
     assert_close(found.joint_forces, jaxcfa.bias_forces(held, [0.2], [0.0]) - 3.0)
 
 
+@pytest.mark.compiled
 def test_without_constraints_it_is_forward_dynamics():
     model = jaxcfa.chain(3, dtype="float64")
     state = np.array([0.1, 0.2, 0.3]), np.ones(3), np.array([1.0, -1.0, 0.5])
@@ -207,6 +208,18 @@ def test_without_constraints_it_is_forward_dynamics():
     assert found.status == ConstraintStatus.OK
     found = constrained_forward_dynamics(model, (), *state[:2], np.nan * state[2])
     assert found.status == ConstraintStatus.NOT_FINITE
+
+    @jax.jit
+    @functools.partial(jax.vmap, in_axes=(0, None, None))
+    def of_states(q, v, tau):
+        found = [constrained_forward_dynamics(model, (), q, v, tau, solver=solver) for solver in (Direct(), Proximal())]
+        hit = impulse(model, [], q, v)
+        return [x.qdd for x in found], [hit.v, project_velocity(model, [], q, v)], [x.status for x in [*found, hit]]
+
+    accelerations, velocities, status = of_states(state[0][None] * [[1.0], [2.0]], *state[1:])
+    assert_close([x[0] for x in accelerations], [jaxcfa.forward_dynamics(model, *state)] * 2)
+    assert_close(velocities, [np.ones((2, 3))] * 2)
+    assert np.all(np.stack(status) == ConstraintStatus.OK)
 
 
 def test_constraints_of_what_cannot_move():
