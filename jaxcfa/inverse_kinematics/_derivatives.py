@@ -6,13 +6,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Bool, Float, PyTree
 
 from ..configuration import integrate
 from ..model._ranges import rated_coordinates
 from ..numerics import jvp_of_perturbed, linear_solution, product
 from ._rows import Problem, residuals
-from ._search import held, last_weight
+from ._search import at_ends, held, last_weight
 
 
 def attached(
@@ -22,7 +23,7 @@ def attached(
 
     The targets' gradient `J^T r` stays zero. Where that leaves directions open, the configuration moves as the one does
     in which preferences are least, `preferred`, or not at all. Coordinates that are pressed against the ends of their
-    ranges move with these.
+    ranges move with these, and so do all at an end, as far as the others can do what is left alone.
     """
     arrays, static = eqx.partition(problem, eqx.is_inexact_array)
 
@@ -43,7 +44,7 @@ def _implicit(
     problem: Problem, q: Float[Array, "nq"], preferred: Float[Array, "nq"], reached: Bool[Array, ""]
 ) -> Float[Array, "nq"]:
     """The configuration q as an implicit function of the problem."""
-    size, weight = problem.model.nv, last_weight(q.dtype)
+    weight = last_weight(q.dtype)
 
     def all_rows(x: Array) -> Array:
         hard, soft = residuals(problem, lax.stop_gradient(preferred), x)
@@ -52,12 +53,13 @@ def _implicit(
     def targets(x: Array) -> Array:
         return residuals(problem, lax.stop_gradient(q), x)[0]
 
-    drift = jnp.zeros(size, q.dtype)
+    near = _with_ends(problem, q)
     if problem.has_preferences:
-        is_held = _held(problem, preferred, all_rows)
-        drift = _stationary(all_rows, preferred, is_held, _with_ends(problem, preferred), drift, jnp.asarray(False))
-    is_held = ~reached & _held(problem, q, targets)
-    moved = _stationary(targets, q, is_held, _with_ends(problem, q), drift, reached)
+        held_at, is_held = _with_ends(problem, preferred), _held(problem, preferred, all_rows)
+        near = _stationary(all_rows, is_held, _stays(problem, preferred), held_at, held_at, jnp.asarray(False))
+    low, high = at_ends(problem, q)
+    is_held = (low & high) | (~reached & _held(problem, q, targets))
+    moved = _stationary(targets, is_held, _stays(problem, q), _with_ends(problem, q), near, reached)
     return integrate(problem.model, lax.stop_gradient(q), moved)
 
 
@@ -66,26 +68,34 @@ def _held(problem: Problem, q: Float[Array, "nq"], rows: Callable) -> Bool[Array
     return lax.stop_gradient(held(problem, q, pull(values)[0]))
 
 
+def _stays(problem: Problem, q: Float[Array, "nq"]) -> Bool[Array, "nv"]:
+    """Which coordinates are at an end of their range: one of two opposite displacements would take them beyond."""
+    low, high = at_ends(problem, q)
+    return low | high
+
+
 def _with_ends(problem: Problem, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
     """Zero, with the derivatives of the ends of the ranges that coordinates have reached."""
-    end = jnp.where(q <= problem.lower, problem.lower, problem.upper)
-    end = jnp.where(jnp.isfinite(end), end, 0)
+    low, high = at_ends(problem, q)
     own = rated_coordinates(problem.model)
-    return jnp.where(own < 0, 0, (end - lax.stop_gradient(end))[own])
+    end = jnp.where(low, problem.lower[own], jnp.where(high, problem.upper[own], 0))
+    return end - lax.stop_gradient(end)
 
 
 def _stationary(
     rows: Callable,
-    q: Float[Array, "nq"],
     is_held: Bool[Array, "nv"],
+    stays: Bool[Array, "nv"],
     held_at: Float[Array, "nv"],
     near: Float[Array, "nv"],
     vanish: Bool[Array, ""],
 ) -> Float[Array, "nv"]:
     """Zero, with the derivatives of the displacement nearest to `near` at which the sum of squares is stationary.
 
-    Where all rows `vanish`, their curvature would be weighted by what rounding has left of them, and is left out.
+    Coordinates that stay, if they can, are moved by what the others cannot do. Where all rows `vanish`, their curvature
+    would be weighted by what rounding has left of them, and is left out.
     """
+    size = len(near)
 
     def gradient(x: Array) -> Array:
         x = jnp.where(is_held, held_at, x + near)
@@ -93,18 +103,26 @@ def _stationary(
         return jnp.where(is_held, 0, pull(rows(x))[0])
 
     def inverse(linear: Callable) -> Float[Array, "nv nv"]:
-        """The pseudo-inverse, symmetric where it is taken; its changes are those of the equations."""
-        matrix = lax.stop_gradient(jax.vmap(linear)(jnp.eye(len(near), dtype=near.dtype)))
-        values, vectors = jnp.linalg.eigh(0.5 * (matrix + matrix.T))
-        size = jnp.abs(values)
-        significant = size > 10 * len(near) * jnp.finfo(near.dtype).eps * jnp.max(size, initial=0)
+        """A generalised inverse of the matrix A, symmetric where it is taken; its changes are those of the equations.
+
+        With the pseudo-inverses P of A and F of the part that does not stay: `F + P (1 - A F)`.
+        """
+        matrix = lax.stop_gradient(jax.vmap(linear)(jnp.eye(size, dtype=near.dtype)))
+        matrix = 0.5 * (matrix + matrix.T)
+        # Both by one call, since of a batch, or of two at a time, it may wait for ever (`structured/_small_spd.py`).
+        both = block_diag(matrix, jnp.where(stays[:, None] | stays, 0, matrix))
+        values, vectors = jnp.linalg.eigh(both)
+        absolute = jnp.abs(values)
+        significant = absolute > 10 * size * jnp.finfo(near.dtype).eps * jnp.max(absolute, initial=0)
         inverse = jnp.where(significant, 1 / jnp.where(significant, values, 1), 0)
-        return product(vectors * inverse[None], vectors.T)
+        inverse = product(vectors * inverse[None], vectors.T)
+        every, free = inverse[:size, :size], inverse[size:, size:]
+        return free + product(every, jnp.eye(size, dtype=near.dtype) - product(matrix, free))
 
     def nearest(linear: Callable, b: Array) -> Array:
-        return linear_solution(linear, b, product, inverse(linear), product)
+        return linear_solution(linear, b, product, inverse(linear), lambda solve, b: product(b, solve))
 
     # Batched if anything is: JAX batches roots by their first guess.
-    zero = jnp.zeros_like(near) + 0 * lax.stop_gradient(q[:1])
+    zero = jnp.zeros_like(near) + 0 * lax.stop_gradient(held_at)
     correction = lax.custom_root(gradient, zero, lambda _, x: x, nearest)
     return jnp.where(is_held, held_at, correction + near)

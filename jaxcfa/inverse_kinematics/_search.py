@@ -268,8 +268,14 @@ def _to_ends(problem: Problem, q: Float[Array, "nq"]) -> tuple[Float[Array, "nv"
     )
 
 
-def held(problem: Problem, q: Float[Array, "nq"], gradient: Float[Array, "nv"]) -> Bool[Array, "nv"]:
-    """The coordinates at an end of their range, beyond which the cost would fall."""
+def at_ends(problem: Problem, q: Float[Array, "nq"]) -> tuple[Bool[Array, "nv"], Bool[Array, "nv"]]:
+    """Which coordinates of the velocity are at the lower and at the upper end of their range."""
     own = rated_coordinates(problem.model)
     low, high = (jnp.where(own < 0, False, end[own]) for end in (q <= problem.lower, q >= problem.upper))
-    return (low & (gradient > 0)) | (high & (gradient < 0))
+    return low, high
+
+
+def held(problem: Problem, q: Float[Array, "nq"], gradient: Float[Array, "nv"]) -> Bool[Array, "nv"]:
+    """The coordinates at an end of their range, beyond which the cost would fall, or at both."""
+    low, high = at_ends(problem, q)
+    return (low & high) | (low & (gradient > 0)) | (high & (gradient < 0))

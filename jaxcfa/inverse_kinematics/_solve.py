@@ -84,8 +84,8 @@ def solve(
     start led nearer (`INFEASIBLE`) or the iterations were used up before (`ITERATIONS`). Where `settled` is false
     targets may be reached, but preferences are not least. Derivatives with respect to
     targets, model and constraints are those of the targets' solution; where that leaves joints open, they move as
-    preferences say, or as little as possible. There are none with respect to `q0`. Second derivatives are right where
-    the solution is the only one nearby.
+    preferences say, or as little as possible, and those at an end of their range stay there if the others can follow
+    alone. There are none with respect to `q0`. Second derivatives are right where the solution is the only one nearby.
 
     **Raises:** `ValueError` for wrong shapes, terms and numbers, and for residuals that are not finite at `q0`. Targets
     that are not reached, and preferences that are not least, warn, unless traced.

@@ -217,6 +217,42 @@ def test_solutions_move_with_the_ends_to_which_preferences_press(arm):
     assert rate[1] < -0.3
 
 
+def test_joints_at_their_ends_stay_there_if_the_others_reach_the_targets():
+    """Of four in a plane, one is locked, and one stops at an end, or stands there beside too few others."""
+    builder = jaxcfa.ModelBuilder()
+    ranges = ((-2.0, 2.0), (0.4, 0.4), (-2.0, 2.0), (-2.0, 2.0))
+    for i, (lower, upper) in enumerate(ranges):
+        parent, placement = (str(i - 1), (0.5, 0.0, 0.0)) if i else (None, None)
+        builder.add_body(str(i), parent, Revolute((0, 1, 0)), placement, lower=lower, upper=upper)
+    builder.add_frame("tip", "3", (0.5, 0.0, 0.0))
+    model = builder.build()
+    q = jnp.array([0.1, 0.4, 0.6, -0.5])
+    target = jaxcfa.frame_pose(model, q, "tip").translation
+
+    def solution(end, target, first):
+        ended = eqx.tree_at(lambda m: m.limits.upper, model, model.limits.upper.at[2].set(end))
+        targets = [ik.FramePosition("tip", target), ik.Cost(lambda stage: stage.q[:1] - 0.1, first)]
+        return ik.solve(ended, targets, q.at[2].set(end)).q
+
+    @jax.jit
+    def solution_and_rates(*x):
+        return solution(*x), *jax.jacfwd(solution, (0, 1))(*x)
+
+    along = jnp.array([1.0, 0.0, -2.0])
+    (found, by_end, by_target), (after, *_), (before, *_) = (
+        solution_and_rates(h, target + h * along, 0.0) for h in (0.0, 1e-4, -1e-4)
+    )
+    np.testing.assert_array_equal(found[1:3], [0.4, 0.0])
+    rate = by_end + by_target @ along
+    np.testing.assert_allclose(rate[1:3], (after - before)[1:3] / 2e-4, atol=1e-8)
+    np.testing.assert_allclose(jaxcfa.jacobian(model, found, "tip")[3:] @ rate, along, atol=1e-8)
+    # One joint is too few for two coordinates.
+    found, by_end, by_target = solution_and_rates(0.6, target, 1.0)
+    np.testing.assert_allclose(found, q, atol=1e-12)
+    np.testing.assert_allclose(jaxcfa.jacobian(model, found, "tip")[3:] @ by_target, np.diag([1, 0, 1]), atol=1e-8)
+    np.testing.assert_allclose([by_end[:2], by_target[:2, 0]], 0, atol=1e-8)
+
+
 @pytest.mark.slow
 def test_loops_stay_closed():
     bar = {"mass": 1.0, "com": (0.3, 0, 0), "inertia": (0.001, 0.03, 0.03)}
