@@ -71,7 +71,7 @@ def solve(
     **Arguments:**
 
     - `targets`: terms such as `FramePose("hand", target)`, or any function of a stage, of which `stage.q`,
-      `stage.model` and `stage.motions` count; a `Cost` gives a term its weight.
+      `stage.model` and `stage.motions` count; a `Cost` gives a term its weight, without `during`.
     - `q0` (nq,): where to begin; the middle of the ranges if not given.
     - `preferences`: terms such as `Posture(q)`, made as small as the targets allow; only the ratios of their weights
       matter.
@@ -140,6 +140,11 @@ def _as_costs(name: str, terms: Any) -> tuple[Cost, ...]:
             raise ValueError(
                 f"{name} must be terms such as FramePose(frame, target), functions of a stage that return (k,) "
                 f"residuals, or Costs of these, got {term!r}."
+            )
+        if isinstance(term, Cost) and term.during is not None:
+            raise ValueError(
+                f"{name} of inverse kinematics count in one configuration, which has no stages: omit "
+                f"during={term.during} of {term.term!r}."
             )
     return tuple(term if isinstance(term, Cost) else Cost(term) for term in given)
 

@@ -306,6 +306,12 @@ def test_floating_robots_with_quaternions_in_both_precisions(dtype):
     [
         (([],), {}, "no targets"),
         (("tip",), {}, "must be terms such as FramePose"),
+        (
+            (ik.Cost(ik.FramePosition("tip"), during=(1, None)),),
+            {},
+            r"no stages: omit during=\(\(1, None\),\) of Frame",
+        ),
+        ((ik.FramePosition("tip"),), {"preferences": ik.Cost(jnp.sin, during=(0, 1))}, "preferences of inverse"),
         ((ik.FramePosition("tp", jnp.zeros(3)),), {}, "did you mean 'tip'"),
         ((ik.FramePosition("tip"), jnp.zeros(4)), {}, r"q0 must have shape \(nq,\) = \(3,\)"),
         ((ik.FramePosition("tip"),), {"tolerance": 0.0}, "tolerance must be positive"),
