@@ -13,7 +13,7 @@ from jaxtyping import Array
 
 from .._private_jax import trace_state_clean
 from ._dynamics import AbstractDynamics, FunctionDynamics
-from ._problem import Phase, Problem
+from ._problem import Phase, Problem, phases_of
 from ._robot_dynamics import AbstractRobotDynamics
 from ._stage import Stage
 from ._terms import AbstractTerm, SmoothTerm
@@ -63,15 +63,18 @@ def hoisted(problem: Problem, dtype: Any) -> Problem:
     phases = tuple(_hoisted_phase(phase, x, u, t) for phase in problem.phases)
     kinds = [phase.dynamics for phase in phases]
 
-    def terms(parts: tuple, dynamics: list[AbstractDynamics], *control: Array) -> tuple:
-        return tuple(_hoisted_part(part, dynamics, x, *control, t) for part in parts)
+    def of_stages(parts: tuple) -> tuple:
+        return tuple(_hoisted_part(part, [kinds[i] for i in phases_of(part, problem)], x, u, t) for part in parts)
+
+    def of_end(parts: tuple) -> tuple:
+        return tuple(_hoisted_part(part, kinds[-1:], x, t) for part in parts)
 
     found = (
         phases,
-        terms(problem.costs, kinds, u),
-        terms(problem.end_costs, kinds[-1:]),
-        terms(problem.constraints, kinds, u),
-        terms(problem.end_constraints, kinds[-1:]),
+        of_stages(problem.costs),
+        of_end(problem.end_costs),
+        of_stages(problem.constraints),
+        of_end(problem.end_constraints),
     )
     names = lambda p: (p.phases, p.costs, p.end_costs, p.constraints, p.end_constraints)  # noqa: E731
     return eqx.tree_at(names, problem, found, is_leaf=lambda x: x is None)

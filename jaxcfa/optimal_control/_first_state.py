@@ -15,6 +15,8 @@ def violated_by_the_start(problem: Problem, x0: Float[Array, "nx"], u: Float[Arr
         return ""
     dynamics, tolerance = problem.phases[0].dynamics, float(jnp.finfo(x0.dtype).eps) ** 0.5
     for part in problem.constraints:
+        if not part.counts_at(0):
+            continue
 
         def rows(u: Array, part=part) -> Array:
             found = part.rows(Stage(dynamics, x0, u, jnp.asarray(0)))

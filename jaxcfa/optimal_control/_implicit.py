@@ -119,7 +119,7 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
 def _conditions(problem: Problem, x0: Float[Array, "nx"], point: Point) -> _Conditions:
     lam, y, z = point.multipliers
 
-    def reached(dynamics: AbstractDynamics, x: Array, u: Array, t: Array, following: Array) -> Array:
+    def reached(_: int, dynamics: AbstractDynamics, x: Array, u: Array, t: Array, following: Array) -> Array:
         return dynamics.minus(dynamics.step(x, u, t), following)
 
     def lagrangian(dx: Array, du: Array):

@@ -75,11 +75,10 @@ def evaluate(
     gaps: Float[Array, "T n"] | None = None,
 ) -> Values:
     """Values of everything along a motion, whose `gaps` may be known."""
-    parts = stage_parts(problem)
 
-    def at_stage(dynamics: AbstractDynamics, x, u, t, following):
+    def at_stage(phase: int, dynamics: AbstractDynamics, x, u, t, following):
         gap = dynamics.minus(dynamics.step(x, u, t), following) if gaps is None else None
-        return gap, _values(parts, Stage(dynamics, x, u, t))
+        return gap, _values(stage_parts(problem, phase, x.dtype), Stage(dynamics, x, u, t))
 
     found, of_stages = over_stages(problem, at_stage, states[:-1], controls, states[1:])
     of_end = _values(end_parts(problem), end_stage(problem, states))
@@ -96,12 +95,11 @@ def model_of(
 
     Its Hessians are those of the costs, of `Cost` by Gauss and Newton, of `SmoothCost` projected.
     """
-    parts = stage_parts(problem)
 
-    def at_stage(dynamics: AbstractDynamics, x, u, t, following):
+    def at_stage(phase: int, dynamics: AbstractDynamics, x, u, t, following):
         here, sizes = Stage(dynamics, x, u, t), (*dynamics.tangent_blocks, dynamics.control_size)
         after, a, b = dynamics.linearized_step_at(here)
-        model, values = _model(parts, here, sizes)
+        model, values = _model(stage_parts(problem, phase, x.dtype), here, sizes)
         return (dynamics.minus(after, following), values), a, b, model
 
     (gaps, of_stages), a, b, stages = over_stages(problem, at_stage, states[:-1], controls, states[1:])
@@ -117,10 +115,11 @@ def with_curvature(
     multipliers: Multipliers,
 ) -> LocalModel:
     """The model with the Hessians of the Lagrangian, which may be indefinite."""
-    parts, last, (costates, equalities, inequalities) = stage_parts(problem), end_parts(problem), multipliers
+    last, (costates, equalities, inequalities) = end_parts(problem), multipliers
 
-    def at_stage(dynamics: AbstractDynamics, x, u, t, following, costate, *rows):
+    def at_stage(phase: int, dynamics: AbstractDynamics, x, u, t, following, costate, *rows):
         here, sizes = Stage(dynamics, x, u, t), (*dynamics.tangent_blocks, dynamics.control_size)
+        parts = stage_parts(problem, phase, x.dtype)
 
         def lagrangian(stage: Stage) -> Array:
             reached = dynamics.minus(dynamics.step(stage.x, stage.u, t), following)
@@ -199,11 +198,14 @@ def start_gap(problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+
 
 
 def over_stages(problem: Problem, function: Callable, *arrays):
-    """`function(dynamics, x, u, t, ...)` at all stages at once, phase by phase, and the results of all in one."""
+    """`function(phase, dynamics, x, u, t, ...)` at all stages at once, and the results of all in one.
+
+    It is called once for each phase, with its number and its dynamics.
+    """
     found, first, arrays = [], 0, (*arrays[:2], jnp.arange(problem.steps), *arrays[2:])
-    at_stage = in_batches(function, derivatives=False)
-    for phase in problem.phases:
+    for number, phase in enumerate(problem.phases):
         own = jax.tree.map(lambda x, first=first, phase=phase: x[first : first + phase.steps], arrays)
+        at_stage = in_batches(partial(function, number), derivatives=False)
         found.append(jax.vmap(partial(at_stage, phase.dynamics))(*own))
         first += phase.steps
     return found[0] if len(found) == 1 else jax.tree.map(lambda *x: jnp.concatenate(x), *found)

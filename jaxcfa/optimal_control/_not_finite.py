@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from ._dynamics import AbstractDynamics
 from ._local import end_stage, over_stages
-from ._problem import Problem
+from ._problem import Problem, stage_parts
 from ._stage import Stage
 
 _REMEDY = "Start from another guess."
@@ -39,10 +39,11 @@ def _all(problem: Problem, states: Array, controls: Array, values_of: Callable) 
     """Names, stages, and what there is of the dynamics and of each term."""
     parts, ends = (*problem.costs, *problem.constraints), (*problem.end_costs, *problem.end_constraints)
 
-    def at_stage(dynamics: AbstractDynamics, x: Array, u: Array, t: Array) -> tuple:
+    def at_stage(phase: int, dynamics: AbstractDynamics, x: Array, u: Array, t: Array) -> tuple:
         here, sizes = Stage(dynamics, x, u, t), (*dynamics.tangent_blocks, dynamics.control_size)
         of_dynamics = values_of(lambda stage: dynamics.step(stage.x, stage.u, t), here, sizes)
-        return of_dynamics, *(values_of(part.term, here, sizes) for part in parts)
+        own = stage_parts(problem, phase, x.dtype)
+        return of_dynamics, *(values_of(part.term, here, sizes) for part in (*own.costs, *own.constraints))
 
     found = over_stages(problem, at_stage, states[:-1], controls)
     active = [np.ones(problem.steps, bool), *(_active(part, problem) for part in parts)]

@@ -235,6 +235,8 @@ _SUCH = "RobotDynamics(model, dt) or FunctionDynamics(f, states, controls)"
 class Phase(eqx.Module):
     """Some stages of a problem under other dynamics: a foot that has landed, an object that has been taken.
 
+    Costs and constraints that count at no stage of it, by their `during`, need not fit its dynamics.
+
     **Fields:** `dynamics`, with states and controls of the same sizes in all phases; `steps`.
     """
 
@@ -372,8 +374,43 @@ class Parts(eqx.Module):
         return _joined([part.rows(stage) for part in self.constraints if isinstance(part, Bounds)], stage)
 
 
-def stage_parts(problem: Problem) -> Parts:
-    return Parts(problem.costs, problem.constraints)
+def stage_parts(problem: Problem, phase: int, dtype: Any) -> Parts:
+    """Those of the stages of a phase, by its number."""
+
+    def own(parts: tuple) -> tuple:
+        return tuple(_in_phase(part, problem, phase, dtype) for part in parts)
+
+    return Parts(own(problem.costs), own(problem.constraints))
+
+
+def phases_of(part: Any, problem: Problem) -> list[int]:
+    """The numbers of the phases in which a part counts; all of them, if it counts nowhere."""
+    ends = np.cumsum([0, *(phase.steps for phase in problem.phases)])
+    numbers = range(len(problem.phases))
+    counting = [i for i in numbers if any(part.counts_at(t) for t in range(ends[i], ends[i + 1]))]
+    return counting or list(numbers)
+
+
+def _in_phase(part: Any, problem: Problem, phase: int, dtype: Any) -> Any:
+    """The part; zeros in the place of its term, which may need what is not there, where it counts at no stage."""
+    counting = phases_of(part, problem)
+    if phase in counting:
+        return part
+    dynamics = problem.phases[counting[0]].dynamics
+    x, u = (jax.ShapeDtypeStruct((size,), dtype) for size in (dynamics.state_size, dynamics.control_size))
+    t = jax.ShapeDtypeStruct((), int)
+    found = jax.eval_shape(lambda x, u, t: _returned(part, Stage(dynamics, x, u, t)), x, u, t)
+    term = part.term
+    return eqx.tree_at(lambda p: p.term, part, _Zeros(found.shape), is_leaf=lambda x: x is term)
+
+
+class _Zeros(SmoothTerm):
+    """Nothing, in the shape of something."""
+
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __call__(self, stage: Stage) -> Array:
+        return jnp.zeros(self.shape, stage.x.dtype)
 
 
 def end_parts(problem: Problem) -> Parts:

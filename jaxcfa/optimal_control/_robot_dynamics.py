@@ -248,9 +248,13 @@ class RobotInverseDynamics(AbstractRobotDynamics):
 
     def force(self, u: Float[Array, "m"], contact: NameOrNumber) -> Float[Array, "3"]:
         """The force on the robot at a contact, in world axes [N]."""
-        if contact not in self.contacts:
-            raise ValueError(f"{contact!r} is not among the contacts of the dynamics, {list(self.contacts)}.")
-        first = self.model.nv + 3 * self.contacts.index(contact)
+        number, *numbers = (self.model.frame_number(frame) for frame in (contact, *self.contacts))
+        if number not in numbers:
+            raise ValueError(
+                f"{contact!r} is not among the contacts of the dynamics, {list(self.contacts)}. Of phases with other "
+                "contacts: let what needs its force count during those alone that have it."
+            )
+        first = self.model.nv + 3 * numbers.index(number)
         return u[first : first + 3]
 
     def step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> Float[Array, "nx"]:

@@ -115,6 +115,39 @@ def test_stands_on_one_foot_and_then_on_both():
     assert jnp.abs(force[middle:]).max() > 1
 
 
+def test_phases_with_different_contacts():
+    """What needs the force at a contact counts where there is one; frames are named and numbered."""
+    model = jaxcfa.chain(2)
+    base, hand = model.body_names
+    phases = [oc.Phase(oc.RobotInverseDynamics(model, 0.05, [frame]), 2) for frame in (hand, base)]
+
+    def solved(wanted):
+        of_base = lambda stage: oc.ContactForce(base)(stage)[:2] - wanted  # noqa: E731
+        costs = [
+            oc.Cost(oc.Control(), 1e-3),
+            oc.Cost(oc.ContactForce(model.frame_number(hand), jnp.ones(3)), during=(0, 2)),
+            oc.SmoothCost(lambda stage: jnp.sum(of_base(stage) ** 2), during=(2, None)),
+        ]
+        constraints = [
+            oc.Bounds(of_base, None, [jnp.inf, -0.5], during=(3, None)),
+            oc.Equality(lambda stage: oc.ContactForce(hand)(stage)[:1] - 0.3, during=(1, 2)),
+        ]
+        problem = oc.Problem(phases, None, costs, [oc.Cost(oc.Velocity())], constraints)
+        return oc.solve(problem, (jnp.array([0.3, 0.8]), jnp.zeros(2)))
+
+    def forces_and_status(wanted):
+        found = solved(wanted)
+        return found.controls[:, 2:], found.status
+
+    forces, rate, status = jax.jit(lambda x: jax.jvp(forces_and_status, (x,), (1.0,), has_aux=True))(2.0)
+    kept, free, given = 1 / 1.001, 2 / 2.001, 2.0
+    assert status == oc.SolveStatus.SOLVED
+    assert_close(
+        forces, np.array([[kept] * 3, [0.3, kept, kept], [given * free] * 2 + [0], [given * free, 1.5, 0]]), 1e-6
+    )
+    assert_close(rate, np.array([[0.0] * 3, [0.0] * 3, [free, free, 0], [free, 1, 0]]), 1e-6)
+
+
 def test_errors():
     model = walker()
     dynamics = oc.RobotInverseDynamics(model, 0.01, FEET)
@@ -129,7 +162,9 @@ def test_errors():
             with pytest.raises(ValueError, match="friction_velocity must be positive and finite, one known number"):
                 kind(model, 0.01, friction_velocity=wrong)
     with pytest.raises(ValueError, match="not among the contacts"):
-        dynamics.force(jnp.zeros(16), "body")
+        dynamics.force(jnp.zeros(16), model.body_names[0])
+    u = jnp.arange(16.0)
+    assert_close(dynamics.force(u, model.frame_number("left_foot")), dynamics.force(u, "left_foot"))
     # By default both have no motor at the base.
     assert (
         oc.RobotDynamics(model, 0.01).actuated == oc.RobotInverseDynamics(model, 0.01).actuated == tuple(range(6, 10))
