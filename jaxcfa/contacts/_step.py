@@ -176,9 +176,12 @@ class _Inverse(eqx.Module):
         n, size = len(roots), 3 * len(roots)
         half = matmul(roots, system.delassus.reshape(n, 3, size)).reshape(size, n, 3)
         both = matmul(half.transpose(1, 0, 2), roots).transpose(1, 0, 2).reshape(size, size)
-        # Where points are deep in the ground, rounding errors are larger than one, which no pivot is below in truth.
-        one = 1 + _RIDGE * jnp.finfo(both.dtype).eps * jnp.max(jnp.diagonal(both)) if size > LARGEST_IN_BLOCKS else 1
-        factor = ldl_factor(one * jnp.eye(size, dtype=both.dtype) + (both + both.T) / 2, floor=1.0, instead=1.0)
+        # Where points are deep in the ground, rounding errors are larger than one, which no pivot is below in truth. Of
+        # large matrices, which a library factorises, they are kept above it.
+        is_large = size > LARGEST_IN_BLOCKS
+        one = 1 + _RIDGE * jnp.finfo(both.dtype).eps * jnp.max(jnp.diagonal(both)) if is_large else 1
+        matrix = one * jnp.eye(size, dtype=both.dtype) + (both + both.T) / 2
+        factor = ldl_factor(matrix) if is_large else ldl_factor(matrix, floor=1.0, instead=1.0)
         return _Inverse(roots, system, factor)
 
     def solve(self, b: Float[Array, "n 3"]) -> Float[Array, "n 3"]:

@@ -5,6 +5,7 @@ not fuse with what surrounds it. On a CPU two such calls at a time, of batches, 
 each holds one of XLA's threads until others have done its parts (jaxlib 0.10). Only large matrices go to the libraries.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +44,7 @@ def ldl_factor(
     """LDL^T factorisation without pivoting, for symmetric positive definite matrices.
 
     Pivots that are not above their `floor`, for each or for all, become `instead`: NaN, so that a singular matrix
-    cannot give a finite wrong answer.
+    cannot give a finite wrong answer. With a number in their place, matrices of more than 64 rows take longer.
     """
     matrix = floating_numbers("matrix", matrix)
     k = matrix.shape[-1] if matrix.ndim else 0
@@ -51,8 +52,9 @@ def ldl_factor(
         raise ValueError(f"matrix must be square (..., k, k), got {matrix.shape}.")
     if k == 0:
         return LDL(matrix, jnp.zeros(matrix.shape[:-1], matrix.dtype))
-    if k > LARGEST_IN_BLOCKS:
-        return _factor_by_library(matrix, floor, instead)
+    # Libraries are faster, but replace no pivots.
+    if k > LARGEST_IN_BLOCKS and math.isnan(instead):
+        return _factor_by_library(matrix, floor)
     floor = jnp.broadcast_to(floor, matrix.shape[:-1])
     if k > LARGEST_UNROLLED:
         return _over_batch(lambda a, f: _factor_by_blocks(a, f, instead), matrix, floor, axes=(2, 1))
@@ -180,8 +182,12 @@ def _row(matrix: Array, i: int) -> Array:
 
 
 def _factor_by_blocks(matrix: Float[Array, "k k"], floor: Float[Array, "k"], instead: float) -> LDL:
-    """Column by column of blocks, of which the program has one. What fills up the last block is the identity."""
-    k, size = len(matrix), _BLOCK
+    """Column by column of blocks, of which the program has one. What fills up the last block is the identity.
+
+    Blocks of large matrices are as large as what is divided into small ones.
+    """
+    k = len(matrix)
+    size, substitute = (_BLOCK, _forward_substitute) if k <= LARGEST_IN_BLOCKS else (LARGEST_IN_BLOCKS, _solve_lower)
     if k <= _LARGEST_IN_UNROLLED_BLOCKS:
         return _factor_by_unrolled_blocks(matrix, floor, instead)
     more = -k % size
@@ -194,7 +200,7 @@ def _factor_by_blocks(matrix: Float[Array, "k k"], floor: Float[Array, "k"], ins
         own = ldl_factor(
             lax.dynamic_slice(columns, (0, first), (size, size)), lax.dynamic_slice(floor, (first,), (size,)), instead
         )
-        scaled = jnp.where(rows < first + size, 0, _forward_substitute(own.lower, columns))
+        scaled = jnp.where(rows < first + size, 0, substitute(own.lower, columns))
         below = scaled / own.pivots[:, None]
         column = lax.dynamic_update_slice(below, transpose(own.lower), (0, first))
         return rest - matmul(transpose(scaled), below), (column, own.pivots)
@@ -276,12 +282,17 @@ def _over_batch(function: Callable, *arrays: Array, axes: tuple[int, ...]) -> An
     return function(*own)
 
 
-def _factor_by_library(matrix: Array, floor: Array | float, instead: float) -> LDL:
+def _factor_by_library(matrix: Array, floor: Array | float) -> LDL:
     cholesky = jnp.linalg.cholesky(matrix, symmetrize_input=False)
     roots = jnp.diagonal(cholesky, axis1=-2, axis2=-1)
-    return LDL(cholesky / roots[..., None, :], _checked(roots**2, floor, instead))
+    return LDL(cholesky / roots[..., None, :], _checked(roots**2, floor, jnp.nan))
 
 
 def _solve_by_library(factor: LDL, b: Array) -> Array:
-    y = solve_triangular(factor.lower, b, lower=True, unit_diagonal=True)
+    y = _solve_lower(factor.lower, b)
     return solve_triangular(transpose(factor.lower), y / factor.pivots[..., None], lower=False, unit_diagonal=True)
+
+
+def _solve_lower(lower: Array, b: Array) -> Array:
+    """`y` in `L y = b`, by the library."""
+    return solve_triangular(lower, b, lower=True, unit_diagonal=True)

@@ -74,6 +74,24 @@ def test_pivots_below_the_floor_give_nan(k):
     assert jnp.all(jnp.isfinite(jax.jit(spd_solve)(matrix, jnp.ones((2, k)))))
 
 
+@pytest.mark.parametrize("k", [2, 12, 70, 130])
+def test_pivots_below_the_floor_are_replaced(k):
+    """Row by row, of a matrix that is not positive definite; the floor of the last pivot is its own."""
+    root = np.tril(np.random.default_rng(0).normal(size=(k, k)), -1) / k + np.eye(k)
+    pivots, floor = np.linspace(1.0, 2.0, k), np.full(k, 1e-3)
+    pivots[k // 2 - 1], floor[-1] = -0.5, 100.0
+    matrix = root * pivots @ root.T
+    factor = jax.jit(ldl_factor, static_argnums=2)(matrix, floor, 3.0)
+    assert_close(factor.pivots[jnp.array([k // 2 - 1, k - 1])], np.array([3.0, 3.0]))
+    rest = matrix
+    for i, least in enumerate(floor):
+        pivot = rest[i, i] if rest[i, i] > least else 3.0
+        column = rest[:, i] / pivot
+        assert_close(factor.pivots[i], pivot)
+        assert_close(factor.lower[i + 1 :, i], column[i + 1 :])
+        rest = rest - np.outer(column, rest[i])
+
+
 def test_badly_scaled_systems(dtype):
     """Without pivoting the error does not depend on the units of the rows and columns."""
     units = jnp.array([1e-6, 1.0, 1e4, 1e-3, 1.0, 1e6], dtype)
