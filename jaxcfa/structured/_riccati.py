@@ -28,8 +28,9 @@ class Riccati(AbstractStageSolver):
     depth is the logarithm of the number of stages (Sarkka & Garcia-Fernandez, Temporal parallelization of dynamic
     programming and linear quadratic control, 2023), and the vectors by two affine scans.
 
-    Controls must count: `R + B'JB` positive definite, with other schedules already `R + B'QB` (and with a `cross_cost`
-    R itself), because these look at pieces of time on their own.
+    Controls must count: `R + B'JB` positive definite, with other schedules already `R + B'QB`, because these look at
+    pieces of time on their own. With a `cross_cost` S, `R y = S x` must then have solutions, as where no stage can have
+    a negative cost.
     """
 
     schedule: AbstractSchedule = SEQUENTIAL
@@ -128,8 +129,8 @@ def steady_riccati(
 
     The solution of the discrete algebraic Riccati equation, by doubling the horizon forty times: pieces of time in
     series (Chu, Fan, Lin & Wang, Structure-preserving algorithms for periodic discrete-time algebraic Riccati
-    equations, 2004). Not finite, or with a residual, if nothing stabilises the system. Derivatives are those of the
-    equation. The notation is that of `LinearQuadratic`.
+    equations, 2004). Not finite, or with a residual, if nothing stabilises the system, and where `Riccati` with other
+    schedules fails. Derivatives are those of the equation. The notation is that of `LinearQuadratic`.
 
     **Raises:** `ValueError` for other shapes.
     """
@@ -215,10 +216,19 @@ def _two_port(stage: Stages, reached: Float[Array, "n n"]) -> TwoPort:
 
 
 def _without_cross_cost(stages: Stages) -> Stages:
-    """The same problem for the controls `u + R^-1 S x`."""
-    s = stages.cross_cost
-    if s is None:
+    """The same problem for the controls `u + R^-1 S x`, where R is singular with any solution of `R y = S x`."""
+    r, cross = stages.control_cost, stages.cross_cost
+    if cross is None:
         return stages
-    shift = ldl_solve(ldl_factor(stages.control_cost), s)
-    rest = stages.state_cost - followed(matmul(transpose(s), shift))
+    diagonal = lax.stop_gradient(jnp.diagonal(r, axis1=-2, axis2=-1))
+    unit = jnp.where(diagonal > 0, 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1)), 1)[..., None]
+    r, s = r * unit * transpose(unit), cross * unit
+    shift = ldl_solve(ldl_factor(r, 0.0, instead=1.0), s)
+    # There is no solution if costs of a stage have no least value.
+    eps = float(jnp.finfo(s.dtype).eps)
+    tolerance = eps**0.5 * jnp.max(jnp.abs(s), axis=(-2, -1), keepdims=True, initial=0)
+    tolerance = tolerance + 100 * eps * matmul(jnp.abs(r), jnp.abs(shift))
+    is_solved = jnp.all(jnp.abs(matmul(r, shift) - s) <= tolerance, axis=(-2, -1), keepdims=True)
+    shift = jnp.where(is_solved, unit * shift, jnp.nan)
+    rest = stages.state_cost - followed(matmul(transpose(cross), shift))
     return Stages(stages.transition - matmul(stages.input, shift), stages.input, rest, stages.control_cost, None)

@@ -377,6 +377,8 @@ def test_regulators_that_do_not_stabilise_are_refused():
     found = regulator([[1, 0.1, 0], [0, 1, 0.1]], [oc.Cost(lambda s: s.x[1:]), costs[1]])
     assert found.residual < 1e-10
     np.testing.assert_array_equal(found.gain[:, 0], 0)
+    # Controls need no cost where the states to which they lead have one.
+    np.testing.assert_allclose(regulator([[1, 0, 0.5], [0, 0.9, 0]], costs[:1]).gain, [[-2, 0]], atol=1e-12)
 
 
 def test_regulators_need_joints_that_are_driven():

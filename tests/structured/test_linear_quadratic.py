@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 from jax.flatten_util import ravel_pytree
 
 from helpers import assert_close
@@ -28,7 +29,7 @@ SOLVERS = {
     "chunks": Riccati(Chunked(4)),
     "multipliers": StageMultipliers(OddEvenElimination()),
 }
-KINDS = ("regular", "singular transitions", "one input", "only the end counts", "no control cost")
+KINDS = ("regular", "singular transitions", "one input", "only the end counts", "no control cost", "one control cost")
 
 
 def problem(kind="regular", stages=7, n=4, m=2, seed=0, dtype=np.float64, **ends):
@@ -51,6 +52,8 @@ def problem(kind="regular", stages=7, n=4, m=2, seed=0, dtype=np.float64, **ends
         q, s, end = 0 * q, None, half @ half.T
     if kind == "no control cost":
         q, r, s = q + 0.1 * np.eye(n), 0 * r, None
+    if kind == "one control cost":
+        r[:, 1:], r[:, :, 1:], s[:, 1:] = 0, 0, 0
     k = 0 if ends.get("end_rows") is None else len(ends["end_rows"])
     arrays = [None if x is None else jnp.asarray(x, dtype) for x in (a, b, np.concatenate([q, end[None]]), r, s)]
     lq = LinearQuadratic(*arrays, **ends)
@@ -202,6 +205,23 @@ def test_derivatives_of_infinite_horizons():
     assert_close(by_input[:, :, 0, 0], (after - before) / (2 * step), rtol=1e-5)
     assert_close(second[:, :, 0, 0, 0, 0], (after + before - 2 * here) / step**2, rtol=1e-4)
     assert_close(backwards, (by_cost, by_input), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["regular", "no control cost", "one control cost", "one cost of both controls"])
+def test_steady_solutions(kind):
+    random, (n, m) = np.random.default_rng(3), (4, 2)
+    a, b, root = 0.6 * random.normal(size=(n, n)), random.normal(size=(n, m)), random.normal(size=(6, n + m))
+    if kind == "one cost of both controls":
+        root[:, -1] = 2 * root[:, -2]
+    elif kind != "regular":
+        root[:, n if kind == "no control cost" else n + 1 :] = 0
+    cost = root.T @ root
+    q, s, r = cost[:n, :n], cost[n:, :n], cost[n:, n:]
+    stiffness, gain = jax.jit(steady_riccati)(a, b, q, r, s)
+    assert_close(stiffness, scipy.linalg.solve_discrete_are(a, b, q, r, s=s.T), rtol=1e-11)
+    assert_close(gain, -np.linalg.solve(r + b.T @ stiffness @ b, b.T @ stiffness @ a + s), rtol=1e-11)
+    if kind != "regular":  # and a stage has no least cost
+        assert np.all(np.isnan(jax.jit(steady_riccati)(a, b, q, r, s + random.normal(size=(m, n)))[1]))
 
 
 def test_steady_solutions_take_any_numbers():
