@@ -79,41 +79,42 @@ def assemble(
     def array(x, shape) -> jax.Array:
         return jnp.asarray(np.broadcast_to(np.asarray(x, dtype=dtype), shape))
 
-    joints = tuple(jax.tree.map(lambda x: jnp.asarray(x, dtype), joint) for joint in joints)
-    dofs = {"spring_reference": _neutral(joints, topology), **(dofs or {})}
-    return Model(
-        joints=joints,
-        placement=Transform(array(rotation, (nb, 3, 3)), array(translation, (nb, 3))),
-        mass=array(mass, (nb,)),
-        com=array(com, (nb, 3)),
-        inertia=array(inertia, (nb, 3, 3)),
-        armature=array(dofs.get("armature", 0.0), (nv,)),
-        damping=array(dofs.get("damping", 0.0), (nv,)),
-        friction_loss=array(dofs.get("friction_loss", 0.0), (nv,)),
-        stiffness=array(dofs.get("stiffness", 0.0), (nv,)),
-        spring_reference=array(dofs["spring_reference"], (nq,)),
-        limits=Limits(
-            lower=array(dofs.get("lower", -np.inf), (nq,)),
-            upper=array(dofs.get("upper", np.inf), (nq,)),
-            velocity=array(dofs.get("velocity", np.inf), (nv,)),
-            effort=array(dofs.get("effort", np.inf), (nv,)),
-        ),
-        gravity=array(as_finite(gravity, (3,), "gravity"), (3,)),
-        frame_placement=Transform(
-            array(np.eye(3) if frame_rotation is None else frame_rotation, (nf, 3, 3)),
-            array(0.0 if frame_translation is None else frame_translation, (nf, 3)),
-        ),
-        constraints=(),
-        actuators=Actuators.none(nq, nv, dtype),
-        keyframes=Keyframes.none(nq, nv, dtype),
-        topology=topology,
-    )
+    # Within a function that is traced, too, the arrays are values, so that what is wrong with them can be seen.
+    with jax.ensure_compile_time_eval():
+        joints = tuple(jax.tree.map(lambda x: jnp.asarray(x, dtype), joint) for joint in joints)
+        dofs = {"spring_reference": _neutral(joints, topology), **(dofs or {})}
+        return Model(
+            joints=joints,
+            placement=Transform(array(rotation, (nb, 3, 3)), array(translation, (nb, 3))),
+            mass=array(mass, (nb,)),
+            com=array(com, (nb, 3)),
+            inertia=array(inertia, (nb, 3, 3)),
+            armature=array(dofs.get("armature", 0.0), (nv,)),
+            damping=array(dofs.get("damping", 0.0), (nv,)),
+            friction_loss=array(dofs.get("friction_loss", 0.0), (nv,)),
+            stiffness=array(dofs.get("stiffness", 0.0), (nv,)),
+            spring_reference=array(dofs["spring_reference"], (nq,)),
+            limits=Limits(
+                lower=array(dofs.get("lower", -np.inf), (nq,)),
+                upper=array(dofs.get("upper", np.inf), (nq,)),
+                velocity=array(dofs.get("velocity", np.inf), (nv,)),
+                effort=array(dofs.get("effort", np.inf), (nv,)),
+            ),
+            gravity=array(as_finite(gravity, (3,), "gravity"), (3,)),
+            frame_placement=Transform(
+                array(np.eye(3) if frame_rotation is None else frame_rotation, (nf, 3, 3)),
+                array(0.0 if frame_translation is None else frame_translation, (nf, 3)),
+            ),
+            constraints=(),
+            actuators=Actuators.none(nq, nv, dtype),
+            keyframes=Keyframes.none(nq, nv, dtype),
+            topology=topology,
+        )
 
 
 def _neutral(joints: Sequence[AbstractJoint], topology: Topology) -> np.ndarray:
     """(nq,): the neutral configuration."""
     q = np.zeros(topology.nq)
-    with jax.ensure_compile_time_eval():
-        for joint, group in zip(joints, topology.groups, strict=True):
-            q[group.q_index] = jax.vmap(lambda joint, _: joint.neutral())(joint, group.bodies)
+    for joint, group in zip(joints, topology.groups, strict=True):
+        q[group.q_index] = jax.vmap(lambda joint, _: joint.neutral())(joint, group.bodies)
     return q

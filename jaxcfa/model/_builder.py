@@ -289,5 +289,7 @@ def _at_start(what: str) -> str:
 
 
 def _neutral(joint: AbstractJoint) -> np.ndarray:
-    # Parameters in double precision would make JAX warn where only single precision is enabled.
-    return np.asarray(jax.tree.map(jnp.asarray, joint).neutral())
+    # Parameters in double precision would make JAX warn where only single precision is enabled. Models are built within
+    # functions that are traced, too.
+    with jax.ensure_compile_time_eval():
+        return np.asarray(jax.tree.map(jnp.asarray, joint).neutral())

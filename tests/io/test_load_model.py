@@ -1,9 +1,12 @@
 """`load_model` finds out what kind of file it has."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from helpers import assert_close
+from jaxcfa import forward_dynamics
 from jaxcfa.io import load_model
 from urdf_text import LIMIT, one_joint
 
@@ -39,6 +42,20 @@ def test_gravity(text, own):
 @pytest.mark.parametrize("text", [URDF, MJCF.replace('<joint name="joint"/>', "")])
 def test_floating_base(text):
     assert load_model(text, floating_base=True).nv == 6 + (text is URDF)
+
+
+@pytest.mark.parametrize(
+    "text", [URDF, MJCF.replace("</body>", '<body pos="0 0 1"><geom size="1"/><site name="s"/></body></body>')]
+)
+def test_within_functions_that_are_traced(text):
+    """The file's numbers are constants of the program."""
+
+    def accelerations(q):
+        return forward_dynamics(load_model(text), q, q, q)
+
+    q = jnp.array([0.3])
+    assert jax.eval_shape(accelerations, q).shape == (1,)
+    assert_close(jax.jit(accelerations)(q), accelerations(q))
 
 
 @pytest.mark.parametrize("text", ["<sdf/>", "<Robot/>", "<html><robot/></html>", "<mujocoinclude/>"])
