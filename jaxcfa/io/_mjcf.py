@@ -1,6 +1,7 @@
 """Models from MJCF, MuJoCo's format."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,24 @@ from ..numerics._options import check_flag
 from ._mjcf_attachments import read_actuators, read_keyframes
 from ._mjcf_bodies import add_bodies
 from ._mjcf_check import check_numbers
-from ._mjcf_compile import compile_mjcf
+from ._mjcf_compile import check_assets, compile_mjcf
 from ._mjcf_dofs import is_disabled, read_dofs
 from ._mjcf_equalities import read_equalities
 from ._mjcf_layout import read_layout
 from ._mjcf_unsupported import note_unsupported
 from ._report import Report
-from ._source import PathOrText, read_source
+from ._source import FileOrCompiled, read_source
 
 
-def load_mjcf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=None, dtype=None) -> Model:
-    """The model that an MJCF file describes, as MuJoCo's own compiler understands it.
+def load_mjcf(
+    path_or_text: FileOrCompiled,
+    floating_base: bool = False,
+    *,
+    gravity=None,
+    dtype=None,
+    assets: Mapping[str, bytes] | None = None,
+) -> Model:
+    """The model that an MJCF file describes, as MuJoCo's own compiler understands it, or that it has compiled.
 
     `q` and `v` of the model are MuJoCo's `qpos` and `qvel`, coordinate by coordinate. Several joints of one body become
     one composite joint, called after all of them with "+" between. Bodies without joints are merged into their parent
@@ -38,22 +46,25 @@ def load_mjcf(path_or_text: PathOrText, floating_base: bool = False, *, gravity=
 
     **Arguments:**
 
-    - `path_or_text`: path of a file, or its content.
+    - `path_or_text`: path of a file, or its content; or a `mujoco.MjModel`, of which everything is copied, or a
+      `mujoco.MjSpec`, of which a copy is compiled.
     - `floating_base`: give the one body that is fixed to the world and carries the mechanism a free joint
       "root_joint", whose coordinates come first. A model in which a root body has a free joint stays as it is. What
       MuJoCo computes from masses (damping by `dampratio` and `springdamper`) is that of the fixed base.
     - `gravity` (3,) [m/s^2]: acceleration of gravity in world axes, in place of the file's.
     - `dtype`: of the arrays; JAX's default float type if absent.
+    - `assets`: contents of the files that a text names, by these names, as for `MjModel.from_xml_string`.
 
     **Raises:** `FileNotFoundError` for a wrong path. `ValueError` for anything that MuJoCo rejects, for values that are
-    not finite, and for `floating_base` where no single body can be the base. `ImportError` without the package
-    `mujoco`.
+    not finite, for `floating_base` where no single body can be the base, and for `assets` of what is no text.
+    `ImportError` without the package `mujoco`.
     """
     check_flag("floating_base", floating_base)
+    check_assets(assets, path_or_text)
     source = read_source(path_or_text)
     report = Report(source.name)
     try:
-        mj, messages, _ = compile_mjcf(path_or_text, source, fixed_too=floating_base)
+        mj, messages, _ = compile_mjcf(path_or_text, source, fixed_too=floating_base, assets=assets)
         for message in messages:
             report.add(f"MuJoCo says: {message}")
         model = _convert(mj, floating_base, gravity, dtype, report)

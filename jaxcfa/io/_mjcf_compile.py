@@ -1,10 +1,11 @@
-"""From an MJCF file or text to a compiled MuJoCo model."""
+"""From an MJCF file, text or specification to a compiled MuJoCo model."""
 
 import contextlib
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 from .._optional import optional_module
 from ._mjcf_layout import MjModel
 from ._mjcf_nan import refuse_nan
-from ._source import PathOrText, Source, root_tag
+from ._source import FileOrCompiled, Source, root_tag
 
 _MISSING_FILE = re.compile(r"Error opening file '(.*)'")
 
@@ -40,29 +41,56 @@ class Compiled(NamedTuple):
     left_out: list[LeftOut]
 
 
-def compile_mjcf(path_or_text: PathOrText, source: Source, *, fixed_too: bool = True) -> Compiled:
-    """What MuJoCo's own compiler makes of a file or text.
+def compile_mjcf(
+    path_or_text: FileOrCompiled,
+    source: Source,
+    *,
+    fixed_too: bool = True,
+    assets: Mapping[str, bytes] | None = None,
+) -> Compiled:
+    """What MuJoCo's own compiler makes of a file, a text or a copy of a specification; a compiled model as it is.
 
     Files of meshes, textures, skins and height fields may be missing unless masses are computed from them.
 
     **Arguments:** `source`: what `read_source` makes of `path_or_text`. `fixed_too`: whether masses of bodies that are
-    fixed to the world count.
+    fixed to the world count. `assets`: what a text names, as `check_assets` has seen it.
     """
     mujoco = import_mujoco()
+    if isinstance(path_or_text, mujoco.MjModel):
+        return Compiled(path_or_text, [], [])
     _check_root(source.data)
     text = source.data.decode("utf-8", "replace") if is_text(path_or_text) else None
-    path = Path() if text is not None else Path(os.fsdecode(path_or_text))
-    refuse_nan(source.data, path.parent)
+    parse: Callable[[], Any]
+    if isinstance(path_or_text, mujoco.MjSpec):
+        parse = path_or_text.copy
+    else:
+        path = Path() if text is not None else Path(os.fsdecode(path_or_text))
+        refuse_nan(source.data, path.parent, assets or {})
+        parse = partial(_parsed, mujoco, text, path, assets or {})
     with _messages_kept(mujoco) as messages:
         try:
-            model, left_out = _compile(mujoco, text, path, fixed_too)
+            model, left_out = _compile(mujoco, parse, fixed_too)
         except Exception as error:  # MuJoCo has exceptions of its own, derived from nothing but Exception
             message = " ".join([str(error).strip(), *messages])
             raise ValueError(f"MuJoCo cannot compile it: {message}\n{_remedy(message, text)}") from error
     return Compiled(model, list(dict.fromkeys(messages)), left_out)
 
 
-def is_text(path_or_text: PathOrText) -> bool:
+def check_assets(assets: object, path_or_text: FileOrCompiled) -> None:
+    """Raises `ValueError` for what are no files by their names, and for a robot that takes none."""
+    if assets is None:
+        return
+    known = isinstance(assets, Mapping) and all(isinstance(x, str) and isinstance(y, bytes) for x, y in assets.items())
+    if not known:
+        raise ValueError(f"assets must be a dictionary of bytes by the names of files, got {assets!r:.200}.")
+    if not is_text(path_or_text):
+        raise ValueError(
+            "assets are files that MJCF text names. A file finds its own, and a mujoco.MjModel or MjSpec has them "
+            "already: omit assets."
+        )
+
+
+def is_text(path_or_text: FileOrCompiled) -> bool:
     """Whether something that `read_source` has accepted is no path."""
     if isinstance(path_or_text, str):
         return path_or_text.lstrip("\ufeff \t\r\n").startswith("<")
@@ -79,26 +107,33 @@ def _check_root(data: bytes) -> None:
         raise ValueError(f"the root element is <{tag}>. Give MJCF, whose root element is <mujoco>.")
 
 
-def _compile(mujoco: ModuleType, text: str | None, path: Path, fixed_too: bool) -> tuple[MjModel, list[LeftOut]]:
+def _compile(mujoco: ModuleType, parse: Callable[[], Any], fixed_too: bool) -> tuple[MjModel, list[LeftOut]]:
     try:
-        return _parsed(mujoco, text, path).compile(), []
+        return _without_lengths_of_muscles(mujoco, parse()).compile(), []
     except ValueError as error:
         if not _MISSING_FILE.search(str(error)):
             raise
-    spec = _parsed(mujoco, text, path)  # anew: one that failed gives its error again where bodies have no geoms
+    # Anew: one that failed gives its error again where bodies have no geoms.
+    spec = _without_lengths_of_muscles(mujoco, parse())
     left_out = _leave_assets_out(mujoco, spec, fixed_too)
     return spec.compile(), left_out
 
 
-def _parsed(mujoco: ModuleType, text: str | None, path: Path) -> Any:
+def _parsed(mujoco: ModuleType, text: str | None, path: Path, assets: Mapping[str, bytes]) -> Any:
     """A `mujoco.MjSpec`."""
     if text is not None:
-        spec = mujoco.MjSpec.from_string(text)
-    elif path.suffix == ".xml":
-        spec = mujoco.MjSpec.from_file(str(path))
-    else:  # MjSpec looks at the suffix
-        spec = mujoco.MjSpec.from_file(f"{path}.xml", include={f"{path.name}.xml": path.read_bytes()})
-    # The range of muscles' lengths takes long to find, may fail, and is of no use here.
+        if not assets:
+            return mujoco.MjSpec.from_string(text)
+        include = {name: data for name, data in assets.items() if name.endswith(".xml")}
+        return mujoco.MjSpec.from_string(text, include=include, assets=dict(assets))
+    if path.suffix == ".xml":
+        return mujoco.MjSpec.from_file(str(path))
+    # MjSpec looks at the suffix.
+    return mujoco.MjSpec.from_file(f"{path}.xml", include={f"{path.name}.xml": path.read_bytes()})
+
+
+def _without_lengths_of_muscles(mujoco: ModuleType, spec: Any) -> Any:
+    """The range of muscles' lengths takes long to find, may fail, and is of no use here."""
     spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
     return spec
 
@@ -180,5 +215,5 @@ def _remedy(message: str, text: str | None) -> str:
     if missing is None:
         return "Correct what the message names; MuJoCo's XML reference explains the elements."
     otherwise = "" if "'include'" in message else ", or give the bodies that need it an <inertial>"
-    of_text = " Files that XML text names are looked for in the working directory; give a path instead."
+    of_text = " Files that XML text names are looked for among assets and in the working directory; or give a path."
     return f"Put the file {missing.group(1)!r} in its place{otherwise}.{of_text if text is not None else ''}"

@@ -1,6 +1,7 @@
 """NaN in MJCF, refused here because MuJoCo's parser (4.0.0) has been seen to hang on it."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from .._optional import optional_module
@@ -18,10 +19,10 @@ _WORDS = frozenset(_NAMES.split())
 _WITH_MJCF = ("include", "model")  # elements whose `file` is MJCF, too
 
 
-def refuse_nan(data: bytes, folder: Path) -> None:
+def refuse_nan(data: bytes, folder: Path, assets: Mapping[str, bytes]) -> None:
     """Raises `ValueError` for such a number in a document, or in one that it includes.
 
-    **Arguments:** `folder` of the document, from which MuJoCo looks for files.
+    **Arguments:** `folder` of the document, from which MuJoCo looks for files; `assets`: contents of files by names.
     """
     pending, seen = [(data, "", folder)], set()
     while pending:
@@ -34,7 +35,7 @@ def refuse_nan(data: bytes, folder: Path) -> None:
             for path in (folder / element.attrib["file"], place / element.attrib["file"]):
                 if path not in seen:
                     seen.add(path)
-                    pending.append((_content(path), element.attrib["file"], path.parent))
+                    pending.append((_content(path, assets), element.attrib["file"], path.parent))
 
 
 def _elements(data: bytes) -> list[Element]:
@@ -47,8 +48,11 @@ def _elements(data: bytes) -> list[Element]:
     return [] if root is None else list(root.iter("*"))
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, assets: Mapping[str, bytes]) -> bytes:
     """Nothing of what cannot be read: MuJoCo says so."""
+    for name in (path.as_posix(), path.name):
+        if name in assets:
+            return assets[name]
     try:
         return path.read_bytes() if path.is_file() else b""
     except (OSError, ValueError):  # ValueError: characters that no path can have

@@ -4,6 +4,7 @@ import io
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from .._optional import optional_module
 
 PathOrText = str | bytes | os.PathLike
+FileOrCompiled = PathOrText | Any  # or a mujoco.MjModel or mujoco.MjSpec: the package is optional
 Element = Any  # lxml.etree._Element: the package is optional
 _DECLARATION = re.compile(r"^\s*<\?xml\b[^>]*\?>")
 _XML_STARTS = (b"<", b"\xff\xfe", b"\xfe\xff")  # the others are marks of UTF-16
@@ -24,8 +26,13 @@ class Source(NamedTuple):
     data: bytes
 
 
-def read_source(path_or_text: PathOrText) -> Source:
-    """The content of a file, or the text itself if it starts with `<`. Bytes are always taken for text."""
+def read_source(path_or_text: FileOrCompiled) -> Source:
+    """The content of a file, or the text itself if it starts with `<`. Bytes are always taken for text.
+
+    Of a model or specification of MuJoCo's, no more than the root element that its file has.
+    """
+    if is_of_mujoco(path_or_text):
+        return Source(f"{type(path_or_text).__name__} {_name_in_mujoco(path_or_text)!r:.200}", b"<mujoco/>")
     if isinstance(path_or_text, bytes):
         return _not_empty(Source("XML text", path_or_text))
     if isinstance(path_or_text, str):
@@ -35,7 +42,10 @@ def read_source(path_or_text: PathOrText) -> Source:
             text = _DECLARATION.sub("", text, count=1)
             return _not_empty(Source("XML text", text.encode("utf-8", "surrogatepass")))
     elif not isinstance(path_or_text, os.PathLike):
-        raise ValueError(f"A robot is given by the path of a file or by XML text, got {path_or_text!r:.200}.")
+        raise ValueError(
+            "A robot is given by the path of a file, by XML text, or as a mujoco.MjModel or mujoco.MjSpec, got "
+            f"{path_or_text!r:.200}."
+        )
     return _not_empty(read_file(path_or_text))
 
 
@@ -47,7 +57,20 @@ def read_file(path: PathOrText) -> Source:
     return Source(str(path)[:500], _read_bytes(path))
 
 
-def is_archive(path_or_text: PathOrText) -> bool:
+def is_of_mujoco(robot: object) -> bool:
+    """Whether this is a `mujoco.MjModel` or `mujoco.MjSpec`, which only those have who have imported the package."""
+    mujoco = sys.modules.get("mujoco")
+    return mujoco is not None and isinstance(robot, (mujoco.MjModel, mujoco.MjSpec))
+
+
+def _name_in_mujoco(robot: Any) -> str:
+    """Of a compiled model, the first of all names."""
+    if hasattr(robot, "modelname"):
+        return robot.modelname
+    return robot.names.partition(b"\0")[0].decode("utf-8", "replace")
+
+
+def is_archive(path_or_text: FileOrCompiled) -> bool:
     """Whether this is the path of a file that `save_model` writes."""
     return isinstance(path_or_text, (str, os.PathLike)) and os.fsdecode(path_or_text).endswith(".npz")
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..io._source import PathOrText, read_source
+from ..io._source import FileOrCompiled, read_source
 from ..model import WORLD, Model
 from ..numerics._options import positive_integer
 from ._files import Directories
@@ -30,7 +30,7 @@ class CollisionPoints(NamedTuple):
 
 
 def collision_points(
-    path_or_text: PathOrText, model: Model, *, package_dirs: Directories = (), most: int = 8
+    path_or_text: FileOrCompiled, model: Model, *, package_dirs: Directories = (), most: int = 8
 ) -> CollisionPoints:
     """Points and spheres that meet a flat ground about where the shapes that collide in a URDF or MJCF file do.
 
@@ -47,7 +47,7 @@ def collision_points(
 
     **Arguments:**
 
-    - `path_or_text`: path of a file, or its content.
+    - `path_or_text`: path of a file, or its content; or a `mujoco.MjModel` or `mujoco.MjSpec`.
     - `model`: the model that `load_model` makes of it, with fixed or floating base.
     - `package_dirs`: folders of packages, or folders that hold packages.
     - `most`: how many points a cylinder, an ellipsoid or a mesh has at most, six or more.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .. import contacts
-from ..io._source import PathOrText, read_source
+from ..io._source import FileOrCompiled, read_source
 from ..model import WORLD, Model
 from ..model._arguments import check_instance
 from ..numerics._options import check_flag, quoted
@@ -18,7 +18,7 @@ _THIN = 1e-3  # half the thickness of a flat mesh, by its size
 
 
 def collision_surface(
-    path_or_text: PathOrText,
+    path_or_text: FileOrCompiled,
     model: Model,
     frame: str | None = None,
     *,

@@ -3,10 +3,11 @@
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..io._mjcf_compile import is_text
 from ..io._report import Report
-from ..io._source import PathOrText, parse_xml, read_source, root_tag, unknown_root
+from ..io._source import FileOrCompiled, is_of_mujoco, parse_xml, read_source, root_tag, unknown_root
 from ..model import Model
 from ..model._arguments import check_model
 from ..numerics._options import check_flag, check_instance
@@ -16,11 +17,11 @@ from ._mjcf_visuals import mjcf_visuals
 from ._shapes import Plane, Visual
 from ._urdf_visuals import urdf_visuals
 
-Visuals = Sequence[Visual] | str | os.PathLike | None
+Visuals = Sequence[Visual] | str | os.PathLike | Any | None  # Any: a mujoco.MjModel or mujoco.MjSpec
 
 
 def load_visuals(
-    path_or_text: PathOrText, model: Model, *, package_dirs: Directories = (), collisions: bool = False
+    path_or_text: FileOrCompiled, model: Model, *, package_dirs: Directories = (), collisions: bool = False
 ) -> list[Visual]:
     """The shapes that a URDF or MJCF file gives a robot: what is to be seen, or what collides where there is nothing.
 
@@ -31,7 +32,7 @@ def load_visuals(
 
     **Arguments:**
 
-    - `path_or_text`: path of a file, or its content.
+    - `path_or_text`: path of a file, or its content; or a `mujoco.MjModel` or `mujoco.MjSpec`.
     - `model`: the model that `load_model` makes of it, with fixed or floating base.
     - `package_dirs`: folders of packages, or folders that hold packages.
     - `collisions`: whether to take what collides, and nothing else: elements `<collision>` of URDF, geoms of MJCF by
@@ -74,9 +75,11 @@ def drawn_visuals(model: Model, visuals: Visuals, package_dirs: Directories = ()
     check_model(model)
     if visuals is None:
         visuals = default_visuals(model)
-    elif isinstance(visuals, str | os.PathLike):
+    elif isinstance(visuals, str | os.PathLike) or is_of_mujoco(visuals):
         visuals = load_visuals(visuals, model, package_dirs=package_dirs)
-    check_instance("visuals", visuals, Iterable, "a list of Visual, the path of a robot file, or None")
+    check_instance(
+        "visuals", visuals, Iterable, "a list of Visual, the path of a robot file, a mujoco.MjModel, or None"
+    )
     chosen = list(visuals)
     for visual in chosen:
         check_instance("Each of visuals", visual, Visual, "a Visual, such as Visual(Box((1, 1, 1)), 'name of a body')")

@@ -7,7 +7,7 @@ import numpy as np
 from ..io._mjcf_compile import compile_mjcf, import_mujoco
 from ..io._mjcf_layout import read_layout
 from ..io._report import Report
-from ..io._source import PathOrText, Source
+from ..io._source import FileOrCompiled, Source
 from ..spatial._host import pose_matrix, rotation_matrix
 from ._shapes import (
     AbstractShape,
@@ -28,7 +28,7 @@ _SHOWN_GROUPS = 3  # of six, as MuJoCo's own viewer does at first; models put wh
 _DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)
 
 
-def mjcf_visuals(path_or_text: PathOrText, source: Source, report: Report, collisions: bool) -> list[Visual]:
+def mjcf_visuals(path_or_text: FileOrCompiled, source: Source, report: Report, collisions: bool) -> list[Visual]:
     """The geoms that MuJoCo's own viewer shows at first, or all if it shows none; with `collisions` those that collide.
 
     Bodies of which a mesh is missing, so that the compiler had to do without, get a box with their inertia, which is

@@ -37,9 +37,10 @@ def draw(
     """Draw a robot into matplotlib's (two-dimensional) axes, which lose their frame.
 
     **Arguments:** `axes`: of matplotlib. `q` (nq,), or several (n, nq), of which all but the last are paler, the first
-    the palest. `visuals`: as from `load_visuals`, or the path of a robot file; `default_visuals(model)` if absent.
-    `azimuth`, `elevation`: where the camera is [degrees]. `ground`: whether there are a grid and shadows,
-    at z = 0, or below a robot that reaches deeper; or the `contacts.FlatGround` on which they are.
+    the palest. `visuals`: as from `load_visuals`, the path of a robot file, or a `mujoco.MjModel`;
+    `default_visuals(model)` if absent. `azimuth`, `elevation`: where the camera is [degrees]. `ground`: whether there
+    are a grid and shadows, at z = 0, or below a robot that reaches deeper; or the `contacts.FlatGround` on which they
+    are.
 
     **Raises:** `ValueError` for a wrong shape of `q`, and visuals on what the model has not; what `load_visuals`
     raises; `ImportError` without matplotlib.

@@ -44,7 +44,8 @@ class Viewer:
     **Arguments:**
 
     - `model`.
-    - `visuals`: as from `load_visuals`, or the path of a robot file; `default_visuals(model)` if absent.
+    - `visuals`: as from `load_visuals`, the path of a robot file, or a `mujoco.MjModel`; `default_visuals(model)` if
+      absent.
     - `port`: where to listen; if taken, the next free one.
     - `host`: the address to listen at. "0.0.0.0" lets the whole network see and move what is shown.
     - `package_dirs`: folders of packages, as of `load_visuals`.

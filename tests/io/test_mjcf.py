@@ -5,6 +5,7 @@ import re
 import sys
 import warnings
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -14,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa.io import ModelWarning, load_mjcf
+from jaxcfa.io import ModelWarning, load_mjcf, load_urdf
 from jaxcfa.joints import Anchored, Composite, Free, Prismatic, Revolute, Spherical
 from jaxcfa.model import Connect, JointCoupling, Weld
 from mujoco_models import REPRESENTATIVE, compiled, mass_matrix, path_of, random_state, shipped_models
@@ -448,6 +449,69 @@ DECORATED = f"""
 </mujoco>"""
 
 
+COMPILED = mjcf(
+    body("base", "", body("a", '<joint name="j" damping="2"/>', '<site name="s" pos="0 0 1"/>')),
+    """<equality><connect body1="a" body2="world" anchor="1 0 0"/></equality><actuator><motor joint="j"/></actuator>
+    <keyframe><key name="k" qpos="1"/></keyframe><option gravity="0 0 -1"/>""",
+)
+
+
+@pytest.mark.parametrize("kind", [mujoco.MjModel.from_xml_string, mujoco.MjSpec.from_string])
+@pytest.mark.parametrize("arguments", [{}, {"floating_base": True}, {"gravity": (1, 2, 3), "dtype": "float32"}])
+@pytest.mark.parametrize("load", [load_mjcf, jaxcfa.load_model])
+def test_what_mujoco_has_loaded(kind, arguments, load):
+    """Gives the model of the text, leaf by leaf, and shares no memory with it."""
+    loaded = kind(COMPILED)
+    model, expected = load(loaded, **arguments), load_mjcf(COMPILED, **arguments)
+    if kind is mujoco.MjModel.from_xml_string:
+        for name in ("body_mass", "jnt_range", "dof_damping", "eq_data", "key_qpos", "qpos0"):
+            getattr(loaded, name)[:] = 7
+        loaded.opt.gravity[:] = 7
+    assert eqx.tree_equal(model, expected)
+
+
+def test_changes_made_in_mujoco_count():
+    mj, spec = mujoco.MjModel.from_xml_string(COMPILED), mujoco.MjSpec.from_string(COMPILED)
+    mj.body_mass[2] = spec.body("a").mass = 5.0
+    for loaded in (mj, spec, spec):
+        assert_close(load_mjcf(loaded).mass, np.full(1, 5.0))
+    mj.body_mass[2] = np.nan
+    with pytest.raises(ValueError, match=r"MjModel 'MuJoCo Model': body 'a': mass must be finite"):
+        load_mjcf(mj)
+    spec.body("a").inertia = [1, 1, 9]
+    with pytest.raises(ValueError, match=r"MjSpec 'MuJoCo Model': MuJoCo cannot compile it: "):
+        load_mjcf(spec)
+    with pytest.raises(ValueError, match=r"MjModel .* is <mujoco>, but that of URDF is <robot>; `load_model` also"):
+        load_urdf(mj)
+
+
+def test_missing_files_of_a_specification_matter_only_for_masses():
+    assert_close(load_mjcf(mujoco.MjSpec.from_string(MESHES.format(INERTIAL))).mass, np.ones(1))
+    with pytest.raises(ValueError, match=r"Put the file 'missing\.stl' in its place"):
+        load_mjcf(mujoco.MjSpec.from_string(MESHES.format("")))
+
+
+def test_assets_of_a_text(tmp_path):
+    part = f"<mujocoinclude><worldbody>{body('b', '<joint/>')}</worldbody></mujocoinclude>"
+    mesh = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    assets = {"parts/part.xml": part.encode(), "meshes/m.obj": mesh}
+    text = """<mujoco><include file="parts/part.xml"/><asset><mesh name="m" file="meshes/m.obj"/></asset>
+        <worldbody><body><joint/><geom type="mesh" mesh="m"/></body></worldbody></mujoco>"""
+    expected = mujoco.MjModel.from_xml_string(text, assets)
+    for load in (load_mjcf, jaxcfa.load_model):
+        assert_close(load(text, assets=assets).mass, expected.body_mass[1:])
+    with pytest.raises(ValueError, match=r"of 'parts/part\.xml': mass='nan' must be finite"):
+        load_mjcf(text, assets=assets | {"parts/part.xml": part.replace('mass="1"', 'mass="nan"').encode()})
+    for wrong in (["m.obj"], {"m.obj": "text"}):
+        with pytest.raises(ValueError, match="assets must be a dictionary of bytes by the names of files"):
+            load_mjcf(text, assets=wrong)
+    for robot in (tmp_path / "robot.xml", expected):
+        with pytest.raises(ValueError, match=r"assets are files that MJCF text names.*omit assets"):
+            jaxcfa.load_model(robot, assets=assets)
+    with pytest.raises(ValueError, match="but this is URDF: omit assets"):
+        jaxcfa.load_model('<robot name="r"><link name="a"/></robot>', assets=assets)
+
+
 @pytest.mark.parametrize("suffix", ["xml", "mjcf"])
 def test_missing_files_of_tendons_sites_and_flexes(suffix, tmp_path):
     path = tmp_path / f"robot.{suffix}"
@@ -467,7 +531,7 @@ def test_includes_and_any_suffix(tmp_path):
     (tmp_path / "part.xml").unlink()
     with pytest.raises(ValueError, match=r"robot\.xml.*[\s\S]*Put the file 'part\.xml' in its place.$"):
         load_mjcf(tmp_path / "robot.xml")
-    with pytest.raises(ValueError, match=r"'part\.xml' in its place\..*working directory; give a path instead"):
+    with pytest.raises(ValueError, match=r"'part\.xml' in its place\..*among assets and in the working directory"):
         load_mjcf(text)
 
 

@@ -24,6 +24,7 @@ from jaxcfa.viz import (
     default_visuals,
     load_visuals,
 )
+from jaxcfa.viz._load import drawn_visuals
 from jaxcfa.viz._poses import body_poses, carried_visuals
 from robots import urdf_path, urdf_paths
 
@@ -227,6 +228,16 @@ def test_mjcf_geoms():
     assert (ellipsoid.shape, ellipsoid.carrier) == (Ellipsoid((0.1, 0.2, 0.3)), "palm")
     only_collisions = text.replace(' group="3"', "").replace("<geom ", '<geom group="3" ')
     assert len(load_visuals(only_collisions, model)) == 5
+
+
+def test_geoms_of_what_mujoco_has_loaded():
+    mujoco = pytest.importorskip("mujoco")
+    text = MJCF.format(asset="", geom="")
+    model = jaxcfa.load_model(text)
+    expected = [repr(x) for x in load_visuals(text, model)]
+    for loaded in (mujoco.MjModel.from_xml_string(text), mujoco.MjSpec.from_string(text)):
+        assert [repr(x) for x in load_visuals(loaded, model)] == expected
+        assert len(drawn_visuals(model, loaded)) == len(expected) - 1  # all but the plane without end
 
 
 def test_geoms_are_where_mujoco_has_them():
