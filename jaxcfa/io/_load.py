@@ -34,7 +34,8 @@ def load_model(
     - `path_or_text`: path of a file, or (of URDF and MJCF) its content; or a `mujoco.MjModel` or `mujoco.MjSpec`.
     - `floating_base`: attach the root to the world by a free joint, whose coordinates come first. Not for saved models,
       which keep their base.
-    - `gravity` (3,) [m/s^2]: acceleration of gravity in world axes, in place of the file's, or of (0, 0, -9.81).
+    - `gravity` (3,) [m/s^2]: acceleration of gravity in world axes, in place of the file's, or of (0, 0, -9.81); of all
+      models of a batch.
     - `dtype`: of the arrays; if absent JAX's default float type, or that of a saved model (of which doubles become
       single precision where JAX's double precision is off).
     - `types`: your own classes of joints and constraints that are in a saved model.
@@ -75,4 +76,5 @@ def _load_saved(path: PathOrText, floating_base: bool, dtype, types: Sequence[ty
 
 
 def _with_gravity(model: Model, gravity) -> Model:
-    return dataclasses.replace(model, gravity=jnp.asarray(as_finite(gravity, (3,), "gravity"), model.dtype))
+    given = jnp.asarray(as_finite(gravity, (3,), "gravity"), model.dtype)
+    return dataclasses.replace(model, gravity=jnp.broadcast_to(given, model.gravity.shape))

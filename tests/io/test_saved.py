@@ -111,6 +111,13 @@ def test_programs_are_found_again(tmp_path):
     assert len(traces) == 1
 
 
+def test_gravity_of_a_batch(tmp_path):
+    save_model(tmp_path / "batch.npz", jax.tree.map(lambda x: jnp.stack([x] * 3), jaxcfa.chain(2)))
+    batch = load_model(tmp_path / "batch.npz", gravity=(0, 0, -1.62))
+    assert batch.gravity.tolist() == 3 * [[0, 0, -1.62]]
+    assert jax.vmap(jaxcfa.gravity_forces)(batch, jnp.zeros((3, 2))).shape == (3, 2)
+
+
 def test_gravity(tmp_path):
     save_model(tmp_path / "model.npz", jaxcfa.chain(2))
     assert load_model(tmp_path / "model.npz", gravity=(0, 0, -1.62)).gravity.tolist() == [0, 0, -1.62]
