@@ -2,6 +2,7 @@
 
 import difflib
 import operator
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -116,9 +117,13 @@ class Model(eqx.Module):
 
     @property
     def dtype(self) -> jnp.dtype:
-        """Floating-point type of the arrays (of the mechanism; the widest where they differ)."""
-        leaves = (*jax.tree.leaves(self.joints), self.placement.translation, self.mass, self.com, self.inertia)
-        return jnp.result_type(*leaves, self.armature, self.gravity)
+        """Floating-point type of the arrays (but frames, constraints, keyframes; the widest where they differ)."""
+        inertial = self.joints, self.placement, self.mass, self.com, self.inertia, self.armature, self.gravity
+        passive = self.damping, self.friction_loss, self.stiffness, self.spring_reference
+        leaves = jax.tree.leaves((inertial, passive, self.limits, self.actuators))
+        # Every function asks for it, and promotion takes long.
+        types: set[Any] = {getattr(x, "dtype", None) for x in leaves}
+        return jnp.result_type(*leaves) if None in types or len(types) > 1 else types.pop()
 
     @property
     def spatial_inertia(self) -> Inertia:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import operator
 
 import equinox as eqx
 import jax
@@ -25,10 +26,24 @@ def test_astype(dtype):
             model.astype(wrong)
 
 
-def test_dtype_is_the_widest():
-    model = mechanism("mixed tree", "float32")
-    wider = eqx.tree_at(lambda m: m.mass, model, model.mass.astype(jnp.float64))
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("mass", "damping", "friction_loss", "stiffness", "spring_reference", "limits.lower", "limits.effort"),
+        "actuators.gain",
+    ],
+)
+def test_dtype_is_the_widest(part):
+    """So that steps, in which all of these are, return the type of the state that they are given."""
+    field = operator.attrgetter(part)
+    model = jaxcfa.chain(3, dtype="float32")
+    assert model.dtype == jnp.float32
+    wider = eqx.tree_at(field, model, field(model).astype(jnp.float64))
     assert wider.dtype == jnp.float64
+    x = jnp.zeros(3, jnp.float32)
+    for each in (model, wider):
+        motion = jax.eval_shape(lambda q, each=each: jaxcfa.rollout(each, q, x, x[None], 0.1, limits=True), x)
+        assert motion.q.dtype == motion.v.dtype == each.dtype
 
 
 def test_repr_is_short():
