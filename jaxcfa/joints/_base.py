@@ -23,7 +23,8 @@ class AbstractJoint(eqx.Module):
 
     A new joint type is a subclass; nothing has to be registered. Array fields are the joint's parameters: in a
     model they are stacked over all joints of the same structure, may be batched and are differentiable. All methods
-    are for one joint and must be traceable by JAX.
+    are for one joint and must be traceable by JAX. They return floating-point numbers, which are converted to the
+    type of the coordinates.
 
     The body's frame coincides with the joint frame where `transform(q)` is the identity. Motion vectors are
     `[angular; linear]` in body axes about the body's origin; `v` are the joint's velocity coordinates. The methods

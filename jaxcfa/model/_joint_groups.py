@@ -35,20 +35,27 @@ def map_joints(
     **Arguments:** `coordinates`: pairs of a layout and arrays, handed to `function` joint by joint: "q" or "v" for
     coordinate vectors, "body" for arrays with a leading axis over bodies. `out`: layout of what `function` returns.
 
-    **Returns:** arrays in the order of the bodies, or coordinate vectors.
+    **Returns:** arrays in the order of the bodies, or coordinate vectors, of the coordinates' floating-point type,
+    whatever that is which a joint type returns.
     """
     topology = model.topology
+    types = {x.dtype for x in jax.tree.leaves([x for _, x in coordinates]) if jnp.issubdtype(x.dtype, jnp.floating)}
+    dtype = jnp.result_type(*types)
     results, index = [], []
     for joint, group in zip(model.joints, topology.groups, strict=True):
         indices = {"body": group.bodies, "q": group.q_index, "v": group.v_index}
         own = [jax.tree.map(partial(take, index=indices[layout]), x) for layout, x in coordinates]
-        results.append(jax.vmap(function)(joint, *own))
+        results.append(jax.tree.map(partial(_of_type, dtype=dtype), jax.vmap(function)(joint, *own)))
         index.append(indices[out].reshape(-1))
     if not results:
         return _no_joints(function, *coordinates, out=out)
     flatten = (lambda x: x) if out == "body" else (lambda x: x.reshape(-1))
     order = np.argsort(np.concatenate(index))
     return jax.tree.map(lambda *parts: take(jnp.concatenate([flatten(x) for x in parts]), order), *results)
+
+
+def _of_type(x: Array, dtype: np.dtype) -> Array:
+    return x if x.dtype == dtype else x.astype(dtype)
 
 
 def part_names(model: Model) -> list[list[str]]:
@@ -85,15 +92,14 @@ def _no_joints(
 
 def neutral_configuration(model: Model) -> Float[Array, "nq"]:
     """The zero configuration."""
-    zeros = jnp.zeros(model.nq, model.dtype)
-    return map_joints(model, lambda joint, _: joint.neutral().astype(model.dtype), ("q", zeros), out="q")
+    return map_joints(model, lambda joint, _: joint.neutral(), ("q", jnp.zeros(model.nq, model.dtype)), out="q")
 
 
 def motion_subspace_blocks(model: Model, q: Float[Array, "nq"]) -> tuple[Float[Array, "_ 6 _"], ...]:
-    """The joints' motion subspaces in body axes, per segment, padded with zero columns."""
+    """The joints' motion subspaces in body axes, per segment, padded with zero columns; of the type of `q`."""
     topology = model.topology
     groups = [
-        jax.vmap(lambda joint, x: joint.motion_subspace(x))(joint, take(q, group.q_index))
+        _of_type(jax.vmap(lambda joint, x: joint.motion_subspace(x))(joint, take(q, group.q_index)), q.dtype)
         for joint, group in zip(model.joints, topology.groups, strict=True)
     ]
     group_of, place_in = np.zeros(model.nb, int), np.zeros(model.nb, int)

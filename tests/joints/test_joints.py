@@ -10,9 +10,17 @@ import pytest
 from jaxtyping import Array
 
 from helpers import assert_close
-from jaxcfa.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
+from jaxcfa.configuration import random_configuration
+from jaxcfa.dynamics import (
+    coriolis_matrix,
+    forward_dynamics,
+    inverse_dynamics,
+    inverse_dynamics_derivatives,
+    mass_matrix,
+)
 from jaxcfa.joints import (
     AbstractJoint,
+    AbstractVectorJoint,
     Anchored,
     Composite,
     Cylindrical,
@@ -27,8 +35,8 @@ from jaxcfa.joints import (
     check_joint,
 )
 from jaxcfa.kinematics import forward_kinematics
-from jaxcfa.model import ModelBuilder
-from jaxcfa.spatial import Transform, quaternion_to_matrix
+from jaxcfa.model import ModelBuilder, lock_joints
+from jaxcfa.spatial import Transform, axis_angle_to_matrix, quaternion_to_matrix
 
 JOINTS = {
     "revolute": Revolute((1.0, 2.0, -3.0)),
@@ -192,6 +200,46 @@ def test_own_joint_type(key):
     assert_close(again, qdd)
     assert_close(product, inertial)
     assert jnp.isfinite(slope).all()
+
+
+class Hinge(AbstractVectorJoint):
+    """A user's own joint about z, whose constants are of another type than the coordinates."""
+
+    constant: str = eqx.field(static=True)
+    nq: ClassVar[int] = 1
+    nv: ClassVar[int] = 1
+
+    def transform(self, q):
+        axis = jnp.array([0.0, 0.0, 1.0], "float64")
+        return Transform(axis_angle_to_matrix(axis, q[0]), jnp.zeros(3, self.constant))
+
+    def motion_subspace(self, q):
+        return jnp.array([[0, 0, 1, 0, 0, 0]], self.constant).T
+
+    def bias(self, q, v):
+        return jnp.zeros(6, self.constant)
+
+    def random(self, key, lower, upper):
+        return jax.random.uniform(key, (1,), "float64", -1, 1)
+
+
+@pytest.mark.parametrize("around", [lambda x: x, lambda x: Composite([x]), lambda x: Anchored(x, (0, 0, 0))])
+def test_results_have_the_type_of_the_coordinates(around):
+    def built(joint):
+        builder = ModelBuilder()
+        builder.add_body("a", None, joint, mass=1, com=(1, 0, 0), inertia=0.1)
+        builder.add_body("b", "a", Revolute((0, 1, 0)), (1, 0, 0), mass=1, com=(1, 0, 0), inertia=0.1)
+        return builder.build(dtype="float32", gravity=(0, 1, 0))
+
+    model, expected = built(around(Hinge("float64"))), built(Revolute((0, 0, 1)))
+    q = jnp.array([0.3, 0.4], "float32")
+    for function in (forward_dynamics, inverse_dynamics, jax.jacfwd(inverse_dynamics, 1), inverse_dynamics_derivatives):
+        for result, wanted in zip(*(jax.tree.leaves(function(x, q, q, q)) for x in (model, expected)), strict=True):
+            assert result.dtype == jnp.float32
+            assert_close(result, wanted, 1e-5)
+    assert_close(coriolis_matrix(model, q, q), coriolis_matrix(expected, q, q), 1e-5)
+    assert lock_joints(model, ["b_joint"], q).placement.translation.dtype == jnp.float32
+    assert random_configuration(model, jax.random.key(0)).dtype == jnp.float32
 
 
 class Wrong(Cam):
