@@ -15,7 +15,7 @@ from ._base import AbstractJoint
 
 
 def check_joint(joint: AbstractJoint, key: Key, *, samples: int = 4) -> None:
-    """Checks a joint type at random configurations: sizes, rotations, and the laws that tie its methods together.
+    """Checks a joint type at random configurations: sizes, types, and the laws that tie its methods together.
 
     - `transform` is a rigid motion, and its rate along `integrate(q, t v)` is `motion_subspace(q) v`;
     - `placed(frame, q)`, where a type has its own, is `frame @ transform(q)`;
@@ -46,9 +46,17 @@ def _check_shapes(joint: AbstractJoint) -> None:
         "difference": (joint.difference, (q, q), (joint.nv,)),
         "motion_subspace": (joint.motion_subspace, (q,), (6, joint.nv)),
         "bias": (joint.bias, (q, v), (6,)),
+        "transform": (joint.transform, (q,), None),
     }
     for name, (method, arguments, expected) in results.items():
-        shape = jax.eval_shape(method, *arguments).shape
+        result = jax.eval_shape(method, *arguments)
+        for array in jax.tree.leaves(result):
+            if not jnp.issubdtype(array.dtype, jnp.floating):
+                raise ValueError(
+                    f"{type(joint).__name__}.{name} must return floating-point numbers, got {array.dtype}. Make "
+                    "constants with the type of q, as in jnp.zeros(6, q.dtype)."
+                )
+        shape = expected if expected is None else result.shape
         if shape != expected:
             raise ValueError(f"{type(joint).__name__}.{name} must return an array of shape {expected}, got {shape}.")
 

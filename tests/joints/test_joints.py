@@ -242,6 +242,12 @@ def test_results_have_the_type_of_the_coordinates(around):
     assert random_configuration(model, jax.random.key(0)).dtype == jnp.float32
 
 
+def test_check_joint_finds_integers(key):
+    check_joint(Hinge("float32"), key)
+    with pytest.raises(ValueError, match=r"Hinge\.motion_subspace must return floating-point numbers, got int32"):
+        check_joint(Hinge("int32"), key)
+
+
 class Wrong(Cam):
     """Its bias forgets a term."""
 
