@@ -41,9 +41,9 @@ def batched(
     of any multiple of the number of devices, such as "8*n".
 
     **Arguments:** `function`: of one state, as for `jax.vmap`; `in_axes`: 0 for arguments with a leading batch axis and
-    `None` for shared ones, one value for all arguments or one for each (keyword arguments have the axis); `piece`: how
-    many states are computed at a time, chosen for the backend if not given; `mesh`: devices, see `device_mesh`; over
-    all of its axes.
+    `None` for shared ones (models, arrays, and what is no array, such as the name of a frame), one value for all
+    arguments or one for each (keyword arguments have the axis); `piece`: how many states are computed at a time, chosen
+    for the backend if not given; `mesh`: devices, see `device_mesh`; over all of its axes.
 
     **Returns:** a function of the batch, with leading axes on all of its results, for use inside or outside of
     `jax.jit`.
@@ -82,7 +82,13 @@ def batched(
         if mesh is None:
             return of_all(states, shared)
         parts, copies = PartitionSpec(mesh.axis_names), PartitionSpec()
-        over_devices = jax.shard_map(of_all, mesh=mesh, in_specs=(parts, copies), out_specs=parts, check_vma=False)
+        # What is no array, such as the name of a frame, is a part of the program, as it is without a mesh.
+        arrays, others = eqx.partition(shared, eqx.is_array)
+
+        def of_share(states: tuple, arrays: tuple) -> PyTree[Array]:
+            return of_all(states, eqx.combine(arrays, others))
+
+        over_devices = jax.shard_map(of_share, mesh=mesh, in_specs=(parts, copies), out_specs=parts, check_vma=False)
         missing = -length % mesh.size
         if export.is_symbolic_dim(missing):
             raise ValueError(
@@ -90,7 +96,7 @@ def batched(
                 f'multiples of that, such as jax.export.symbolic_shape("{mesh.size}*n"), or without a mesh.'
             )
         padded = jax.tree.map(lambda x: lengthened(x, missing), states)
-        return jax.tree.map(lambda x: x[:length], over_devices(padded, shared))
+        return jax.tree.map(lambda x: x[:length], over_devices(padded, arrays))
 
     @wraps(function)
     def run(*arguments: PyTree[Array], **named: PyTree[Array]) -> PyTree[Array]:

@@ -114,6 +114,13 @@ def test_arguments_by_name_have_a_batch_axis(devices):
     assert_close(found, 3 * x[:, None] * y)
 
 
+@pytest.mark.parametrize("devices", [False, True])
+def test_shared_arguments_need_not_be_arrays(model, states, devices):
+    mesh = device_mesh("batch") if devices else None
+    found = batched(jaxcfa.jacobian, (None, 0, None), piece=2, mesh=mesh)(model, states[0], "tip")
+    assert_close(found, jax.vmap(lambda q: jaxcfa.jacobian(model, q, "tip"))(states[0]))
+
+
 def test_outside_of_other_programs_it_is_compiled_once():
     traced = []
 
