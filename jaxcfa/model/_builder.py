@@ -25,6 +25,8 @@ _DOF_DEFAULTS = {
 _Q_DEFAULTS = {"spring_reference": None, "lower": -np.inf, "upper": np.inf}
 _MODEL_KEYS = {"velocity_limit": "velocity", "effort_limit": "effort"}
 
+_Pose = tuple[np.ndarray, np.ndarray]  # rotation, translation
+
 
 class _Link(NamedTuple):
     """A body as it was added, fixed ones included."""
@@ -51,8 +53,8 @@ class _Frame(NamedTuple):
 class ModelBuilder:
     """Adds bodies one by one, then builds a `Model`.
 
-    Bodies attached by a `Fixed` joint are merged into their parent when the model is built; they stay available as
-    frames under their own name.
+    Bodies attached by a `Fixed` joint, or another without degrees of freedom, are merged into their parent when the
+    model is built; they stay available as frames under their own name.
 
     ```python
     builder = jaxcfa.ModelBuilder()
@@ -215,8 +217,8 @@ class _Merged:
     def __init__(self):
         self.moving: list[int] = []
         self.body: dict[int, int] = {WORLD: WORLD}
-        self.pose: dict[int, tuple[np.ndarray, np.ndarray]] = {WORLD: (np.eye(3), np.zeros(3))}
-        self.joint_poses: list[tuple[np.ndarray, np.ndarray]] = []
+        self.pose: dict[int, _Pose] = {WORLD: (np.eye(3), np.zeros(3))}
+        self.joint_poses: list[_Pose] = []
         self.inertias: list[_Mass] = []
         self.frames: list[_Frame] = []
 
@@ -225,8 +227,7 @@ def _merge_fixed(links: list[_Link]) -> _Merged:
     merged = _Merged()
     for number, link in enumerate(links):
         body = merged.body[link.parent]
-        rotation, translation = merged.pose[link.parent]
-        pose = (rotation @ link.rotation, rotation @ link.translation + translation)
+        pose = _composed(merged.pose[link.parent], (link.rotation, link.translation))
         mass = _Mass(link.mass, link.com, link.inertia)
         if link.joint.nv:
             merged.body[number], merged.pose[number] = len(merged.moving), merged.pose[WORLD]
@@ -234,6 +235,7 @@ def _merge_fixed(links: list[_Link]) -> _Merged:
             merged.joint_poses.append(pose)
             merged.inertias.append(mass)
         else:
+            pose = _composed(pose, _pose_at_rest(link.joint))
             merged.body[number], merged.pose[number] = body, pose
             merged.frames.append(_Frame(link.name, body, *pose))
             if body != WORLD:
@@ -241,11 +243,22 @@ def _merge_fixed(links: list[_Link]) -> _Merged:
     return merged
 
 
+def _composed(outer: _Pose, inner: _Pose) -> _Pose:
+    return outer[0] @ inner[0], outer[0] @ inner[1] + outer[1]
+
+
+def _pose_at_rest(joint: AbstractJoint) -> _Pose:
+    """Where a joint without degrees of freedom holds its body."""
+    if type(joint) is Fixed:
+        return np.eye(3), np.zeros(3)
+    with jax.ensure_compile_time_eval():
+        pose = jax.tree.map(jnp.asarray, joint).transform(jnp.asarray(_neutral(joint)))
+        return np.asarray(pose.rotation, float), np.asarray(pose.translation, float)
+
+
 def _carried(frame: _Frame, merged: _Merged) -> _Frame:
-    rotation, translation = merged.pose[frame.link]
-    return _Frame(
-        frame.name, merged.body[frame.link], rotation @ frame.rotation, rotation @ frame.translation + translation
-    )
+    pose = _composed(merged.pose[frame.link], (frame.rotation, frame.translation))
+    return _Frame(frame.name, merged.body[frame.link], *pose)
 
 
 def _collect_dofs(links: list[_Link]) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import ModelBuilder, Transform
-from jaxcfa.joints import Anchored, Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal
+from jaxcfa.joints import Anchored, Composite, Fixed, Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 
 Z = (0.0, 0.0, 1.0)
 POSE = np.eye(4)
@@ -75,6 +75,26 @@ def test_bodies_fixed_to_the_world_are_frames_of_it():
     lifted = POSE.copy()
     lifted[:3, 3] += POSE[:3, 2]
     assert_close(model.placement[0].as_matrix(), lifted, 1e-14)
+
+
+class Bent(Fixed):
+    """Holds its body in a pose of its own."""
+
+    def transform(self, q):
+        return Transform(jnp.asarray(POSE[:3, :3], q.dtype), jnp.asarray(POSE[:3, 3], q.dtype))
+
+
+@pytest.mark.parametrize("joint", [Bent(), Composite([Fixed(), Bent()])])
+def test_joints_that_do_not_move_hold_bodies_where_they_say(joint):
+    builders = ModelBuilder(), ModelBuilder()
+    for builder, rigid, placement in zip(builders, (joint, None), (POSE, POSE @ POSE), strict=True):
+        builder.add_body("arm", None, Revolute(Z), POSE, mass=1.0)
+        builder.add_body("plate", "arm", rigid, placement, mass=2.0, com=(0.1, 0, 0), inertia=(1, 2, 3))
+        builder.add_body("finger", "plate", Prismatic(Z), POSE, mass=1.0)
+        builder.add_frame("tip", "plate", POSE)
+    bent, straight = (builder.build() for builder in builders)
+    for found, expected in zip(jax.tree.leaves(bent), jax.tree.leaves(straight), strict=True):
+        assert_close(found, expected, 1e-14)
 
 
 def test_massless_bodies_merge():
