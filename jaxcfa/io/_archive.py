@@ -44,10 +44,11 @@ def check_types(own: Any) -> None:
 
 
 def with_own_types(known: Types, own: Sequence[type]) -> Types:
-    """The package's types and a user's."""
+    """The package's types and a user's; `ValueError` for two of one name."""
+    known = dict(known)
     for kind in own:
-        _check_name(kind, known)
-    return {**known, **types_by_name(own)}
+        _add_name(kind, known)
+    return known
 
 
 def write_archive(path: PathOrText, kind: str, value: Any, known: Types, own: bool = False) -> None:
@@ -61,7 +62,7 @@ def write_archive(path: PathOrText, kind: str, value: Any, known: Types, own: bo
     if target is None or target.suffix != ".npz":
         raise ValueError(f"A {kind} is saved under a path that ends with .npz, got {path!r:.200}.")
     arrays: dict[str, np.ndarray] = {}
-    content = _encoded(value, known, own, arrays, kind)
+    content = _encoded(value, dict(known), own, arrays, kind)
     header = {"format": _FORMAT, "version": _VERSION, "kind": kind, "content": content}
     stream = io.BytesIO()
     named: dict[str, Any] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays}
@@ -129,9 +130,11 @@ def _fields(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
 
 
-def _check_name(kind: type, known: Types) -> None:
-    if known.get(kind.__name__, kind) is not kind:
-        raise ValueError(f"A type of jaxcfa has the name {kind.__name__!r} too; give your class another one.")
+def _add_name(kind: type, known: dict[str, type]) -> None:
+    other = known.setdefault(kind.__name__, kind)
+    if other is not kind:
+        whose = "A type of jaxcfa" if other.__module__.partition(".")[0] == _FORMAT else "Another of your types"
+        raise ValueError(f"{whose} has the name {kind.__name__!r} too; give your class another one.")
 
 
 def _check_known(kind: type, known: Types, where: str) -> None:
@@ -142,8 +145,9 @@ def _check_known(kind: type, known: Types, where: str) -> None:
         )
 
 
-def _encoded(value: Any, known: Types, own: bool, arrays: dict[str, np.ndarray], where: str) -> Any:
-    """What JSON can hold; arrays are put aside. `own`: whether classes that are not known may be among it."""
+def _encoded(value: Any, known: dict[str, type], own: bool, arrays: dict[str, np.ndarray], where: str) -> Any:
+    """What JSON can hold; arrays are put aside. `own`: whether classes that are not known, to which they are added, may
+    be among it."""
     if isinstance(value, np.generic):
         value = value.item()
     if type(value) in _PLAIN:
@@ -163,7 +167,7 @@ def _encoded(value: Any, known: Types, own: bool, arrays: dict[str, np.ndarray],
         return {"dict": parts(value.items())}
     if dataclasses.is_dataclass(value) or kind is Topology or (isinstance(value, tuple) and kind.__name__ in known):
         if own:
-            _check_name(kind, known)
+            _add_name(kind, known)
         else:
             _check_known(kind, known, where)
         return {"type": kind.__name__, "fields": parts((name, getattr(value, name)) for name in _fields(kind))}

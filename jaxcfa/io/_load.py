@@ -38,7 +38,7 @@ def load_model(
       models of a batch.
     - `dtype`: of the arrays; if absent JAX's default float type, or that of a saved model (of which doubles become
       single precision where JAX's double precision is off).
-    - `types`: your own classes of joints and constraints that are in a saved model.
+    - `types`: your own classes of joints and constraints that are in a saved model, each of another name.
     - `assets`: contents of the files that MJCF text names, by these names; for nothing else.
 
     **Raises:** `FileNotFoundError` for a wrong path; `ValueError` for anything malformed, naming file and element, for

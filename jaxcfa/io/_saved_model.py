@@ -62,8 +62,8 @@ def save_model(path: PathOrText, model: Model) -> None:
 
     **Arguments:** `path`: of the file, which is overwritten; it must end with `.npz`. `model`: a model, or a batch.
 
-    **Raises:** `ValueError` for another ending, a model that is traced, and types with fields other than arrays,
-    numbers, strings, containers and dataclasses.
+    **Raises:** `ValueError` for another ending, a model that is traced, two types of one name, and types with fields
+    other than arrays, numbers, strings, containers and dataclasses.
     """
     if not isinstance(model, Model):
         raise ValueError(f"save_model saves a Model, got {model!r:.200}.")

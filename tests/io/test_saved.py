@@ -267,6 +267,10 @@ def test_files_that_are_wrong(tmp_path):
 def test_what_cannot_be_saved(tmp_path):
     path, model = tmp_path / "model.npz", jaxcfa.chain(2)
     namesake = dataclasses.make_dataclass("Revolute", [])
+    other_hinge = type("Hinge", (Prismatic,), {})
+    two_hinges = jaxcfa.ModelBuilder()
+    for joint in (Hinge((0, 0, 1)), other_hinge((0, 0, 1))):
+        two_hinges.add_body(joint=joint, mass=1.0, inertia=0.1)
     messages = {
         "a path that ends with .npz": lambda: save_model(tmp_path / "model.json", model),
         "save_model saves a Model": lambda: save_model(path, {"a": 1}),
@@ -286,6 +290,8 @@ def test_what_cannot_be_saved(tmp_path):
             path, {"robot": model}
         ),
         "A type of jaxcfa has the name 'Revolute' too": lambda: load_model(path, types=[namesake]),
+        "Another of your types has the name 'Hinge' too": lambda: load_model(path, types=[Hinge, Hinge, other_hinge]),
+        "Another of your types has the name 'Hinge' too; give": lambda: save_model(path, two_hinges.build()),
         "types must be classes of joints or constraints": lambda: load_model(path, types=["Hinge"]),
     }
     path.touch()
