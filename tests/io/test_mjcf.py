@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 import jaxcfa
 from helpers import assert_close
@@ -632,5 +632,6 @@ def test_only_value_errors_escape(data):
 @settings(max_examples=100, deadline=None)
 @given(st.one_of(st.text(), st.binary(), st.text().map(lambda text: f"<mujoco>{text}")))
 def test_junk_is_rejected(junk):
+    assume(junk != b"<mujoco/>")  # which Hypothesis finds in the package; nothing is wrong with it
     with pytest.raises((ValueError, FileNotFoundError)):
         load_mjcf(junk)
