@@ -86,6 +86,7 @@ def assembled(x, y):
     }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("handed_on", [False, True])
 @pytest.mark.parametrize("size", [20, 300])
 def test_results_are_put_together_of_parts(size, handed_on):
