@@ -37,6 +37,7 @@ _FINE = 32  # points of a mesh that a robot stands on: with eight, a sole that i
 _LOW = 0.02  # of the robot's size: how far above its lowest point others are that it may stand on
 _CLEARLY = 1e-3  # [m], how deep a point begins in the ground that could not have been meant to touch it
 _STEPS_UP = 20  # of lifting, on ground that is not flat
+_THERE = 1e-12  # [m]: as high as it is to be
 _SHOWN = 6  # names
 
 
@@ -174,14 +175,14 @@ def _lifted(
         if drop is not None:
             raise ValueError(f"--drop is for what moves freely, and the base of {file.name} is fixed.")
         return q
-    rise, now, lowest = 0.0, first, int(np.argmin(np.where(free, first, np.inf)))
+    rise, now, above = 0.0, first, drop or 0.0
     for _ in range(_STEPS_UP):  # one, if the ground is flat
-        step = -now[lowest] if drop is None else drop - now[lowest]
-        if not np.isfinite(step) or (drop is None and step <= 0):
-            break
-        rise += float(step)
-        now = heights(rise)
         lowest = int(np.argmin(np.where(free, now, np.inf)))
+        step = float(above - now[lowest])
+        if not np.isfinite(step) or abs(step) < _THERE or (drop is None and step < 0):
+            break
+        rise += step
+        now = heights(rise)
     for root in roots:
         up = jnp.asarray(model.placement.rotation[root])[2] * rise  # in the axes of the joint
         start = model.q_slice(root).start

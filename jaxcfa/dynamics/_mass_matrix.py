@@ -80,15 +80,15 @@ def _powers_by_pairs(
     """
     rows, columns, index = _pairs(topology)
 
-    def picked(x: PyTree[Array], numbers: np.ndarray) -> PyTree[Array]:
+    def at(numbers: np.ndarray, x: PyTree[Array]) -> PyTree[Array]:
         return jax.tree.map(lambda x: x.at[numbers].get(mode="promise_in_bounds", wrap_negative_indices=False), x)
 
     # XLA would compute again for each pair what it is made of.
     wrench, column, position = jax.lax.optimization_barrier((wrench, column, position))
-    lever = picked(position, rows) - picked(position, columns)
-    entries = picked(column, columns).dot(picked(wrench, rows).carried(lever))
-    entries = entries + jnp.where(rows == columns, picked(armature, rows), 0)
-    return picked(jnp.append(entries, jnp.zeros(1, entries.dtype)), index)
+    lever = at(rows, position) - at(columns, position)
+    entries = at(columns, column).dot(at(rows, wrench).carried(lever))
+    entries = entries + jnp.where(rows == columns, at(rows, armature), 0)
+    return at(index, jnp.append(entries, jnp.zeros(1, entries.dtype)))
 
 
 def _powers_by_pairs_jvp(topology: Topology, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
@@ -101,11 +101,9 @@ _powers_by_pairs.defjvp(_powers_by_pairs_jvp)
 @functools.cache
 def _pairs(topology: Topology) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(n,), (n,): degrees of freedom, the second of which moves the first; (nv, nv): which pair is where, or n."""
-    (first, last), dofs = topology.intervals, topology.dof_bodies
-    first, last, number = first[dofs], last[dofs], np.arange(len(dofs))
-    ancestors = (first[None, :] <= first[:, None]) & (first[:, None] < last[None, :])
-    ancestors &= number[None, :] <= number[:, None]
-    rows, columns = np.nonzero(ancestors)
+    dofs = topology.dof_bodies
+    ancestors = np.reshape([topology.supports(int(body))[dofs] for body in dofs], (len(dofs), len(dofs)))
+    rows, columns = np.nonzero(np.tril(ancestors))
     index = np.full(ancestors.shape, len(rows))
     index[rows, columns] = index[columns, rows] = np.arange(len(rows))
     return rows, columns, index

@@ -52,9 +52,9 @@ def in_pieces(
 
     def with_piece(found: Sequence[Array], given: Sequence[Array], first: Array | int) -> list[Array]:
         given = [jnp.moveaxis(x, 0, -1) if axis == 0 else x for x, axis in zip(given, axes, strict=True)]
-        own = able_form(jax.make_jaxpr(of_piece)(*given))
-        parts = taken_apart(own.jaxpr)
-        new = iter(_evaluated(own, given, [part.variable for each in parts for part in each], picks_last=True))
+        able = able_form(jax.make_jaxpr(of_piece)(*given))
+        parts = taken_apart(able.jaxpr)
+        new = iter(_evaluated(able, given, [part.variable for own in parts for part in own], picks_last=True))
         each = zip(found, parts, results, strict=True)
         return [put_together(x, own, list(itertools.islice(new, len(own))), axis, first) for x, own, axis in each]
 
