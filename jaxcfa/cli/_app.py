@@ -191,7 +191,7 @@ def simulate(
         bool,
         typer.Option(
             "--ground",
-            help="Put it on the ground, that of the file or z = 0, which holds points of its shapes, with friction.",
+            help="Put it on the ground, that of the file or z = 0, with friction; robots and objects touch, too.",
         ),
     ] = False,
     feet: Annotated[
@@ -218,7 +218,7 @@ def simulate(
 ) -> None:
     """Let a robot fall from rest, under gravity and the springs, damping and friction of its joints.
 
-    Nothing hits the ground without --ground, and bodies never hit each other.
+    Nothing hits anything without --ground, and the links of one robot never hit each other.
     """
     with _explained():
         console = Console()

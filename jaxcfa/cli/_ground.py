@@ -15,6 +15,7 @@ from rich.markup import escape
 from ..contacts import (
     AbstractContacts,
     AbstractSurface,
+    AllContacts,
     FlatGround,
     PointContacts,
     contact_state,
@@ -25,15 +26,17 @@ from ..io._source import is_archive
 from ..joints import Free
 from ..model import WORLD, Model
 from ..numerics._options import positive_number
-from ..viz import CollisionPoints, Visual
-from ..viz._collision_points import points_of_shapes
-from ..viz._collision_surfaces import surface_of_shapes
+from ..viz import CollisionPoints
+from ..viz._collision_contacts import contacts_of, some_of
+from ..viz._collision_points import points_of_each, points_of_shapes
+from ..viz._collision_surfaces import on_body, surface_of
 from ..viz._files import Directories
 from ..viz._poses import body_poses, carried_frames
+from ..viz._shapes import Collisions
 from ._view import collisions_of
 
 _MOST = 32  # contacts that push at a time: what lies still needs no more, and a step takes some milliseconds
-_FINE = 32  # points of a mesh that a robot stands on: with eight, a sole that is not quite flat may have one only
+_COARSE, _FINE = 8, 32  # points of a mesh, and of one to stand on: of eight, one may be on a sole that is not flat
 _LOW = 0.02  # of the robot's size: how far above its lowest point others are that it may stand on
 _CLEARLY = 1e-3  # [m], how deep a point begins in the ground that could not have been meant to touch it
 _STEPS_UP = 20  # of lifting, on ground that is not flat
@@ -60,29 +63,36 @@ def on_ground(
     """
     if ground.drop is not None:
         positive_number("--drop", ground.drop, or_zero=True)
-    shapes = collisions_of(console, file, model, package_dirs)
-    fine = points_of_shapes(shapes, model, _FINE)
+    collisions = collisions_of(console, file, model, package_dirs)
+    coarse, fine = (points_of_each(collisions.shapes, model, most) for most in (_COARSE, _FINE))
+    is_ground = _ground_of(model, collisions)
+    others = list[PointContacts]()
     if ground.feet is not None:
-        points = _named(model, fine, ground.feet)
+        points = _named(model, points_of_shapes(fine), ground.feet)
     else:
-        points = _with_feet(model, points_of_shapes(shapes, model), fine, q)
+        points = points_of_shapes(_with_feet(model, coarse, fine, q))
+        others = contacts_of(file.name, model, *some_of(collisions, coarse, ~is_ground))
     if not points.frames:
         raise ValueError(
             f"{file.name} has no shapes that collide, or none that can be read, on bodies that move: name the frames "
             "that touch the ground, by --feet left_foot,right_foot."
         )
-    surface, friction, what = _surface(file, model, shapes)
-    where = f"{len(points.frames)} contacts, on {_names(points.frames)}"
-    console.print(f"Ground: {escape(what)}; {escape(where)}", highlight=False)
-    friction = np.maximum(points.friction, friction)
-    contacts = ground_contacts(model, *points[:3], ground=surface, friction=friction, most=_MOST)
-    return contacts, _lifted(console, file, model, q, contacts, ground.drop)
+    surface, what = _surface(file, model, collisions, is_ground)
+    text = f"{what}; {len(points.frames)} contacts, on {_names(points.frames)}"
+    if others:
+        names = [str(frame) for x in others for frame in x.frames]
+        text += f"; {len(names)} with other bodies, on {_names(names)}"
+    console.print(f"Ground: {escape(text)}", highlight=False)
+    standing = ground_contacts(model, *points[:3], ground=surface, friction=points.friction, most=_MOST)
+    lifted = _lifted(console, file, model, q, standing, ground.drop)
+    return AllContacts((standing, *others), _MOST) if others else standing, lifted
 
 
 def say_what_holds(console: Console, model: Model, contacts: AbstractContacts, q: jax.Array, v: jax.Array) -> None:
-    """Says how many contacts push in a state, and how much of the weight they carry."""
+    """Says how many contacts with the ground push in a state, and how much of the weight they carry."""
     state = contact_state(model, contacts, q, v)
     pushes = np.sum(np.asarray(state.normal) * np.asarray(state.force), axis=1)
+    pushes = pushes[: contacts.parts[0].count]  # others are between bodies
     weight = float(jnp.sum(model.mass) * jnp.linalg.norm(model.gravity))
     of_weight = f", of a weight of {weight:.4g} N" if _free_roots(model) else ""  # which a base that is fixed carries
     count, speed = np.count_nonzero(pushes > 1e-6 * pushes.sum()), float(jnp.max(jnp.abs(v)))
@@ -92,20 +102,23 @@ def say_what_holds(console: Console, model: Model, contacts: AbstractContacts, q
     )
 
 
-def _surface(file: Path, model: Model, shapes: Sequence[Visual]) -> tuple[AbstractSurface, float, str]:
-    """The ground, its friction if that is one number, and what it is: what the file fixes, but for a robot's base."""
-    still = [x for x in shapes if x.carrier is None or model.locate(x.carrier)[0] == WORLD]
-    all_are_free = len(_free_roots(model)) == np.count_nonzero(np.asarray(model.topology.parents) == WORLD)
-    own = [x for x in still if x.carrier is None or all_are_free]
-    others = tuple(x.carrier for x in still if x.carrier is not None) if len(own) < len(still) else ()
-    without = f" (without {_names(others)}, which is fixed)" if others else ""
-    frictions = {x.friction for x in own}
-    surface = surface_of_shapes(file.name, own, model, friction=len(frictions) > 1)
-    if surface is None:
-        return FlatGround(), 0.0, f"z = 0{without}"
-    kinds = Counter(type(x.shape).__name__.lower() for x in own)
+def _ground_of(model: Model, collisions: Collisions) -> np.ndarray:
+    """(n,): which shapes are ground: those that do not move, unless they are a robot's own base."""
+    still = np.array([on_body(model, x)[0] == WORLD for x in collisions.shapes], bool)
+    return still & ~np.isin(collisions.robots, collisions.robots[~still])
+
+
+def _surface(file: Path, model: Model, collisions: Collisions, is_ground: np.ndarray) -> tuple[AbstractSurface, str]:
+    """The ground, and what it is."""
+    placed = [(shape, *on_body(model, shape), own) for shape, own in zip(collisions.shapes, is_ground, strict=True)]
+    bases = [str(shape.carrier) for shape, body, _, own in placed if body == WORLD and not own]
+    without = f" (without {_names(bases)}, which is fixed)" if bases else ""
+    own = [(shape, place) for shape, _, place, own in placed if own]
+    if not own:
+        return FlatGround(), f"z = 0{without}"
+    kinds = Counter(type(shape.shape).__name__.lower() for shape, _ in own)
     what = ", ".join(kind if count == 1 else f"{count} x {kind}" for kind, count in kinds.items())
-    return surface, frictions.pop() if len(frictions) == 1 else 0.0, f"{what} of the file{without}"
+    return surface_of(f"{file.name}, what does not move", own), f"{what} of the file{without}"
 
 
 def _named(model: Model, found: CollisionPoints, names: str) -> CollisionPoints:
@@ -121,24 +134,18 @@ def _named(model: Model, found: CollisionPoints, names: str) -> CollisionPoints:
     return CollisionPoints(tuple(frames), np.array(points), np.array(radius), np.array(friction))
 
 
-def _with_feet(model: Model, coarse: CollisionPoints, fine: CollisionPoints, q: jax.Array) -> CollisionPoints:
-    """Coarse points, but those of the frames that are lowest in a configuration (nq,), which are fine."""
-    if not coarse.frames:
-        return coarse
-    places = _places(model, coarse, q)
-    heights = places[:, 2] - coarse.radius
+def _with_feet(
+    model: Model, coarse: Sequence[CollisionPoints], fine: Sequence[CollisionPoints], q: jax.Array
+) -> list[CollisionPoints]:
+    """Coarse points of each shape, but of the frames that are lowest in a configuration (nq,), which have fine ones."""
+    together = points_of_shapes(coarse)
+    if not together.frames:
+        return list(coarse)
+    places = _places(model, together, q)
+    heights = places[:, 2] - together.radius
     low = heights < heights.min() + _LOW * np.linalg.norm(np.ptp(places, axis=0))
-    feet = {coarse.frames[i] for i in np.flatnonzero(low)}
-    kept = [
-        (points, [i for i, frame in enumerate(points.frames) if (frame in feet) == is_fine])
-        for points, is_fine in ((coarse, False), (fine, True))
-    ]
-    return CollisionPoints(
-        tuple(points.frames[i] for points, own in kept for i in own),
-        np.concatenate([points.points[own] for points, own in kept]),
-        np.concatenate([points.radius[own] for points, own in kept]),
-        np.concatenate([points.friction[own] for points, own in kept]),
-    )
+    feet = {together.frames[i] for i in np.flatnonzero(low)}
+    return [y if feet.intersection(y.frames) else x for x, y in zip(coarse, fine, strict=True)]
 
 
 def _places(model: Model, points: CollisionPoints | PointContacts, q: jax.Array) -> np.ndarray:
@@ -207,7 +214,7 @@ def _check_not_in_ground(file: Path, points: PointContacts, heights: np.ndarray)
     )
 
 
-def _names(frames: tuple[str, ...]) -> str:
+def _names(frames: Sequence[str]) -> str:
     names = list(dict.fromkeys(frames))
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

@@ -1,19 +1,26 @@
 """`jaxcfa view`: a robot in the browser."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
 from ..contacts import AbstractContacts
+from ..io._source import is_archive
 from ..model import Model
 from ..simulation import Trajectory
 from ..viz import Viewer, Visual, default_visuals, load_visuals
 from ..viz._files import Directories
+from ..viz._load import load_collisions
+from ..viz._shapes import Collisions
 from ._progress import working
+
+Shapes = TypeVar("Shapes")
 
 
 class Page(NamedTuple):
@@ -49,20 +56,22 @@ def run_view(
 
 def shapes_of(console: Console, file: Path, model: Model, package_dirs: Directories = ()) -> list[Visual]:
     """The shapes in a robot file, after a warning about those that are missing; limbs for a saved model."""
-    if file.suffix == ".npz":
+    if is_archive(file):
         return default_visuals(model)
-    return _read(console, file, model, package_dirs, collisions=False)
+    return _read(console, file, lambda: load_visuals(file, model, package_dirs=package_dirs))
 
 
-def collisions_of(console: Console, file: Path, model: Model, package_dirs: Directories = ()) -> list[Visual]:
+def collisions_of(console: Console, file: Path, model: Model, package_dirs: Directories = ()) -> Collisions:
     """The shapes that collide in a robot file, after a warning about those that are missing; none for a saved model."""
-    return [] if file.suffix == ".npz" else _read(console, file, model, package_dirs, collisions=True)
+    if is_archive(file):
+        return Collisions([], np.zeros((0, 0), bool), np.zeros(0, int))
+    return _read(console, file, lambda: load_collisions(file, model, package_dirs))
 
 
-def _read(console: Console, file: Path, model: Model, package_dirs: Directories, collisions: bool) -> list[Visual]:
+def _read(console: Console, file: Path, read: Callable[[], Shapes]) -> Shapes:
     with working(console, f"Reading the shapes of {file.name}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        visuals = load_visuals(file, model, package_dirs=package_dirs, collisions=collisions)
+        shapes = read()
     for warning in caught:
         console.print(f"[yellow]Warning:[/] {escape(str(warning.message))}", highlight=False)
-    return visuals
+    return shapes

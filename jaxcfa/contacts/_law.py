@@ -1,18 +1,15 @@
 """The law of contact: impulses of compliant points with friction, by their velocities at the end of a step."""
 
 import dataclasses
-from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from ..numerics import dot, outer, transpose
-from ._point_contacts import PlacedContacts, PointContacts
+from ._placed_contacts import PlacedContacts
 
 _RESOLVED = 64  # units of rounding of the velocity that the largest friction makes
-_OF_EACH = "normal", "depth", "stiffness", "dissipation", "held", "stiction_velocity"
 
 
 class ContactLaw(eqx.Module):
@@ -82,14 +79,6 @@ class ContactLaw(eqx.Module):
         """The law where velocities change along a line, by numbers of each contact instead of matrices."""
         return LawAlongLine(self, *self._split(u), *self._split(direction))
 
-    def deepest(self, most: int) -> Int[Array, "k"]:
-        """Which contacts push if so many do at most."""
-        return lax.top_k(self.depth, min(most, len(self.depth)))[1]
-
-    def only(self, which: Int[Array, "k"]) -> "ContactLaw":
-        """The law of some of the contacts."""
-        return dataclasses.replace(self, **{name: getattr(self, name)[which] for name in _OF_EACH})
-
     def resolved(self, delassus: Float[Array, "k k"]) -> "ContactLaw":
         """The law with stiction velocities that are no less than the precision resolves.
 
@@ -99,12 +88,6 @@ class ContactLaw(eqx.Module):
         velocities = jnp.max(jnp.diagonal(delassus).reshape(self.normal.shape), axis=1) * self.dt * self.held
         least = _RESOLVED * float(jnp.finfo(velocities.dtype).eps) * velocities
         return dataclasses.replace(self, stiction_velocity=jnp.maximum(self.stiction_velocity, least))
-
-    @staticmethod
-    def joined(laws: Sequence["ContactLaw"]) -> "ContactLaw":
-        """The law of all contacts of several, in the same step."""
-        fields = {name: jnp.concatenate([getattr(law, name) for law in laws]) for name in _OF_EACH}
-        return dataclasses.replace(laws[0], **fields)
 
     def _split(self, u: Float[Array, "n 3"]) -> tuple[Float[Array, "n"], Float[Array, "n 3"]]:
         normal = dot(self.normal, u)
@@ -158,13 +141,9 @@ class LawAlongLine(eqx.Module):
         return self.law.dt * jnp.sum(power), self.law.dt * jnp.sum(slope)
 
 
-def law_of_contact(
-    contacts: PointContacts, placed: PlacedContacts, u: Float[Array, "n 3"], dt: Float[Array, ""]
-) -> ContactLaw:
+def law_of_contact(placed: PlacedContacts, u: Float[Array, "n 3"], dt: Float[Array, ""]) -> ContactLaw:
     """The law for a step `dt` [s], which may be zero, from a state in which the points move with u (n, 3) [m/s]."""
-    contacts, depth = contacts.in_type(u.dtype), -placed.gap
-    k, d = contacts.stiffness, contacts.dissipation
+    depth, k, d = -placed.gap, placed.stiffness, placed.dissipation
     force = k * jnp.maximum(depth, 0) * jnp.maximum(1 - d * dot(placed.normal, u), 0)
     force = jnp.where(jnp.any(placed.normal != 0, axis=1), force, 0)  # where no direction leads out, nothing holds
-    creep = jnp.broadcast_to(contacts.stiction_velocity, depth.shape)
-    return ContactLaw(placed.normal, depth, k, d, placed.friction * force, creep, dt)
+    return ContactLaw(placed.normal, depth, k, d, placed.friction * force, placed.stiction_velocity, dt)

@@ -8,16 +8,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jax import lax
+from jaxtyping import Array, Float, Int
 
-from ..kinematics._frames import place_frames
 from ..model import WORLD, Model
-from ..model._arguments import as_frames, check_instance
-from ..motion import BodyMotions
-from ..motion._jacobians import point_jacobians
-from ..numerics import matvec, transpose
+from ..model._arguments import check_instance
+from ..numerics._options import positive_integer
 from ..typing import NameOrNumber
 from ._surfaces import AbstractSurface
+
+Which = Int[Array | np.ndarray, "k"]  # numbers of contacts, NumPy's where they are known
 
 
 class AbstractContacts(eqx.Module):
@@ -27,6 +27,15 @@ class AbstractContacts(eqx.Module):
     @abc.abstractmethod
     def parts(self) -> tuple["PointContacts", ...]:
         """Those whose points share a surface, in order."""
+
+    @property
+    def count(self) -> int:
+        """How many points there are."""
+        return sum(len(part.frames) for part in self.parts)
+
+    @abc.abstractmethod
+    def pushing(self, depth: Float[Array, "n"]) -> Which:
+        """Numbers of those that push, which are as deep as is said [m]; NumPy's if these do not matter."""
 
     @property
     def grounds(self) -> tuple[AbstractSurface, ...]:
@@ -39,10 +48,16 @@ class AbstractContacts(eqx.Module):
         return next(iter(self.grounds), None)
 
     def __add__(self, other: object) -> "AllContacts":
-        return AllContacts((*self.parts, *other.parts)) if isinstance(other, AbstractContacts) else NotImplemented
+        if not isinstance(other, AbstractContacts):
+            return NotImplemented
+        return AllContacts((*self._summands, *other._summands))
 
     def __radd__(self, other: object) -> "AbstractContacts":  # for `sum`
         return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    @property
+    def _summands(self) -> tuple["AbstractContacts", ...]:
+        return self.groups if isinstance(self, AllContacts) and self.most is None else (self,)
 
 
 class PointContacts(AbstractContacts):
@@ -76,6 +91,10 @@ class PointContacts(AbstractContacts):
         """These alone."""
         return (self,)
 
+    def pushing(self, depth: Float[Array, "n"]) -> Which:
+        """All, or the deepest."""
+        return _deepest(depth, np.arange(len(self.frames)), self.most)
+
     def in_type(self, dtype: jnp.dtype) -> "PointContacts":
         """The same with all floating-point numbers of this type."""
 
@@ -86,74 +105,39 @@ class PointContacts(AbstractContacts):
 
 
 class AllContacts(AbstractContacts):
-    """Contacts with several surfaces. **Fields:** `groups`, one for each."""
+    """Several contacts together. **Fields:** `groups` of them; how many of all push at a time at `most`, `None` for
+    all that do in their groups."""
 
-    groups: tuple[PointContacts, ...]
+    groups: tuple[AbstractContacts, ...] = eqx.field(converter=tuple)
+    most: int | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        for group in self.groups:
+            check_instance("Each group of contacts", group, AbstractContacts, "those of ground_contacts, or others")
+        if self.most is not None:
+            positive_integer("most", self.most)
 
     @property
     def parts(self) -> tuple[PointContacts, ...]:
-        """The groups."""
-        return self.groups
+        """Those of the groups."""
+        return tuple(part for group in self.groups for part in group.parts)
+
+    def pushing(self, depth: Float[Array, "n"]) -> Which:
+        """Those that push in their groups, and of these the deepest."""
+        ends = np.cumsum([group.count for group in self.groups])
+        found = [
+            group.pushing(depth[end - group.count : end]) + (end - group.count)
+            for group, end in zip(self.groups, ends, strict=True)
+        ]
+        which = np.concatenate(found) if all(isinstance(x, np.ndarray) for x in found) else jnp.concatenate(found)
+        return _deepest(depth, which, self.most)
 
 
-class PlacedContacts(eqx.Module):
-    """Contacts in a configuration, in world axes.
-
-    **Fields:** `position` (n, 3) of the points, on spheres those nearest to the surface [m]; unit `normal` (n, 3) of
-    that; `gap` (n,) to it [m], negative in it; `jacobian` (n, 3, nv): `J v` are velocities relative to the surface;
-    coefficients of `friction` (n,).
-    """
-
-    position: Float[Array, "n 3"]
-    normal: Float[Array, "n 3"]
-    gap: Float[Array, "n"]
-    jacobian: Float[Array, "n 3 nv"]
-    friction: Float[Array, "n"]
-
-
-class _Carriers(eqx.Module):
-    """Bodies that carry frames, in world axes.
-
-    **Fields:** their numbers `bodies` (m,); `at` (m, 3), where their origins are in the world, and `origins` (m, 3),
-    from the first body of each tree [m]; `lever` (m, 3) from these to the frames [m], and the frames' `axes` (m, 3, 3).
-    """
-
-    bodies: tuple[int, ...] = eqx.field(static=True)
-    at: Float[Array, "m 3"]
-    origins: Float[Array, "m 3"]
-    lever: Float[Array, "m 3"]
-    axes: Float[Array, "m 3 3"]
-
-    @staticmethod
-    def of(model: Model, motions: BodyMotions, frames: Sequence[NameOrNumber]) -> "_Carriers":
-        placed = place_frames(model, motions, jnp.asarray(as_frames(model, frames)))
-        at, origins = placed.rows(motions.poses.translation), placed.rows(motions.origins)
-        return _Carriers(_bodies(model, frames), at, origins, placed.lever, placed.rotation)
-
-    def jacobian(self, model: Model, motions: BodyMotions, lever: Float[Array, "n 3"]) -> Float[Array, "n 3 nv"]:
-        """J, of which `J v` are the velocities of points on the bodies, or on the one body."""
-        points, bodies = self.origins + lever, np.broadcast_to(self.bodies, len(lever))
-        return point_jacobians(model, motions.subspace_columns, motions.origins, points, bodies)[:, 3:]
-
-
-def place_contacts(model: Model, contacts: PointContacts, motions: BodyMotions) -> PlacedContacts:
-    """The contacts where the bodies are."""
-    contacts = contacts.in_type(motions.q.dtype)
-    own = _Carriers.of(model, motions, contacts.frames)
-    center = own.lever + matvec(own.axes, contacts.points)
-    touch = jax.vmap(contacts.surface.touch)
-    if contacts.carrier is None:
-        distance, normal, friction = touch(own.at + center)
-    else:
-        other = _Carriers.of(model, motions, [contacts.carrier])
-        distance, normal, friction = touch(matvec(transpose(other.axes), own.at + center - other.at - other.lever))
-        normal = matvec(other.axes, normal)
-    lever = center - contacts.radius[:, None] * normal
-    position, jacobian = own.at + lever, own.jacobian(model, motions, lever)
-    if contacts.carrier is not None:
-        jacobian = jacobian - other.jacobian(model, motions, position - other.at)
-    friction = contacts.friction if friction is None else jnp.maximum(contacts.friction, friction)
-    return PlacedContacts(position, normal, distance - contacts.radius, jacobian, friction)
+def _deepest(depth: Float[Array, "n"], which: Which, most: int | None) -> Which:
+    """The deepest of some contacts, all of them if there are no more."""
+    if most is None or most >= len(which):
+        return which
+    return jnp.asarray(which)[lax.top_k(depth[which], most)[1]]
 
 
 def check_contacts(model: Model, contacts: Any) -> None:
@@ -180,7 +164,7 @@ def check_contacts(model: Model, contacts: Any) -> None:
 
 def check_carriers(model: Model, frames: Sequence[NameOrNumber], carrier: NameOrNumber | None) -> None:
     """**Raises:** `ValueError` for frames on the body that carries the surface, relative to which they never move."""
-    bodies = _bodies(model, frames)
+    bodies = bodies_of(model, frames)
     body = WORLD if carrier is None else model.locate(carrier)[0]
     together = [frame for frame, own in zip(frames, bodies, strict=True) if own == body]
     if together and body == WORLD:
@@ -195,6 +179,6 @@ def check_carriers(model: Model, frames: Sequence[NameOrNumber], carrier: NameOr
         )
 
 
-def _bodies(model: Model, frames: Sequence[NameOrNumber]) -> tuple[int, ...]:
+def bodies_of(model: Model, frames: Sequence[NameOrNumber]) -> tuple[int, ...]:
     """Numbers of the bodies that carry frames, -1 for the world."""
     return tuple(model.locate(frame)[0] for frame in frames)

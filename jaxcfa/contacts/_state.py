@@ -3,7 +3,6 @@
 from functools import partial
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -11,12 +10,13 @@ from ..compilation import jit_of_one_state
 from ..defaults import choose_schedule
 from ..model import Model
 from ..model._arguments import as_arrays
-from ..motion import BodyMotions, motions_at
+from ..motion import motions_at
 from ..numerics import product
 from ..one_function import in_batches
 from ..typing import ConfigurationLike, VelocityLike
 from ._law import law_of_contact
-from ._point_contacts import AbstractContacts, PointContacts, check_contacts, place_contacts
+from ._placed_contacts import place_contacts
+from ._point_contacts import AbstractContacts, check_contacts
 
 
 class ContactState(eqx.Module):
@@ -56,16 +56,10 @@ def _contact_state(
     model: Model, contacts: AbstractContacts, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> ContactState:
     motions = motions_at(model, q, None, choose_schedule(model, None))
-    states = [_state_of_part(model, part, motions, v) for part in contacts.parts]
-    return jax.tree.map(lambda *x: jnp.concatenate(x), *states)
-
-
-def _state_of_part(model: Model, contacts: PointContacts, motions: BodyMotions, v: Float[Array, "nv"]) -> ContactState:
     placed = place_contacts(model, contacts, motions)
-    u = product(placed.jacobian, v)
-    law = law_of_contact(contacts, placed, u, jnp.zeros((), u.dtype))
-    force = law.forces(u)
-    if contacts.most is not None:
-        push = jnp.any(law.deepest(contacts.most)[:, None] == jnp.arange(len(force)), axis=0)
-        force = jnp.where(push[:, None], force, 0)
+    u = product(placed.jacobian(model, motions), v)
+    law = law_of_contact(placed, u, jnp.zeros((), u.dtype))
+    which = contacts.pushing(law.depth)
+    pushes = jnp.any(jnp.asarray(which)[:, None] == jnp.arange(contacts.count), axis=0)
+    force = jnp.where(pushes[:, None], law.forces(u), 0)
     return ContactState(placed.gap, placed.position, placed.normal, u, force)

@@ -11,13 +11,14 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..defaults import choose_schedule
 from ..model import Model
-from ..motion import BodyMotions, motions_at
+from ..motion import motions_at
 from ..numerics import jvp_of_perturbed, linear_solution, matmul, matvec, no_tangent, product
 from ..one_function import as_one_function
 from ..structured._small_spd import LARGEST_IN_BLOCKS, LDL, ldl_factor, ldl_solve
 from ..typing import Velocity
 from ._law import ContactLaw, law_of_contact
-from ._point_contacts import AbstractContacts, PointContacts, place_contacts
+from ._placed_contacts import place_contacts
+from ._point_contacts import AbstractContacts
 
 _MOST_ITERATIONS = 100  # of Newton's method, which takes two to ten
 _RIDGE = 8.0  # of large inner matrices, by their largest element and the precision
@@ -64,19 +65,10 @@ def _law(
 ) -> tuple[Float[Array, "n 3 nv"], ContactLaw]:
     """The Jacobian of the contacts that may push, and their law in a step."""
     motions = motions_at(model, q, None, choose_schedule(model, None))
-    jacobians, laws = zip(*(_of_part(model, part, motions, v, dt) for part in contacts.parts), strict=True)
-    return jnp.concatenate(jacobians), ContactLaw.joined(laws)
-
-
-def _of_part(
-    model: Model, contacts: PointContacts, motions: BodyMotions, v: Float[Array, "nv"], dt: Float[Array, ""]
-) -> tuple[Float[Array, "n 3 nv"], ContactLaw]:
     placed = place_contacts(model, contacts, motions)
-    law = law_of_contact(contacts, placed, product(placed.jacobian, v), dt)
-    if contacts.most is None:
-        return placed.jacobian, law
-    which = law.deepest(contacts.most)
-    return placed.jacobian[which], law.only(which)
+    placed = placed.only(contacts.pushing(-placed.gap))
+    jacobian = placed.jacobian(model, motions)
+    return jacobian, law_of_contact(placed, product(jacobian, v), dt)
 
 
 @jax.custom_jvp

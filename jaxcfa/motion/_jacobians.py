@@ -14,16 +14,16 @@ def point_jacobian(
     model: Model,
     columns: Float[Array, "nv 6"],
     origins: Float[Array, "nb 3"],
-    point: Float[Array, "3"],
+    point: Float[Array, "*nv 3"],
     support: Bool[Array, "nv"],
 ) -> Float[Array, "6 nv"]:
     """`J v = [angular velocity; velocity of the point]` in world axes, of the point on a body.
 
     **Arguments:** `columns` of the motion subspaces about the `origins` of the bodies, world axes; the `support` of
     the body. Origins and point are given from the first body of each tree, which keeps their digits far from the
-    world's origin.
+    world's origin; of a point that bodies of several trees move, from that of each degree of freedom.
     """
-    lever = Vector.of(point[None]) - Vector.of(picked(origins, model.topology.dof_bodies))
+    lever = Vector.of(jnp.atleast_2d(point)) - Vector.of(picked(origins, model.topology.dof_bodies))
     moved = Motion.of(columns).at(lever)
     return jnp.stack([jnp.where(support, x, 0) for x in jax.tree.leaves(moved)])
 

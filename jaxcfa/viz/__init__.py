@@ -5,6 +5,7 @@ where it is first needed, and nothing here is imported by `import jaxcfa`.
 """
 
 from ._animation import animate as animate
+from ._collision_contacts import collision_contacts as collision_contacts
 from ._collision_points import CollisionPoints as CollisionPoints, collision_points as collision_points
 from ._collision_surfaces import collision_surface as collision_surface
 from ._curves import plot_trajectory as plot_trajectory

@@ -54,9 +54,9 @@ def collision_points(
 
     **Raises:** what `load_visuals` does; `ValueError` if nothing that moves collides.
     """
-    if positive_integer("most", most) < _LEAST:
-        raise ValueError(f"most must be at least {_LEAST}, for points at both ends of three axes, got {most}.")
-    found = points_of_shapes(load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True), model, most)
+    check_most("most", most)
+    shapes = load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True)
+    found = points_of_shapes(points_of_each(shapes, model, most))
     if not found.frames:
         raise ValueError(
             f"{read_source(path_or_text).name}: no shape that collides and can be read is on a body that moves. Give "
@@ -65,17 +65,34 @@ def collision_points(
     return found
 
 
-def points_of_shapes(shapes: Sequence[Visual], model: Model, most: int = 8) -> CollisionPoints:
-    """Points and spheres of the shapes that move, which may be none; see `collision_points`."""
-    found: dict[tuple, tuple[np.ndarray, float]] = {}
+def check_most(name: str, most: int) -> None:
+    """Raises `ValueError` for what is no number of points that a shape may have."""
+    if positive_integer(name, most) < _LEAST:
+        raise ValueError(f"{name} must be at least {_LEAST}, for points at both ends of three axes, got {most}.")
+
+
+def points_of_each(shapes: Sequence[Visual], model: Model, most: int = 8) -> list[CollisionPoints]:
+    """Points and spheres of each shape, none of those that do not move; see `collision_points`."""
+    found = []
     for visual in shapes:
-        if visual.carrier is None or model.locate(visual.carrier)[0] == WORLD:
-            continue
-        points, radius = _spheres(visual.shape, most)
-        for point in points @ visual.placement[:3, :3].T + visual.placement[:3, 3]:
-            key = visual.carrier, radius, *(np.round(point, 9) + 0.0).tolist()  # no negative zeros
-            first, friction = found.get(key, (point, 0.0))
-            found[key] = first, max(friction, visual.friction)
+        points, radius = np.zeros((0, 3)), 0.0
+        if visual.carrier is not None and model.locate(visual.carrier)[0] != WORLD:
+            points, radius = _spheres(visual.shape, most)
+            points = points @ visual.placement[:3, :3].T + visual.placement[:3, 3]
+        n = len(points)
+        frames = (str(visual.carrier),) * n
+        found.append(CollisionPoints(frames, points, np.full(n, radius), np.full(n, visual.friction)))
+    return found
+
+
+def points_of_shapes(each: Sequence[CollisionPoints]) -> CollisionPoints:
+    """The points of several shapes together, equal ones of a frame once, with the largest friction."""
+    found: dict[tuple, tuple[np.ndarray, float]] = {}
+    for points in each:
+        for frame, point, radius, friction in zip(*points, strict=True):
+            key = frame, float(radius), *(np.round(point, 9) + 0.0).tolist()  # no negative zeros
+            first, so_far = found.get(key, (point, 0.0))
+            found[key] = first, max(so_far, float(friction))
     centres, frictions = [x for x, _ in found.values()], [x for _, x in found.values()]
     return CollisionPoints(
         tuple(key[0] for key in found),

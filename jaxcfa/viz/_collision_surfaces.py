@@ -47,42 +47,42 @@ def collision_surface(
     check_flag("friction", friction)
     check_instance("frame", frame, (str, type(None)), "the name of a link or body, or None for what does not move")
     shapes = load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True)
-    name = read_source(path_or_text).name
-    if (found := surface_of_shapes(name, shapes, model, frame, friction=friction)) is not None:
-        return found
-    others = quoted(sorted({x.carrier for x in shapes if x.carrier is not None}))
     where = "of what does not move" if frame is None else f"of {frame!r}"
+    if frame is None:
+        own = [(x, placement) for x in shapes for body, placement in [on_body(model, x)] if body == WORLD]
+    else:
+        own = [(x, x.placement) for x in shapes if x.carrier == frame]
+    name = read_source(path_or_text).name
+    if own:
+        return surface_of(f"{name}, shapes {where}", own, friction=friction)
+    others = quoted(sorted({x.carrier for x in shapes if x.carrier is not None}))
     raise ValueError(
         f"{name}: no shape {where} collides and can be read. The frame must be one that has some: "
         f"{others or 'there is none'}."
     )
 
 
-def surface_of_shapes(
-    file: str, shapes: Sequence[Visual], model: Model, frame: str | None = None, *, friction: bool = False
-) -> contacts.AbstractSurface | None:
-    """The surface, with friction or without, of those shapes that are on a frame, or do not move; None for none."""
+def surface_of(
+    what: str, shapes: Sequence[tuple[Visual, np.ndarray]], *, friction: bool = True
+) -> contacts.AbstractSurface:
+    """The surface of some shapes at their placements (4, 4), with the friction of each or without.
+
+    **Raises:** `ValueError`, naming `what` they are, for what has no hull.
+    """
     try:
-        if frame is None:
-            found = [_placed(x, world, friction) for x in shapes if (world := _in_world(x, model)) is not None]
-        else:
-            found = [_placed(x, x.placement, friction) for x in shapes if x.carrier == frame]
-    except ValueError as error:  # of what has no hull
-        where = "without moving" if frame is None else f"on {frame!r}"
-        raise ValueError(f"{file}, what collides {where}: {error}") from error
-    if len(found) > 1:
-        return contacts.Union(found)
-    return found[0] if found else None
+        found = [_placed(*x, friction) for x in shapes]
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error
+    return contacts.Union(found) if len(found) > 1 else found[0]
 
 
-def _in_world(visual: Visual, model: Model) -> np.ndarray | None:
-    """(4, 4): where the shape is if it does not move."""
+def on_body(model: Model, visual: Visual) -> tuple[int, np.ndarray]:
+    """The body that carries a shape, -1 for the world, and where the shape is in its axes (4, 4)."""
     if visual.carrier is None:
-        return visual.placement
+        return WORLD, visual.placement
     body, frame = model.locate(visual.carrier)
-    if body != WORLD:
-        return None
-    return pose_matrix(np.asarray(frame.rotation, float), np.asarray(frame.translation, float)) @ visual.placement
+    place = pose_matrix(np.asarray(frame.rotation, float), np.asarray(frame.translation, float))
+    return body, place @ visual.placement
 
 
 def _placed(visual: Visual, placement: np.ndarray, friction: bool) -> contacts.AbstractSurface:

@@ -1,22 +1,34 @@
 """Shapes from files of either format."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from ..io._mjcf_compile import is_text
 from ..io._report import Report
-from ..io._source import FileOrCompiled, is_of_mujoco, parse_xml, read_source, root_tag, unknown_root
-from ..model import Model
+from ..io._source import (
+    Element,
+    FileOrCompiled,
+    Source,
+    is_of_mujoco,
+    parse_xml,
+    read_source,
+    root_tag,
+    unknown_root,
+)
+from ..model import WORLD, Model
 from ..model._arguments import check_model
 from ..numerics._options import check_flag, check_instance
 from ._default_visuals import default_visuals
 from ._files import Directories
-from ._mjcf_visuals import mjcf_visuals
-from ._shapes import Plane, Visual
-from ._urdf_visuals import urdf_visuals
+from ._mjcf_visuals import mjcf_collisions, mjcf_visuals
+from ._shapes import Collisions, Plane, Visual
+from ._urdf_visuals import urdf_collisions, urdf_visuals
 
+Found = TypeVar("Found")
 Visuals = Sequence[Visual] | str | os.PathLike | Any | None  # Any: a mujoco.MjModel or mujoco.MjSpec
 
 
@@ -42,8 +54,35 @@ def load_visuals(
     **Raises:** `FileNotFoundError` for a wrong path, also among `package_dirs`; `ValueError` for a file that is
     malformed or of another robot; `ImportError` without the packages that read files.
     """
-    check_model(model)
     check_flag("collisions", collisions)
+    if collisions:
+        return load_collisions(path_or_text, model, package_dirs).shapes
+    return _load(path_or_text, model, package_dirs, urdf_visuals, mjcf_visuals, list) or default_visuals(model)
+
+
+def load_collisions(path_or_text: FileOrCompiled, model: Model, package_dirs: Directories = ()) -> Collisions:
+    """What collides in a file, and with what: MJCF says that itself, and links of a URDF file are one robot.
+
+    **Raises:** what `load_visuals` does.
+    """
+
+    def of_urdf(root: Element, path: Path | None, package_dirs: Directories, report: Report) -> Collisions:
+        shapes = urdf_collisions(root, path, package_dirs, report)
+        return Collisions(shapes, _apart(model, shapes), np.zeros(len(shapes), int))
+
+    return _load(path_or_text, model, package_dirs, of_urdf, mjcf_collisions, lambda found: found.shapes)
+
+
+def _load(
+    path_or_text: FileOrCompiled,
+    model: Model,
+    package_dirs: Directories,
+    of_urdf: Callable[[Element, Path | None, Directories, Report], Found],
+    of_mjcf: Callable[[FileOrCompiled, Source, Report], Found],
+    shapes: Callable[[Found], list[Visual]],
+) -> Found:
+    """What a file of either format gives a robot that has the bodies which carry it."""
+    check_model(model)
     if isinstance(package_dirs, str | bytes | os.PathLike):
         raise ValueError(f"package_dirs must be a list of folders, such as [{package_dirs!r}], got {package_dirs!r}.")
     for folder in package_dirs:
@@ -55,18 +94,26 @@ def load_visuals(
         tag = root_tag(source.data)
         if tag == "robot":
             file = None if is_text(path_or_text) else Path(os.fsdecode(path_or_text))
-            found = urdf_visuals(parse_xml(source.data), file, package_dirs, report, collisions)
+            found = of_urdf(parse_xml(source.data), file, package_dirs, report)
         elif tag == "mujoco":
-            found = mjcf_visuals(path_or_text, source, report, collisions)
+            found = of_mjcf(path_or_text, source, report)
         else:
             raise unknown_root(tag)
-        for visual in found:
+        for visual in shapes(found):
             if visual.carrier is not None:
                 model.locate(visual.carrier)
     except ValueError as error:
         raise ValueError(f"{source.name}: {error}") from error
     report.warn()
-    return found if found or collisions else default_visuals(model)
+    return found
+
+
+def _apart(model: Model, shapes: Sequence[Visual]) -> np.ndarray:
+    """(n, n): whether shapes are on two bodies that no joint connects."""
+    bodies = np.array([WORLD if x.carrier is None else model.locate(x.carrier)[0] for x in shapes], int)
+    parents = np.append(model.topology.parents, WORLD - 1)[bodies]
+    next_to = (bodies[:, None] == parents) | (bodies[:, None] == bodies)
+    return ~(next_to | next_to.T)
 
 
 def drawn_visuals(model: Model, visuals: Visuals, package_dirs: Directories = ()) -> list[Visual]:

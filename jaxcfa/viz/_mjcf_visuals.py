@@ -4,15 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from ..io._mjcf_compile import compile_mjcf, import_mujoco
+from ..io._mjcf_compile import LeftOut, compile_mjcf, import_mujoco
 from ..io._mjcf_layout import read_layout
 from ..io._report import Report
 from ..io._source import FileOrCompiled, Source
+from ..model import WORLD
 from ..spatial._host import pose_matrix, rotation_matrix
 from ._shapes import (
     AbstractShape,
     Box,
     Capsule,
+    Collisions,
     Color,
     Cylinder,
     Ellipsoid,
@@ -28,34 +30,56 @@ _SHOWN_GROUPS = 3  # of six, as MuJoCo's own viewer does at first; models put wh
 _DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)
 
 
-def mjcf_visuals(path_or_text: FileOrCompiled, source: Source, report: Report, collisions: bool) -> list[Visual]:
-    """The geoms that MuJoCo's own viewer shows at first, or all if it shows none; with `collisions` those that collide.
+def mjcf_visuals(path_or_text: FileOrCompiled, source: Source, report: Report) -> list[Visual]:
+    """The geoms that MuJoCo's own viewer shows at first, or all if it shows none.
 
-    Bodies of which a mesh is missing, so that the compiler had to do without, get a box with their inertia, which is
-    nothing that collides.
+    Bodies of which a mesh is missing, so that the compiler had to do without, get a box with their inertia.
     """
+    mj, names, left_out = _compiled(path_or_text, source)
+    found = [x for x in _visuals(mj, names, _shown(mj), report).values() if x.color is None or x.color[3] > 0]
+    _report_missing(left_out, names, report, "a box with the body's inertia stands for it")
+    boxes = {x.body: _inertia_box(mj, x.body, names[x.body]) for x in left_out if x.body}
+    return [*found, *boxes.values()]
+
+
+def mjcf_collisions(path_or_text: FileOrCompiled, source: Source, report: Report) -> Collisions:
+    """The geoms that collide, and which of them do with each other, as MuJoCo filters them."""
+    mj, names, left_out = _compiled(path_or_text, source)
+    found = _visuals(mj, names, _colliding(mj), report)
+    _report_missing([x for x in left_out if x.collides], names, report, "it is left out")
+    geoms = np.array(list(found), int)
+    bodies = mj.geom_bodyid[geoms]
+    return Collisions(list(found.values()), _meeting(mj, geoms), np.where(bodies == 0, WORLD, mj.body_rootid[bodies]))
+
+
+def _compiled(path_or_text: FileOrCompiled, source: Source) -> tuple[Any, list[str | None], list[LeftOut]]:
+    """MuJoCo's model, names of its bodies, none for the world, and meshes that are missing."""
     try:
         mj, _, left_out = compile_mjcf(path_or_text, source)
     except ValueError:  # as a model with a fixed base does without more of the meshes
         mj, _, left_out = compile_mjcf(path_or_text, source, fixed_too=False)
-    names = [None, *read_layout(mj, floating_base=False).bodies[1:]]
-    found = []
-    for geom in _colliding(mj) if collisions else _shown(mj):
-        shape, color = _shape(mj, geom), _color(mj, geom)
+    return mj, [None, *read_layout(mj, floating_base=False).bodies[1:]], left_out
+
+
+def _visuals(mj: Any, names: list[str | None], geoms: list[int], report: Report) -> dict[int, Visual]:
+    """What geoms are, by their numbers."""
+    found = {}
+    for geom in geoms:
+        shape = _shape(mj, geom)
         if shape is None:
             report.add("kind of geom that is left out", f"geom {geom}")
-        elif collisions or color is None or color[3] > 0:
-            placement = pose_matrix(rotation_matrix(mj.geom_quat[geom]), mj.geom_pos[geom])
-            friction = max(float(mj.geom_friction[geom, 0]), 0.0)  # MuJoCo takes any numbers
-            found.append(Visual(shape, names[mj.geom_bodyid[geom]], placement, color, friction))
-    instead = "it is left out" if collisions else "a box with the body's inertia stands for it"
-    missing = [x for x in left_out if x.collides or not collisions]
+            continue
+        placement = pose_matrix(rotation_matrix(mj.geom_quat[geom]), mj.geom_pos[geom])
+        friction = max(float(mj.geom_friction[geom, 0]), 0.0)  # MuJoCo takes any numbers
+        found[geom] = Visual(shape, names[mj.geom_bodyid[geom]], placement, _color(mj, geom), friction)
+    return found
+
+
+def _report_missing(missing: list[LeftOut], names: list[str | None], report: Report, instead: str) -> None:
     for body, mesh, _ in missing:
         report.add(
             f"mesh that the compiler had to do without; {instead}", f"{mesh!r} of body {names[body] or 'world'!r}"
         )
-    boxes = {} if collisions else {x.body: _inertia_box(mj, x.body, names[x.body]) for x in missing if x.body}
-    return [*found, *boxes.values()]
 
 
 def _shown(mj: Any) -> list[int]:
@@ -67,6 +91,26 @@ def _colliding(mj: Any) -> list[int]:
     """By their bits, or because a pair names them."""
     paired = {*mj.pair_geom1.tolist(), *mj.pair_geom2.tolist()}
     return [geom for geom in range(mj.ngeom) if mj.geom_contype[geom] or mj.geom_conaffinity[geom] or geom in paired]
+
+
+def _meeting(mj: Any, geoms: np.ndarray) -> np.ndarray:
+    """(n, n): which geoms meet which, by their bits unless they are next to each other or excluded, and by pairs."""
+    mine, theirs = mj.geom_contype[geoms], mj.geom_conaffinity[geoms]
+    meet = (mine[:, None] & theirs) != 0
+    body = mj.geom_bodyid[geoms]
+    welded = mj.body_weldid[body]  # of what is fixed to each other the first
+    parent = mj.body_weldid[mj.body_parentid[welded]]
+    apart = welded[:, None] != welded
+    if not mj.opt.disableflags & import_mujoco().mjtDisableBit.mjDSBL_FILTERPARENT:
+        next_to = (welded[:, None] == parent) & (welded[:, None] != 0)
+        apart &= ~(next_to | next_to.T)
+    for one, other in zip(*np.divmod(mj.exclude_signature, 1 << 16), strict=True):
+        apart &= ~(((body[:, None] == one) & (body == other)) | ((body[:, None] == other) & (body == one)))
+    meet = (meet | meet.T) & apart
+    for one, other in zip(mj.pair_geom1, mj.pair_geom2, strict=True):
+        named = (geoms[:, None] == one) & (geoms == other)
+        meet |= named | named.T
+    return meet
 
 
 def _shape(mj: Any, geom: int) -> AbstractShape | None:

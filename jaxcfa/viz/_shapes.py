@@ -224,6 +224,18 @@ class Visual:
         object.__setattr__(self, "friction", positive_number("The friction of a visual", self.friction, or_zero=True))
 
 
+class Collisions(NamedTuple):
+    """Shapes of a file that collide.
+
+    **Fields:** n `shapes`; `meet` (n, n): whether two are to touch each other; `robots` (n,): numbers of what hangs
+    together, by joints or fixed, -1 for what is the world itself.
+    """
+
+    shapes: list[Visual]
+    meet: np.ndarray
+    robots: np.ndarray
+
+
 def _checked_faces(faces: np.ndarray, count: int) -> np.ndarray:
     """Faces (m, 3) of so many vertices; `ValueError` for other shapes and numbers."""
     if faces.ndim != 2 or faces.shape[1] != 3:

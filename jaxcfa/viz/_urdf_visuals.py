@@ -28,26 +28,32 @@ class _File(NamedTuple):
     collisions: bool
 
 
-def urdf_visuals(
-    root: Element, path: Path | None, package_dirs: Directories, report: Report, collisions: bool
-) -> list[Visual]:
-    """What the links show, or what they collide with if none shows anything; with `collisions` the latter.
+def urdf_visuals(root: Element, path: Path | None, package_dirs: Directories, report: Report) -> list[Visual]:
+    """What the links show, or what they collide with if none shows anything.
 
     **Arguments:** `root`: the element `<robot>`; `path`: where it was read from.
     """
-    # Some files define materials inside of a link, and use them by name elsewhere.
-    materials = {x.get("name"): color for x in root.iter("material") if (color := _rgba(x, report)) is not None}
-    file = _File(path, package_dirs, report, materials, collisions)
-    for kind in ("collision",) if collisions else ("visual", "collision"):
-        found = [
-            visual
-            for link in root.iterfind("link")
-            for element in link.iterfind(kind)
-            for visual in _visuals(link, element, file)
-        ]
-        if found:
-            return found
-    return []
+    file = _File(path, package_dirs, report, _materials(root, report), False)
+    return _of_kind(root, "visual", file) or _of_kind(root, "collision", file)
+
+
+def urdf_collisions(root: Element, path: Path | None, package_dirs: Directories, report: Report) -> list[Visual]:
+    """What the links collide with; the arguments are those of `urdf_visuals`."""
+    return _of_kind(root, "collision", _File(path, package_dirs, report, _materials(root, report), True))
+
+
+def _materials(root: Element, report: Report) -> dict[str | None, Color]:
+    """Some files define materials inside of a link, and use them by name elsewhere."""
+    return {x.get("name"): color for x in root.iter("material") if (color := _rgba(x, report)) is not None}
+
+
+def _of_kind(root: Element, kind: str, file: _File) -> list[Visual]:
+    return [
+        visual
+        for link in root.iterfind("link")
+        for element in link.iterfind(kind)
+        for visual in _visuals(link, element, file)
+    ]
 
 
 def _visuals(link: Element, element: Element, file: _File) -> list[Visual]:

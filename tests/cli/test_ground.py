@@ -137,6 +137,8 @@ def test_errors(text, ground, message, tmp_path):
         placed(path, ground)
 
 
+POST = """<body name="post" pos="0 0 5"><geom size=".3"/>
+  <body name="arm"><joint axis="0 1 0"/><geom size=".1"/></body></body>"""
 STAIR = """<mujoco><worldbody><geom type="plane" size="0 0 1" pos="0 0 -1" friction=".7"/>
   <body name="stair" pos="1 0 -1"><geom type="box" size=".5 1 .3"/></body>
   <body name="ball" pos="POS"><freejoint/><geom size=".1" friction=".4"/></body>BASE</worldbody></mujoco>"""
@@ -148,22 +150,25 @@ STAIR = """<mujoco><worldbody><geom type="plane" size="0 0 1" pos="0 0 -1" frict
         ("0 0 2", 2.0, ""),  # above the floor
         ("0 0 -1.5", -0.9, ""),
         ("1 0 -2", -0.6, ""),  # inside of what lies on the floor
-        (".4 0 -.95", -0.9, '<body name="arm" pos="0 0 5"><joint/><geom size=".1"/></body>'),
+        ("-.5 0 -.95", -0.9, POST),
     ],
 )
 def test_ground_of_the_file(place, end, base, tmp_path):
-    """Its floor and what stands there, not z = 0; beside an arm what is fixed may be a base."""
+    """Its floor and what stands there, not z = 0, nor the base of an arm, which the ball may hit, though."""
     path = tmp_path / "stair.xml"
     path.write_text(STAIR.replace("POS", place).replace("BASE", base))
     model = jaxcfa.load_model(path)
     _, contacts, q, text = placed(path, q=model.keyframe("qpos0"))
-    assert ("plane of the file (without stair, which is fixed)" if base else "plane, box of the file;") in text
+    assert f"plane, box of the file{' (without post, which is fixed)' if base else ''}; " in text
+    assert ("; 3 with other bodies, on ball, arm" in text) == bool(base)
+    others, contacts = contacts.parts[1:], contacts.parts[0]
+    assert {(part.carrier, *part.frames) for part in others} == (
+        {(None, "ball"), ("ball", "arm"), ("arm", "ball")} if base else set()
+    )
     np.testing.assert_allclose(q[2], end, atol=1e-6)
-    friction = np.asarray(contacts.friction[contacts.frames.index("ball")])  # the larger of both counts, of each shape
+    assert contacts.friction[contacts.frames.index("ball")] == pytest.approx(0.4)  # the larger of both counts
     places = jnp.array([[-2.0, 0, -1], [1, 0, -0.7]])
-    of_shapes = [0.7] if base else [contacts.surface.touch(x).friction for x in places]
-    np.testing.assert_allclose(np.maximum(friction, of_shapes), [0.7] if base else [0.7, 1.0])
-    assert friction == pytest.approx(0.7 if base else 0.4)
+    np.testing.assert_allclose([contacts.surface.touch(x).friction for x in places], [0.7, 1.0])
     if end < 0:
         *_, q, _ = placed(path, Ground(feet="ball", drop=0.25), model.keyframe("qpos0"))
         np.testing.assert_allclose(q[2], end + 0.25, atol=1e-6)

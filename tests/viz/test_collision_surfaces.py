@@ -110,7 +110,7 @@ def test_flat_meshes_are_thin(tmp_path):
         file.write_text(FIXED.replace('<box size="1 1 1"/>', '<mesh filename="mesh.obj"/>'))
         model = jaxcfa.load_model(file)
         if not has_hull:
-            with pytest.raises(ValueError, match=r"floor.urdf, what collides on 'base': The points of the hull"):
+            with pytest.raises(ValueError, match=r"floor.urdf, shapes of 'base': The points of the hull"):
                 collision_surface(file, model, "base")
             continue
         surface = collision_surface(file, model)

@@ -1,0 +1,126 @@
+"""All contacts between the shapes that collide in a file."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from .. import contacts
+from ..contacts._make import Described
+from ..io._source import FileOrCompiled, read_source
+from ..model import WORLD, Model
+from ..model._given import Numbers, as_list
+from ..numerics._options import check_flag
+from ..typing import NameOrNumber
+from ._collision_points import CollisionPoints, check_most, points_of_each, points_of_shapes
+from ._collision_surfaces import on_body, surface_of
+from ._files import Directories
+from ._load import load_collisions
+from ._shapes import Collisions
+
+
+def collision_contacts(
+    path_or_text: FileOrCompiled,
+    model: Model,
+    *,
+    package_dirs: Directories = (),
+    ground: Described | None = None,
+    bodies: NameOrNumber | Sequence[NameOrNumber] | None = None,
+    self_collisions: bool = False,
+    points: int = 8,
+    stiffness: Numbers | None = None,
+    dissipation: Numbers = 20.0,
+    stiction_velocity: ArrayLike = 1e-4,
+    most: int | None = 32,
+) -> contacts.AbstractContacts:
+    """Contacts between all that collides in a URDF or MJCF file: robots, objects, and what does not move.
+
+        scene = jaxcfa.load_model("scene.xml")
+        touching = viz.collision_contacts("scene.xml", scene)
+        motion = jaxcfa.rollout(scene, q, v, torques, dt=0.005, contacts=touching)
+
+    Points of each shape (see `collision_points`) touch the surfaces of the others (see `collision_surface`): corners of
+    boxes, rims of cylinders, outermost points of meshes. Edges that cross are not found. In MJCF `contype`,
+    `conaffinity`, `<exclude>` and `<pair>` say what touches what, bodies that a joint connects do not, and friction is
+    the larger one of both geoms. In URDF bodies that a joint connects do not, and friction is 1.
+
+    **Arguments:**
+
+    - `path_or_text`: path of a file, or its content; or a `mujoco.MjModel` or `mujoco.MjSpec`.
+    - `model`: the model that `load_model` makes of it, with fixed or floating base.
+    - `package_dirs`: folders of packages, or folders that hold packages.
+    - `ground`: what all that moves touches besides, as of `jaxcfa.ground_contacts`, which URDF never has.
+    - `bodies`: those that alone touch each other, and what does not move; by default all. Each one more makes the
+      program longer.
+    - `self_collisions`: whether parts of a robot touch each other. A robot is what hangs from one body of the world, or
+      is in one URDF file. Shapes that are always in each other, as those near a joint may be, push without end: such
+      pairs are for `<exclude>`.
+    - `points`: how many a cylinder, an ellipsoid or a mesh has at most, six or more.
+    - `stiffness`, `dissipation`, `stiction_velocity`: as for `jaxcfa.ground_contacts`, of all.
+    - `most`: how many points push at a time, of all; `None` for no limit.
+
+    **Raises:** what `load_visuals` does; `ValueError` if nothing that moves touches anything, for unknown bodies, and
+    what `jaxcfa.ground_contacts` refuses.
+    """
+    check_flag("self_collisions", self_collisions)
+    check_most("points", points)
+    name, found = read_source(path_or_text).name, load_collisions(path_or_text, model, package_dirs)
+    law: dict[str, Any] = {"stiffness": stiffness, "dissipation": dissipation, "stiction_velocity": stiction_velocity}
+    each = points_of_each(found.shapes, model, points)
+    if bodies is not None:
+        kept = {WORLD, *(model.locate(body)[0] for body in as_list(bodies))}
+        which = np.array([on_body(model, x)[0] in kept for x in found.shapes], bool)
+        found, each = some_of(found, each, which)
+    groups = contacts_of(name, model, found, each, self_collisions=self_collisions, **law)
+    moving = points_of_shapes(each)
+    if ground is not None and moving.frames:
+        groups.append(contacts.ground_contacts(model, *moving[:3], ground=ground, friction=moving.friction, **law))
+    if groups:
+        return contacts.AllContacts(tuple(groups), most)
+    raise ValueError(
+        f"{name}: nothing that moves touches anything. It has {len(found.shapes)} shapes that collide and can be read, "
+        f"{sum(len(x.frames) > 0 for x in each)} of them on bodies that move. Give ground=contacts.FlatGround() for a "
+        "floor, and self_collisions=True for parts of one robot."
+    )
+
+
+def contacts_of(
+    file: str,
+    model: Model,
+    collisions: Collisions,
+    points: Sequence[CollisionPoints],
+    *,
+    self_collisions: bool = False,
+    **law: Any,
+) -> list[contacts.PointContacts]:
+    """Contacts of the `points` of each shape with the other shapes that it meets, by the body that has these."""
+    placed = [on_body(model, x) for x in collisions.shapes]
+    bodies, robots = np.array([body for body, _ in placed], int), collisions.robots
+    meet = collisions.meet & (bodies[:, None] != bodies)
+    if not self_collisions:
+        meet &= (robots[:, None] != robots) | (robots == WORLD)
+    meet &= np.array([len(x.frames) > 0 for x in points], bool)  # (shape, shape with points)
+    found = []
+    for body in np.unique(bodies):
+        own = np.flatnonzero((bodies == body) & meet.any(axis=1))
+        for row in np.unique(meet[own], axis=0):  # of shapes that meet the same ones
+            alike = [i for i in own if np.array_equal(meet[i], row)]
+            what = f"{file}, shapes of {'what does not move' if body == WORLD else repr(model.body_names[body])}"
+            surface = surface_of(what, [(collisions.shapes[i], placed[i][1]) for i in alike])
+            frames, places, radius, friction = points_of_shapes([points[i] for i in np.flatnonzero(row).tolist()])
+            carrier = WORLD if body == WORLD else model.body_names[body]
+            found.append(
+                contacts.body_contacts(model, frames, carrier, surface, places, radius, friction=friction, **law)
+            )
+    return found
+
+
+def some_of(
+    collisions: Collisions, points: Sequence[CollisionPoints], which: np.ndarray
+) -> tuple[Collisions, list[CollisionPoints]]:
+    """Those shapes, and their points, for which `which` (n,) is true."""
+    kept = np.flatnonzero(which).tolist()
+    shapes = [collisions.shapes[i] for i in kept]
+    fewer = Collisions(shapes, collisions.meet[np.ix_(kept, kept)], collisions.robots[kept])
+    return fewer, [points[i] for i in kept]
