@@ -11,8 +11,9 @@ from rich.markup import escape
 from ..configuration import random_configuration
 from ..io._source import is_archive
 from ..model import Model
+from ..model._attachments import INITIAL
 from ..model._ranges import ends_of_ranges, middle
-from ..viz._poses import INITIAL, initial
+from ..viz._poses import initial
 
 
 def check_moves(file: Path, model: Model, consequence: str) -> None:

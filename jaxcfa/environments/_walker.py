@@ -19,6 +19,7 @@ from ..contacts._surfaces import height_above
 from ..joints import Free
 from ..model import WORLD, Actuators, Model, add_servos, neutral_configuration
 from ..model._arguments import as_arrays, check_model, is_concrete
+from ..model._attachments import INITIAL
 from ..model._given import Numbers, not_negative
 from ..model._ranges import ends_of_ranges, rated_coordinates, turning_coordinates
 from ..model._servos import driven_by_servos
@@ -82,13 +83,13 @@ class Walker(AbstractRobotEnvironment):
         """
         **Arguments:** `model`: a robot with a floating base. `contacts` of its feet with the ground, by
         `ground_contacts(model, feet, radius=...)`, to which those of `body_contacts` may be added. `home` (nq,), a pose
-        in which it stands, wherever its base is; by default its first keyframe, or its neutral configuration. `fastest`
-        (3,): the largest commands [m/s, m/s, rad/s]. `reach` of an action of 1, one number or (m,) [rad, m].
-        `stiffness` [N m/rad, N/m] and `damping` [N m s/rad, N s/m] of the servos, as for `add_servos`; by default the
-        robot's weight, with the height of its base as a lever, turns a joint by a radian, or makes one slide by a
-        twentieth of that height, and damping is 0.02 s times the stiffness. `joints` that have servos, by default all;
-        others are loose, and actuators of the model are not used. Time `dt` of one action [s] and the number of
-        `substeps` in it.
+        in which it stands, wherever its base is; by default the first keyframe of its file, or else as it stands in an
+        MJCF file, or else its neutral configuration. `fastest` (3,): the largest commands [m/s, m/s, rad/s]. `reach` of
+        an action of 1, one number or (m,) [rad, m]. `stiffness` [N m/rad, N/m] and `damping` [N m s/rad, N s/m] of the
+        servos, as for `add_servos`; by default the robot's weight, with the height of its base as a lever, turns a
+        joint by a radian, or makes one slide by a twentieth of that height, and damping is 0.02 s times the stiffness.
+        `joints` that have servos, by default all; others are loose, and actuators of the model are not used. Time `dt`
+        of one action [s] and the number of `substeps` in it.
 
         **Raises:** `ValueError` for a robot without a floating base, contacts of another one or without the ground, a
         ground on which it cannot be put or at which its base is at home, wrong shapes, a `reach` that is not positive,
@@ -215,7 +216,10 @@ def _pose(model: Model, q: Float[Array, "nq"]) -> _Pose:
 
 
 def _at_home(model: Model) -> Float[Array, "nq"]:
-    return model.keyframes.q[0] if model.keyframes.names else neutral_configuration(model)
+    """The first keyframe of the file, or else as the robot stands in an MJCF file, or else neutral."""
+    names = model.keyframes.names
+    own = [i for i, name in enumerate(names) if name != INITIAL]
+    return model.keyframes.q[(own or [0])[0]] if names else neutral_configuration(model)
 
 
 def _height(contacts: AbstractContacts, point: Float[Array, "3"]) -> Float[Array, ""]:

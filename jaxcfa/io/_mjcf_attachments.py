@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..model import Actuators, Keyframes
+from ..model._attachments import INITIAL
 from ._mjcf_dofs import enum_name, gear, is_disabled, joint_transmission
 from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Layout, MjModel, all_names, joint_of, unique_name
 from ._report import Report
@@ -118,9 +119,9 @@ def _read_actuator(mj: MjModel, number: int) -> _Actuator:
 
 
 def read_keyframes(mj: MjModel, layout: Layout, dtype: np.dtype) -> Keyframes:
-    """The initial configuration, under the name "qpos0", and the stored ones."""
-    taken = {"qpos0"}
-    names = ["qpos0", *(unique_name(name, taken) for name in all_names(mj.key, mj.nkey, "key", taken))]
+    """The initial configuration, under the name `INITIAL`, and the stored ones."""
+    taken = {INITIAL}
+    names = [INITIAL, *(unique_name(name, taken) for name in all_names(mj.key, mj.nkey, "key", taken))]
     q = layout.extended_q(mj, np.concatenate([mj.qpos0[None], mj.key_qpos]))
     v = layout.extended_v(np.concatenate([np.zeros((1, mj.nv)), mj.key_qvel]))
     return Keyframes(tuple(names), jnp.asarray(q, dtype), jnp.asarray(v, dtype))

@@ -4,6 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+INITIAL = "qpos0"  # the keyframe that every model from MJCF has
+
 
 class Actuators(eqx.Module):
     """Actuators with an affine force law acting through constant moment arms (motors, position and velocity servos).

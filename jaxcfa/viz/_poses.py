@@ -11,11 +11,11 @@ from ..configuration import neutral
 from ..kinematics import forward_kinematics
 from ..model import Model
 from ..model._arguments import check_model, check_quaternions
+from ..model._attachments import INITIAL
 from ..spatial import Transform
 from ..typing import NameOrNumber
 from ._shapes import AbstractShape, Visual
 
-INITIAL = "qpos0"  # the keyframe that every model from MJCF has
 _LARGER = 3.0  # than the robot: how large what stands in the world is if it is no part of the robot
 
 

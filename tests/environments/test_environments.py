@@ -397,6 +397,19 @@ def test_servos_of_walkers_carry_them_on_hinges_and_on_legs_that_slide():
     assert_close(gain, 8.2 * 9.81 * np.array([0.5, 1 / (0.05 * 0.5)]))
 
 
+def test_walkers_stand_as_the_first_keyframe_of_their_file(key):
+    """Not as the initial configuration, which every model from MJCF has under a name of its own before these."""
+    text = (
+        '<mujoco><worldbody><body pos="0 0 1"><freejoint/><geom size=".1"/><body><joint name="knee"/>'
+        '<geom type="capsule" fromto="0 0 0 0 0 -.5" size=".02"/></body></body></worldbody>KEYS</mujoco>'
+    )
+    keys = '<keyframe><key name="bent" qpos="0 0 2 1 0 0 0 .3"/><key name="low" qpos="0 0 1 1 0 0 0 .6"/></keyframe>'
+    for knee, kept in ((0.3, keys), (0.0, "")):
+        model = jaxcfa.load_model(text.replace("KEYS", kept))
+        feet = jaxcfa.ground_contacts(model, 1, (0, 0, -0.5))
+        assert_close(Walker(model, feet).home[7:], np.array([knee]))
+
+
 def test_walkers_begin_on_steps_from_above(key):
     """Wherever they are told to: the lowest foot touches, and none is in a step, or in the ground."""
     step = Placed(Box([0.3, 2.0, 0.1]), [0.35, 0.0, 0.05])
