@@ -15,10 +15,10 @@ from ..compilation import jit_of_one_state
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_positive, is_concrete, positive_integer, require_single
 from ..model._ranges import ends_of_ranges, middle
+from ..numerics import without_derivatives
 from ..optimal_control import Cost, Problem as OptimalControl, RobotInverseDynamics, SmoothCost, SolveStatus
 from ..optimal_control._closures import hoisted
 from ..optimal_control._problem import Parts
-from ..optimal_control._solve import without_derivatives
 from ..optimal_control._terms import Term
 from ..typing import ConfigurationLike
 from ._derivatives import attached

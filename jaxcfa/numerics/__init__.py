@@ -25,4 +25,4 @@ from ._small import (
     symmetrise as symmetrise,
     transpose as transpose,
 )
-from ._trees import add as add, choose as choose
+from ._trees import add as add, choose as choose, without_derivatives as without_derivatives

@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
@@ -17,3 +18,8 @@ def choose(condition: Bool[Array, "*shape"], one: Tree, other: Tree) -> Tree:
 def add(one: Tree, other: Tree) -> Tree:
     """Sums of all leaves."""
     return jax.tree.map(jnp.add, one, other)
+
+
+def without_derivatives(tree: Tree) -> Tree:
+    """The same values without derivatives; leaves that are no numeric arrays, such as functions, are kept."""
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)

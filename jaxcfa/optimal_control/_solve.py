@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from ..compilation import jit_of_one_state
 from ..model._arguments import as_array, is_concrete
+from ..numerics import without_derivatives
 from ._closures import hoisted
 from ._first_state import violated_by_the_start
 from ._implicit import attached, moved
@@ -83,11 +84,6 @@ def run(problem: Problem, x0: Array, guess: Guess, solver: AbstractSolver, progr
     change = attached(problem, x0, point)
     point = moved(problem, point, change)
     return dataclasses.replace(found, **point._asdict(), cost=found.cost + change.cost)
-
-
-def without_derivatives(tree: Any) -> Any:
-    """The same values without derivatives; leaves that are no numeric arrays, such as functions, are kept."""
-    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)
 
 
 def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:

@@ -19,7 +19,7 @@ from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..model._arguments import FOR_ACTUATORS, NO_ACTUATORS, as_arrays, check_model, is_concrete, positive_integer
-from ..numerics import all_finite
+from ..numerics import all_finite, without_derivatives
 from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
 from ._checks import check_arguments, check_integrator, checked_dt
@@ -175,7 +175,7 @@ def _status(
 
     Not in the loop over steps, so that nothing of it is computed where it is not used, nor differentiated.
     """
-    equation, q, v, tau, f_ext = jax.lax.stop_gradient((equation, q, v, tau, f_ext))
+    equation, q, v, tau, f_ext = without_derivatives((equation, q, v, tau, f_ext))
     status = jnp.where(all_finite((q, v)), 0, jnp.asarray(ConstraintStatus.NOT_FINITE, jnp.int32))
     if not equation.constraints:
         return status

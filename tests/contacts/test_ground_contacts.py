@@ -131,6 +131,8 @@ def test_grounds_may_hold_functions_and_be_made_in_compiled_functions():
     model = free_body()
     step = ground_contacts(model, "body", ground=Profile(jnp.cos))
     assert_close(jaxcfa.contact_state(model, step, at(3.0), STILL).gap, jnp.array([2.0]))
+    one = jaxcfa.step(model, at(3.0), STILL, STILL, DT, contacts=step)
+    assert_close(rolled(model, step, at(3.0), STILL, 1).q[-1], one[0], 1e-12)
     assert_close(surface_of(step.ground, np.zeros(3), 1.0).vertices[0], np.array([-1.0, -1.0, np.cos(1.0)]))
     normal = jnp.array([0.0, 0.0, 2.0])
     assert jax.jit(lambda point: FlatGround(normal).distance(point))(jnp.ones(3)) == 2
