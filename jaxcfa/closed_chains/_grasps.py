@@ -42,8 +42,10 @@ class RigidObject(eqx.Module):
         _check_shape("inertia", self.inertia, (3, 3))
         if not is_concrete(self):
             return
-        if not (np.isfinite(self.mass) and self.mass > 0):
-            raise ValueError(f"The mass of an object must be positive and finite, got {float(self.mass)}.")
+        # By NumPy: inside of compiled functions, JAX would trace what is computed with known numbers.
+        mass = np.asarray(self.mass)
+        if not (np.isfinite(mass) and mass > 0):
+            raise ValueError(f"The mass of an object must be positive and finite, got {float(mass)}.")
         if not np.all(np.isfinite(self.com)):
             raise ValueError(f"The com of an object must be finite, got {np.asarray(self.com).tolist()}.")
         inertia = np.asarray(self.inertia, dtype=float)

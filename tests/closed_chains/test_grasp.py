@@ -388,3 +388,11 @@ def test_invalid_grasps_and_objects():
     with pytest.raises(ValueError, match="symmetric"):
         RigidObject(1.0, np.zeros(3), np.triu(np.ones((3, 3))))
     assert_close(RigidObject(1, (0, 0, 0), (1, 2, 3)).inertia, np.diag([1.0, 2, 3]))
+
+
+def test_objects_of_known_numbers_are_made_in_compiled_functions():
+    mass, com, moments = jnp.array(2.0), jnp.zeros(3), jnp.eye(3)
+    assert jax.jit(lambda x: x * RigidObject(mass, com, moments).mass)(3.0) == 6
+    heavy = -mass
+    with pytest.raises(ValueError, match=r"mass of an object must be positive and finite, got -2\.0"):
+        jax.eval_shape(lambda x: x * RigidObject(heavy, com, moments).mass, 3.0)
