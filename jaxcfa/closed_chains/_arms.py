@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..defaults import default_schedule
@@ -15,7 +16,7 @@ from ..dynamics._factors import (
     filter_inward,
     smooth_outward,
 )
-from ..model import Model, pad_dofs
+from ..model import WORLD, Model, pad_dofs
 from ..motion import motions_at
 from ..numerics import cross, matvec, product, transpose
 from ..spatial import pack, shift_force, shift_motion
@@ -28,7 +29,8 @@ class Arm(eqx.Module):
     **Fields:** `tip`, the body that holds the object; `factors`; `torques` left by what velocities, gravity and
     external wrenches demand at zero joint accelerations, `tau - C`; `lever` from the tip's origin to the `point` of
     contact; its `velocity`, and its acceleration `bias` at zero joint accelerations, against gravity; `influence`, the
-    transpose of `H psi B`: what joints feel of unit wrenches at the contact if those farther out are free.
+    transpose of `H psi B`: what joints feel of unit wrenches at the contact if those farther out are free;
+    `length` of the way from body to body and to the contact, wherever the first body is.
     """
 
     tip: int = eqx.field(static=True)
@@ -39,6 +41,7 @@ class Arm(eqx.Module):
     velocity: Float[Array, "*n 6"]
     bias: Float[Array, "*n 6"]
     influence: Float[Array, "*n 6 nb d"]
+    length: Float[Array, "*n"]
 
     def scaled(self, left: Float[Array, "nb d"]) -> Float[Array, "nb d"]:
         """`D^-1 eps`."""
@@ -83,6 +86,7 @@ def prepare_arm(
     wrenches = drift_wrenches(model, schedule, bodies, drift, f_ext)
     lever, spin = matvec(motion.rotation[tip], contact), motion.angular[tip]
     still = jnp.zeros_like(torques)
+    in_tree = (np.asarray(model.topology.parents) != WORLD)[:, None]
     influence = -jax.vmap(lambda wrench: _filter(factors, tip, lever, still, wrench))(jnp.eye(6, dtype=q.dtype))
     return Arm(
         tip=tip,
@@ -93,6 +97,7 @@ def prepare_arm(
         velocity=shift_motion(motions.velocities[tip], lever),
         bias=shift_motion(drift[tip], lever) + centripetal(spin, lever),
         influence=influence,
+        length=jnp.sum(jnp.where(in_tree, jnp.abs(motion.offset), 0)) + jnp.sum(jnp.abs(lever)),
     )
 
 

@@ -29,6 +29,7 @@ from ._grasps import Grasp, RigidObject, check_pose
 from ._status import ConstraintStatus, combined, exceeds, status_tolerance
 
 _RCCFD2 = RCCFD2()
+_ROUNDING = 32  # units in the last place of positions
 
 
 class GraspSolution(eqx.Module):
@@ -154,17 +155,22 @@ def _status(
     accelerations: list[Array],
     wrenches: Float[Array, "l 6"],
 ) -> Int[Array, ""]:
-    """Flags, each for what exceeds the tolerance times the largest length, speed or acceleration."""
+    """Flags, each for what exceeds the tolerance times the largest length, speed or acceleration.
+
+    Lengths are those of the arms and the object, wherever they are; far away the rounding of positions is allowed, too.
+    """
     held, speeds = problem.held, [state.v for state in problem.states]
     points, velocities = (jnp.concatenate(x) for x in zip(*((a.point, a.velocity) for a in system.arms), strict=True))
-    lengths = [jnp.sum(jnp.abs(arm.factors.bodies.motion.offset), axis=(1, 2)) for arm in system.arms]
+    gyration = jnp.sqrt(jnp.trace(problem.object.inertia) / problem.object.mass)
+    lengths = [gyration, system.contacts, *(arm.length for arm in system.arms)]
+    rounding = _ROUNDING * float(jnp.finfo(points.dtype).eps) / status_tolerance(points.dtype)
     gap = held.pose.translation[None] + system.contacts - points
     slip = product(system.transmitted.T, (at_contacts(held.velocity, system.contacts) - velocities).reshape(-1))
     return combined(
         {
             ConstraintStatus.SINGULAR: system.prepared.is_singular,
             ConstraintStatus.UNSATISFIED: _exceeds(residual, [*accelerations, system.bias]),
-            ConstraintStatus.OPEN: _exceeds(gap, [*lengths, points, system.contacts]),
+            ConstraintStatus.OPEN: _exceeds(gap, [*lengths, rounding * held.pose.translation, rounding * points]),
             ConstraintStatus.MOVING: _exceeds(slip, [*speeds, velocities, held.velocity]),
             ConstraintStatus.NOT_FINITE: ~all_finite((residual, accelerations, wrenches)),
         }

@@ -214,6 +214,17 @@ def test_open_loops_and_wrong_velocities_are_reported():
         assert flag in ConstraintStatus(int(all_algorithms(held._replace(**wrong))[0].status))
 
 
+def test_what_is_open_is_so_anywhere_in_the_world():
+    """Five centimetres, at twenty metres in single precision; what is closed there is not open by rounding."""
+    held, far = hold(HELD["two alike"]), np.array([20.0, -20.0, 20.0])
+    root = held.arms[0].placement.translation + far * (np.arange(7) == 0)[:, None]
+    arms = tuple(eqx.tree_at(lambda m: m.placement.translation, arm, root) for arm in held.arms)
+    for gap, status in ((0.0, ConstraintStatus.OK), (0.05, ConstraintStatus.OPEN)):
+        pose = jaxcfa.Transform(held.pose.rotation, held.pose.translation + far + gap)
+        found = grasp_forward_dynamics(*cast(held._replace(arms=arms, pose=pose), "float32"), algorithm=RCCFD3())
+        assert ConstraintStatus(int(found.status)) == status
+
+
 def chain_with_object(held: Held, kind: str) -> jaxcfa.Model:
     """The arm of a `Held` with the object as a part: of the last link, or joined to it by a spherical joint."""
     model, (grasp,) = held.arms[0], held.grasps
