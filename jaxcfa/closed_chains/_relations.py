@@ -23,6 +23,7 @@ from ..model import (
     Model,
     join_bodies,
 )
+from ..model._ranges import rated_coordinates, turning_coordinates
 from ..motion import BodyMotions, accelerations, drifts
 from ..motion._jacobians import point_jacobians
 from ..numerics import matmul, picked, product, sum_of
@@ -172,8 +173,9 @@ def jacobian_of_constraints(
     """Slopes; J; how large its elements would be if no directions were perpendicular; and the reach of each row.
 
     That is how far one radian of some joint may move it: one for rows that are angles, a length of the mechanism for
-    those that are lengths. Against that residuals are large or small. Near an axis it is no less than makes up for the
-    rounding of the positions that are compared.
+    those that are lengths. Where none turns it, it is how far the range of a sliding joint may, as that of fingers that
+    mimic one another, or a metre if that has no ends or is longer. Against that residuals are large or small. Near an
+    axis it is no less than makes up for the rounding of the positions that are compared.
     """
     all_slopes: list[tuple[Array, ...]] = []
     jacobians, sizes, distances = [], [], []
@@ -201,9 +203,22 @@ def jacobian_of_constraints(
     jacobian = _in_order(constraints, jacobians, q.dtype, model.nv)
     size = lax.stop_gradient(_in_order(constraints, sizes, q.dtype, model.nv))
     turns = jnp.any(bodies.columns[:, :3] != 0, axis=1)
-    reach = jnp.max(jnp.where(turns, size, 0), axis=1, initial=0)
+    turned = jnp.max(jnp.where(turns, size, 0), axis=1, initial=0)
+    reach = jnp.where(turned > 0, turned, _travel(model, size))
     least = float(jnp.finfo(q.dtype).eps) ** 0.25 * lax.stop_gradient(_in_order(constraints, distances, q.dtype))
     return tuple(all_slopes), jacobian, size, jnp.where(reach > 0, jnp.maximum(reach, least), 1)
+
+
+def _travel(model: Model, size: Float[Array, "k nv"]) -> Float[Array, "k"]:
+    """How far the range of some sliding joint may move each row, of which a metre counts at most; zero if none does."""
+    own = rated_coordinates(model)
+    slides = np.flatnonzero((own >= 0) & ~turning_coordinates(model)[own])
+    if not len(slides):
+        return jnp.zeros(len(size), size.dtype)
+    ends = lax.stop_gradient((model.limits.lower, model.limits.upper))
+    lower, upper = (picked(jnp.asarray(x), own[slides]).astype(size.dtype) for x in ends)
+    span = jnp.where((upper - lower > 0) & (upper - lower < 1), upper - lower, 1)
+    return jnp.max(picked(size.T, slides) * span[:, None], axis=0, initial=0)
 
 
 def constraint_wrenches(

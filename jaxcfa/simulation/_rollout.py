@@ -38,8 +38,9 @@ class Trajectory(NamedTuple):
     **Fields:** `t` (steps + 1,) [s], from zero; `q` (steps + 1, nq); `v` (steps + 1, nv) [rad/s, m/s]; `tau` (steps,
     nv) [N m, N], those of the actuators if controls are theirs, and within the effort limits if these act; `status`:
     flags of `closed_chains.ConstraintStatus`, all that are set in some state, 0 if all is well. A loop counts as open,
-    or as moving, if its error is more than a hundredth of what it is compared with (a length of the mechanism; its
-    speeds): more than integrators should leave. Without constraints only `NOT_FINITE` can be set.
+    or as moving, if its error is more than a hundredth of what it is compared with (a length of the mechanism, or the
+    range of what slides; its speeds): more than integrators should leave. Without constraints only `NOT_FINITE` can be
+    set.
     """
 
     t: Float[Array, "steps+1"]

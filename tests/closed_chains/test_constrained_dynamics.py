@@ -526,6 +526,19 @@ def test_small_mechanisms_in_single_precision():
     assert np.max(np.abs(closed.residual[-3:])) < 1e-4 * size
 
 
+def test_fingers_that_slide_are_open_by_parts_of_their_range():
+    """Without one, by parts of a metre."""
+    for upper, opens in ((0.04, True), (np.inf, False), (3.0, False)):
+        builder = ModelBuilder()
+        for i in range(2):
+            builder.add_body(f"finger{i}", None, Prismatic((1, 0, 0)), mass=0.1, lower=0.0, upper=upper)
+        model, still = builder.build(dtype="float64"), np.zeros(2)
+        coupled = couple(model, 0, 1, (0.0, 1.0))
+        for gap, status in ((1e-7, ConstraintStatus.OK), (2e-6, ConstraintStatus.OPEN if opens else 0)):
+            found = constrained_forward_dynamics(model, coupled, np.array([0.02, 0.02 + gap]), still, still)
+            assert found.status == status
+
+
 def test_points_beside_an_axis_can_be_closed():
     """Of a gantry whose tool is a ten thousandth of a millimetre beside its only axis, and of a cam near its rest."""
     builder = ModelBuilder()
