@@ -573,6 +573,7 @@ def test_mistakes_are_explained(key):
         "substeps must be a positive integer": lambda: Plant(dynamics, 1.0, substeps=0),
         "dynamics must be": lambda: Plant(mass(), 1.0),
         "one without AutoReset": lambda: AutoReset(AutoReset(env, 3), 3),
+        "without AutoReset, in its wrappers": lambda: AutoReset(Scaled(AutoReset(env, 3), jnp.ones(())), 3),
         "has to call its \\['key'\\] otherwise": lambda: AutoReset(Keyed(env, 1.0), 3).reset(key),
         "episode_length must be a positive integer": lambda: AutoReset(env, True),
         "must come from the reset of AutoReset; its info has no key, steps": lambda: AutoReset(env, 3).step(

@@ -12,10 +12,34 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from jaxcfa import environments
-from jaxcfa.environments import AutoReset, CartPole, GymnasiumEnv, GymnasiumVectorEnv
+from jaxcfa.environments import AbstractEnvironment, AutoReset, CartPole, GymnasiumEnv, GymnasiumVectorEnv
 from test_package import public_members
 
 ENVIRONMENT = CartPole(swing_up=False)
+
+
+class Wrapped(AbstractEnvironment):
+    """A wrapper as a user would write it."""
+
+    inner: AbstractEnvironment
+
+    def reset(self, key):
+        return self.inner.reset(key)
+
+    def step(self, state, action):
+        return self.inner.step(state, action)
+
+    @property
+    def action_size(self):
+        return self.inner.action_size
+
+    @property
+    def dt(self):
+        return self.inner.dt
+
+    @property
+    def unwrapped(self):
+        return self.inner.unwrapped
 
 
 def test_checker_of_gymnasium():
@@ -81,8 +105,11 @@ def test_pickles_go_on_where_they_were_made(env):
 
 
 def test_mistakes_are_explained():
-    with pytest.raises(ValueError, match="without AutoReset"):
-        GymnasiumEnv(AutoReset(ENVIRONMENT, 3))
+    inner = AutoReset(ENVIRONMENT, 3)
+    for wrong in (inner, Wrapped(inner), Wrapped(Wrapped(inner))):
+        for make in (GymnasiumEnv, lambda x: GymnasiumVectorEnv(x, 2, 3)):
+            with pytest.raises(ValueError, match="without AutoReset, in its wrappers"):
+                make(wrong)
     with pytest.raises(ValueError, match="episode_length must be a positive integer"):
         GymnasiumEnv(ENVIRONMENT, 0)
     with pytest.raises(ValueError, match="num_envs must be a positive integer"):
