@@ -61,7 +61,8 @@ def ground_contacts(
     Numbers that belong to points are one for all, or (n,).
 
     **Raises:** `ValueError` for a batch of models, unknown frames, those that are fixed to the world, wrong shapes,
-    numbers that are negative or not finite, and a default for the stiffness of what has no mass.
+    numbers that are negative or not finite, distances that are not one real number, and a default for the stiffness of
+    what has no mass.
     """
     require_single(model, "ground_contacts")
     surface = FlatGround() if ground is None else as_surface("ground", ground, "FlatGround()")
@@ -105,7 +106,8 @@ def body_contacts(
       `ground_contacts`; by default the weight of all robots of the model on one point presses it in by a millimetre.
 
     **Raises:** `ValueError` for a batch of models, unknown frames, those that are on the body themselves, wrong shapes,
-    numbers that are negative or not finite, and a default for the stiffness of what has no mass.
+    numbers that are negative or not finite, distances that are not one real number, and a default for the stiffness of
+    what has no mass.
     """
     require_single(model, "body_contacts")
     surface = as_surface("shape", shape, "Box([0.1, 0.1, 0.2])")

@@ -90,22 +90,38 @@ class SurfaceOfModule(AbstractSurface):
 
 
 def as_surface(name: str, surface: Any, example: str) -> AbstractSurface:
-    """The surface that is given, or that a function describes. **Raises:** `ValueError` for what is neither."""
+    """The surface that is given, or that a function describes.
+
+    **Raises:** `ValueError` for what is neither, and for distances, by users, that are not one real number.
+    """
     if isinstance(surface, AbstractSurface):
+        for part in jax.tree.leaves(surface, is_leaf=_is_of_user):
+            if _is_of_user(part):
+                _check_distance(name, part.distance)
         return surface
     if isinstance(surface, type) or not callable(surface):
         raise ValueError(
             f"{name} must be a surface of jaxcfa.contacts, such as {example}, or a function that gives the distance of "
             f"a point (3,) outside of it, such as lambda p: p[2] - 0.1 * jnp.sin(p[0]), got {surface!r}."
         )
-    found = jax.eval_shape(lambda x: jnp.asarray(surface(x)), jnp.zeros(3))
+    _check_distance(name, surface)
+    kind = SurfaceOfModule if isinstance(surface, eqx.Module) else SurfaceOfFunction
+    return kind(surface)
+
+
+def _is_of_user(x: object) -> bool:
+    """Whether it is a surface of a class of one's own."""
+    return isinstance(x, AbstractSurface) and not type(x).__module__.startswith(f"{__package__}.")
+
+
+def _check_distance(name: str, distance: Callable[[Float[Array, "3"]], Any]) -> None:
+    """Raises `ValueError` for what gives no real number."""
+    found = jax.eval_shape(lambda x: jnp.asarray(distance(x)), jnp.zeros(3))
     if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
         raise ValueError(
             f"The distance of a point from the {name} must be one real number that changes with the point, got "
             f"shape {found.shape} and dtype {found.dtype}."
         )
-    kind = SurfaceOfModule if isinstance(surface, eqx.Module) else SurfaceOfFunction
-    return kind(surface)
 
 
 def height_above(ground: AbstractSurface, point: Float[Array, "3"], radius: ArrayLike = 0.0) -> Float[Array, ""]:

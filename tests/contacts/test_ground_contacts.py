@@ -15,7 +15,7 @@ import jaxcfa
 from helpers import assert_close, cast, second_derivatives
 from jaxcfa import ground_contacts, joints
 from jaxcfa.closed_chains import couple, project_velocity
-from jaxcfa.contacts import AbstractSurface, FlatGround
+from jaxcfa.contacts import AbstractSurface, FlatGround, Placed
 from jaxcfa.simulation import RungeKutta4
 from jaxcfa.viz._ground import surface_of
 
@@ -435,6 +435,8 @@ def test_what_cannot_be_is_refused():
         "ground must be a surface of jaxcfa.contacts, such as FlatGround": {"ground": FlatGround},
         r"must be one real number .*, got shape \(3,\)": {"ground": lambda p: p},
         "must be one real number .* dtype bool": {"ground": lambda p: p[2] > 0},
+        r"must be one real number .*, got shape \(2,\)": {"ground": Waves(jnp.ones(2))},
+        r"must be one real number .* shape \(2,\) and": {"ground": Placed(Waves(jnp.ones(2)), [0.0, 0.0, 1.0])},
     }.items():
         with pytest.raises(ValueError, match=message):
             ground_contacts(model, **{"frames": "body"} | options)
