@@ -1,10 +1,12 @@
 """Constraints between frames and joints given by name."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Array, Float
 
 from ..joints import AbstractJoint, Cylindrical, Fixed, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from ..model import Connect, Distance, JointCoupling, LoopJoint, Model, Weld
@@ -134,22 +136,31 @@ def _place(model: Model, frame: FrameOrBody) -> tuple[int, Transform]:
     return body, placement @ frame[1]
 
 
-def _axes(joint: AbstractJoint) -> np.ndarray:
+def _axes(joint: AbstractJoint) -> Float[Array | np.ndarray, "3 3"]:
     """Axes for a frame in which the joint's axis is z; for a universal joint its axes are x and y."""
+    # Known numbers by NumPy: inside of compiled functions, JAX would trace what is computed with them.
+    known = is_concrete(joint)
+    xp: Any = np if known else jnp
+
+    def given(axis: Array | np.ndarray) -> Any:
+        return np.asarray(axis, float) if known else axis
+
     if isinstance(joint, Universal):
-        first, second = np.asarray(joint.axis1, float), np.asarray(joint.axis2, float)
-        if abs(first @ second) > 1e-9:
+        first, second = given(joint.axis1), given(joint.axis2)
+        if known and abs(np.sum(first * second)) > 1e-9:
             raise ValueError(
                 "The axes of a universal joint that closes a loop must be perpendicular, got "
                 f"{first.tolist()} and {second.tolist()}."
             )
-        return np.stack([first, second, np.cross(first, second)], axis=1)
+        return xp.stack([first, second, xp.cross(first, second)], axis=1)
     if isinstance(joint, (Fixed, Spherical)):
         return np.eye(3)
-    axis = np.asarray(joint.normal if isinstance(joint, Planar) else joint.axis, float)  # type: ignore[attr-defined]
-    axis = axis / np.linalg.norm(axis)
-    if np.array_equal(axis, [0, 0, 1]):
-        return np.eye(3)
-    first = np.cross(np.eye(3)[np.argmin(np.abs(axis))], axis)
-    first /= np.linalg.norm(first)
-    return np.stack([first, np.cross(axis, first), axis], axis=1)
+    axis = given(joint.normal if isinstance(joint, Planar) else joint.axis)  # type: ignore[attr-defined]
+    axis = axis / xp.sqrt(xp.sum(axis**2))
+    least = xp.arange(3) == xp.argmin(xp.abs(axis))
+    first = xp.cross(least.astype(axis.dtype), axis)
+    first = first / xp.sqrt(xp.sum(first**2))
+    second, along = xp.cross(axis, first), xp.array_equal(axis, np.array([0.0, 0.0, 1.0]))
+    # The frame itself, where its axis is z already.
+    first, second = xp.where(along, second, first), xp.where(along, -first, second)
+    return xp.stack([first, second, axis], axis=1)

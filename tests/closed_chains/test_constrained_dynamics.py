@@ -307,6 +307,27 @@ def test_loop_joints_are_joints():
         assert_close(found_acceleration[i], acceleration[i], 1e-9, name)
 
 
+def test_loop_joints_are_made_of_joints_that_are_traced():
+    """As those of a model are in compiled functions; with derivatives by their axes, also along z."""
+    model = make("four-bar").model
+    close = functools.partial(loop_joint, model, "ground", "bar end")
+    hinge = Revolute((0, 0, 1))
+    for joint in (*JOINTS.values(), hinge):
+        found, expected = jax.jit(close)(joint), close(joint)
+        assert_close((found.frame1, found.frame2), (expected.frame1, expected.frame2), 1e-12)
+    own = jax.jit(lambda m: loop_joint(m, "ground", "bar end", m.joint("bar0_joint").joint).frame1)(model)
+    assert_close(own, close(model.joint("bar0_joint").joint).frame1, 1e-12)
+    plain = close(Fixed()).frame1.rotation
+    assert_close(close(hinge).frame1.rotation, plain, 1e-15)
+
+    def axis(t):
+        tilted = eqx.tree_at(lambda joint: joint.axis, hinge, jnp.stack([t, 0.0, 1.0]))
+        return close(tilted).frame1.rotation[:, 2]
+
+    turned = jax.jacfwd(axis)(0.0)
+    assert_close(turned, plain[:, 0], 1e-12)
+
+
 def test_particles_on_a_parabola_and_a_circle():
     """A coupling and a distance in motion, by hand: signs of their accelerations by the motion and of their forces."""
     builder = ModelBuilder()
