@@ -45,8 +45,8 @@ class Baumgarte(AbstractStabilization):
 
     Costs next to nothing, and bounds the drift.
 
-    **Fields:** `frequency` w [rad/s], not much above a fifth of the inverse of the time step; `damping` ratio, 1 for
-    the fastest decay without oscillation.
+    **Fields:** `frequency` w [rad/s], at most two fifths of the inverse of the time step (explicit steps are unstable
+    at twice that); `damping` ratio, 1 for the fastest decay without oscillation.
     """
 
     frequency: Float[Array, ""] = eqx.field(converter=as_positive("frequency of Baumgarte's stabilisation"))
