@@ -14,7 +14,7 @@ from ..compilation import jit_of_one_state
 from ..defaults import choose_schedule
 from ..dynamics._inverse import inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
-from ..model._arguments import as_list
+from ..model._driven import driven_coordinates
 from ..motion import motions_at
 from ..numerics import product
 from ..one_function import in_batches
@@ -46,7 +46,7 @@ def constrained_inverse_dynamics(
     v: VelocityLike,
     qdd: VelocityLike,
     f_ext: BodyForcesLike | None = None,
-    actuated: NameOrNumber | Sequence[NameOrNumber] | None = None,
+    actuated: Sequence[NameOrNumber] | bool | None = None,
     schedule: AbstractSchedule | None = None,
 ) -> ConstrainedTorques:
     """Joint torques and constraint forces that give the acceleration `qdd`: `M qdd + bias = tau + J^T lambda`.
@@ -55,7 +55,8 @@ def constrained_inverse_dynamics(
     these the multipliers of least norm.
 
     **Arguments:** `q`, `v`, `qdd`, `f_ext` as for `inverse_dynamics`; `qdd` should satisfy the constraints. `actuated`:
-    names or numbers of the joints that can have torques, all by default. `schedule` as for `mass_operator`.
+    names or numbers of the joints that can have torques, `False` for all; by default all but free joints, as in
+    `step`. `schedule` as for `mass_operator`.
 
     **Returns:** a `ConstrainedTorques`; its `residual` shows whether the actuators can do it. Derivatives are
     those where the constraints stay as redundant as they are.
@@ -63,9 +64,7 @@ def constrained_inverse_dynamics(
     **Raises:** `ValueError` for wrong shapes, unknown joints, and constraints of other models.
     """
     model, constraints, arguments = prepared(model, constraints, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    driven = np.zeros(model.nv, bool)
-    for joint in model.joint_names if actuated is None else as_list(actuated):
-        driven[model.v_slice(joint)] = True
+    driven = np.isin(np.arange(model.nv), driven_coordinates(model, actuated))
     return _torques(choose_schedule(model, schedule), constraints, model, jnp.asarray(driven), *arguments)
 
 

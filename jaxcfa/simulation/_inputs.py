@@ -1,6 +1,6 @@
 """What drives a mechanism: torques of all joints or of some, or controls of actuators."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from ..model import Model
 from ..model._arguments import as_arrays, check_model
-from ..model._joint_groups import free_dofs
+from ..model._driven import driven_coordinates
 from ..typing import BodyForcesLike, ConfigurationLike, NameOrNumber, VelocityLike
 
 # As users say it: joints, or actuators (also `True`), all coordinates (`False`), all joints but free ones (`None`).
@@ -21,24 +21,9 @@ Driven = tuple[int, ...] | Literal["actuators"] | None
 def driven_by(model: Model, actuated: Actuated) -> Driven:
     """What inputs belong to. **Raises:** `ValueError` for unknown joints, and for what says nothing of this kind."""
     check_model(model)
-    if isinstance(actuated, bool | np.bool_):
-        return "actuators" if actuated else None
-    if actuated is None:
-        return _or_all(model, np.flatnonzero(~free_dofs(model)).tolist())
-    if isinstance(actuated, str) and actuated == "actuators":
+    if actuated == "actuators" if isinstance(actuated, str) else isinstance(actuated, bool | np.bool_) and actuated:
         return "actuators"
-    if isinstance(actuated, str) or not isinstance(actuated, Iterable):
-        raise ValueError(
-            'actuated must be a list of joints, such as [0] or ["elbow"], or "actuators" (or True) for those of the '
-            f"model, or False for all joints, got {actuated!r}."
-        )
-    chosen: list[int] = []
-    for joint in actuated:
-        coordinates = model.v_slice(joint)
-        chosen.extend(range(coordinates.start, coordinates.stop))
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"actuated must name one joint or more, each once, got {list(actuated)}.")
-    return _or_all(model, chosen)
+    return _or_all(model, driven_coordinates(model, actuated, '"actuators" (or True) for those of the model, '))
 
 
 def input_size(model: Model, driven: Driven) -> tuple[int, str]:

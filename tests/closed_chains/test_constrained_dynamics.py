@@ -78,7 +78,7 @@ def accelerations(model, constraints, q, v, tau, f_ext):
 def others(model, constraints, q, v, tau, f_ext, qdd, before):
     return (
         constrained_forward_dynamics(model, constraints, q, v, tau, f_ext, solver=Proximal()),
-        constrained_inverse_dynamics(model, constraints, q, v, qdd, f_ext),
+        constrained_inverse_dynamics(model, constraints, q, v, qdd, f_ext, actuated=False),
         impulse(model, constraints, q, before, 0.3),
     )
 
@@ -698,6 +698,24 @@ def test_inverse_dynamics_with_few_actuators():
     assert_close(constrained_forward_dynamics(model, constraints, q, v, found.tau).qdd, qdd)
     none = constrained_inverse_dynamics(model, (), q, v, qdd + 1.0, actuated=[0])
     assert none.residual > 0.01
+
+
+def test_nothing_drives_a_base_that_floats_unless_asked_for():
+    """As in simulation and optimal control, in whose words it is said what is driven."""
+    model = jaxcfa.chain(3, floating_base=True, dtype="float64")
+    q, still, qdd = jaxcfa.neutral(model), np.zeros(8), np.ones(8)
+    free = np.asarray(jaxcfa.inverse_dynamics(model, q, still, qdd))
+    ways = {None: np.arange(8) >= 6, False: np.ones(8, bool), (model.joint_names[-1],): np.arange(8) == 7}
+    for actuated, driven in ways.items():
+        found = constrained_inverse_dynamics(model, (), q, still, qdd, actuated=actuated)
+        assert_close(found.tau, np.where(driven, free, 0))
+        assert_close(found.residual, np.max(np.where(driven, 0, np.abs(free))))
+    for wrong in (True, "actuators", model.joint_names[-1], 1):
+        with pytest.raises(ValueError, match=r"actuated must be a list of joints, .* or False for all joints"):
+            constrained_inverse_dynamics(model, (), q, still, qdd, actuated=wrong)
+    for wrong in ([], [1, 1]):
+        with pytest.raises(ValueError, match="actuated must name one joint or more, each once"):
+            constrained_inverse_dynamics(model, (), q, still, qdd, actuated=wrong)
 
 
 @pytest.mark.parametrize("actuated", [None, ["bar0_joint"]])
