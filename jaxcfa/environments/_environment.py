@@ -91,9 +91,10 @@ class AbstractEnvironment(eqx.Module):
 
 
 class _PlainMethod:
-    """A method that can be compiled by `jax.jit(env.step)`, as users of Brax do.
+    """A method that can be compiled by `step = jax.jit(env.step)`, as users of Brax do.
 
-    Those that equinox binds are hashed by their object, whose arrays have no hash.
+    Those that equinox binds are hashed by their object, whose arrays have no hash. Each one is another function to JAX:
+    `jax.jit(env.step)` in a loop compiles every time.
     """
 
     def __init__(self, function: Callable):
