@@ -20,12 +20,6 @@ from ._constraints import AbstractConstraint
 from ._topology import WORLD, Topology
 from ._views import BodyView, JointView
 
-# How many axes the arrays of a single model have.
-_OWN = {"mass": 1, "com": 2, "inertia": 3, "gravity": 1}
-_OWN |= dict.fromkeys(("armature", "damping", "friction_loss", "stiffness", "spring_reference"), 1)
-_LIMITS = dict.fromkeys(("lower", "upper", "velocity", "effort"), 1)
-_PLACEMENT = {"translation": 2, "rotation": 3}
-
 
 class Limits(eqx.Module):
     """Limits of the joints; infinite where there is none.
@@ -303,29 +297,34 @@ def check_model(model: object) -> None:
 
 
 def require_single(model: Model, function: str = "This function", what: str = "masses") -> None:
-    """`ValueError` for a batch of models, or of some of its arrays, and for what is no model."""
+    """`ValueError` for a batch of models, or of some of its arrays, or others that do not fit; for what is no model."""
     check_model(model)
     # This is done at every call: attributes of modules take longer to look up than these dictionaries.
     fields = vars(model)
-    for part, arrays in (
-        (fields, _OWN),
-        (vars(fields["limits"]), _LIMITS),
-        (vars(fields["placement"]), _PLACEMENT),
-        (vars(fields["frame_placement"]), _PLACEMENT),
+    own, limits, placements, frames = fields["topology"].shapes
+    for where, part, shapes in (
+        ("", fields, own),
+        ("limits.", vars(fields["limits"]), limits),
+        ("placement.", vars(fields["placement"]), placements),
+        ("frame_placement.", vars(fields["frame_placement"]), frames),
     ):
-        for name, axes in arrays.items():
-            shape = getattr(part[name], "shape", ())
-            if len(shape) > axes:
-                kind, single = (what, f"({model.nb},)") if name == "mass" else (f"values of {name}", f"{axes} axes")
-                raise ValueError(
-                    f"{function} takes single models, but {kind} have shape {shape} instead of {single}. "
-                    "Use jax.vmap for batches of models."
-                )
-    if getattr(fields["gravity"], "shape", None) != (3,):
-        raise ValueError(
-            f"The gravity of a model must be an array of shape (3,), got {fields['gravity']!r:.200}. "
-            "Write jnp.array([0, 0, -9.81]), or give it to load_model."
+        for name, shape in shapes.items():
+            if getattr(part[name], "shape", None) != shape:
+                raise ValueError(_misshapen(where + name, part[name], shape, function, what))
+
+
+def _misshapen(name: str, given: Any, expected: tuple[int, ...], function: str, what: str) -> str:
+    """What to say of an array of a model that has not the shape it should have."""
+    shape = getattr(given, "shape", None)
+    if shape is not None and len(shape) > len(expected):
+        kind, single = (what, f"{expected}") if name == "mass" else (f"values of {name}", f"{len(expected)} axes")
+        return (
+            f"{function} takes single models, but {kind} have shape {shape} instead of {single}. "
+            "Use jax.vmap for batches of models."
         )
+    got = f"{given!r:.200}" if shape is None else f"shape {shape}"
+    remedy = "jnp.array([0, 0, -9.81]), or give it to load_model" if name == "gravity" else f"jnp.full({expected}, ...)"
+    return f"The {name} of a model must be an array of shape {expected}, got {got}. Write {remedy}."
 
 
 def suggestion(name: str, names: tuple[str, ...]) -> str:

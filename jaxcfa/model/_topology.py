@@ -114,6 +114,16 @@ class Topology:
         return int(self.nvs.sum())
 
     @functools.cached_property
+    def shapes(self) -> tuple[dict[str, tuple[int, ...]], ...]:
+        """Those of the arrays of a single model, of its limits, its placements and those of its frames, by name."""
+        nb, nq, nv = self.nb, self.nq, self.nv
+        own: dict[str, tuple[int, ...]] = {"mass": (nb,), "com": (nb, 3), "inertia": (nb, 3, 3), "gravity": (3,)}
+        own |= dict.fromkeys(("armature", "damping", "friction_loss", "stiffness"), (nv,)) | {"spring_reference": (nq,)}
+        limits: dict[str, tuple[int, ...]] = {"lower": (nq,), "upper": (nq,), "velocity": (nv,), "effort": (nv,)}
+        places, frames = ({"translation": (n, 3), "rotation": (n, 3, 3)} for n in (nb, len(self.frame_names)))
+        return own, limits, places, frames
+
+    @functools.cached_property
     def q_starts(self) -> np.ndarray:
         """First configuration coordinate of each joint."""
         return np.cumsum(self.nqs) - self.nqs

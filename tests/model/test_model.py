@@ -157,6 +157,24 @@ def test_replaced_leaves_count():
     assert_close(jaxcfa.forward_kinematics(moved, q).translation, 2 * np.asarray(positions))
 
 
+@pytest.mark.parametrize(
+    ("part", "wrong", "message"),
+    [
+        ("mass", 2.0, r"The mass of a model must be an array of shape \(6,\), got 2.0. Write jnp.full\(\(6,\)"),
+        ("mass", jnp.ones(5), r"The mass of a model must .* \(6,\), got shape \(5,\)"),
+        ("armature", jnp.ones(()), r"The armature of a model must .* \(6,\), got shape \(\)"),
+        ("com", jnp.ones((3, 6)), r"The com of a model must .* \(6, 3\), got shape \(3, 6\)"),
+        ("limits.lower", -1.0, r"The limits.lower of a model must .* \(6,\), got -1.0"),
+        ("placement.rotation", jnp.eye(3), r"The placement.rotation .* \(6, 3, 3\), got shape \(3, 3\)"),
+        ("damping", jnp.ones((4, 6)), r"single models, but values of damping have shape \(4, 6\) instead of 1 axes"),
+    ],
+)
+def test_replaced_leaves_of_other_shapes_are_explained(part, wrong, message):
+    model = eqx.tree_at(operator.attrgetter(part), mechanism("straight chain"), wrong)
+    with pytest.raises(ValueError, match=message):
+        jaxcfa.gravity_forces(model, np.zeros(model.nq))
+
+
 def test_batch_of_models():
     """Placements differ, the configuration is shared."""
     model = mechanism("straight chain")
