@@ -19,6 +19,9 @@ from ._terms import SmoothTerm, Term, as_term
 
 During = tuple[int, int | None] | Sequence[tuple[int, int | None]] | None
 
+# Bounds that are farther away count as none: the interior point multiplies with their squares.
+_FAR, _FAR_IN_SINGLE_PRECISION = 1e19, 1e15
+
 
 def as_intervals(during: Any) -> tuple[tuple[int, int | None], ...] | None:
     """Pairs of the numbers of stages; of one pair, that pair alone."""
@@ -68,7 +71,7 @@ class _AbstractPart(eqx.Module):
         return during is None or any(first <= t and (end is None or t < end) for first, end in during)
 
 
-def _as_floats(x: ArrayLike) -> Array:
+def as_floats(x: ArrayLike) -> Array:
     """As an array of floats, since integers have no derivatives: of such, of the type of what they are used with."""
     array = as_array("A weight or a bound")(x)
     return array if jnp.issubdtype(array.dtype, jnp.inexact) else array * 1.0
@@ -83,7 +86,7 @@ class Cost(_AbstractPart):
     """
 
     term: Term = eqx.field(converter=as_term)
-    weight: Float[Array, "*k"] = eqx.field(converter=_as_floats, default=1.0)
+    weight: Float[Array, "*k"] = eqx.field(converter=as_floats, default=1.0)
     during: During = eqx.field(static=True, converter=as_intervals, default=None)
 
     def __check_init__(self):
@@ -150,11 +153,12 @@ class Equality(_AbstractPart):
 
 
 class Bounds(_AbstractPart):
-    """`lower <= residual <= upper`, where the bounds are finite.
+    """`lower <= residual <= upper`, where there are bounds: those of 1e19 and more, in single precision of 1e15, count
+    as infinite.
 
     **Fields:** `term` and `during` as in `Cost`; `lower`, `upper`: one number or (k,), or `None`; `finite`: the rows of
-    each that are, as far as that was known when this was made. All others are left out, and bounds that replace
-    `lower` and `upper` later must be infinite there too.
+    each that are, as far as that was known when this was made, and `None` for all. The others are left out, and bounds
+    (k,) that replace `lower` and `upper` later must be infinite there too.
     """
 
     term: Term
@@ -171,8 +175,8 @@ class Bounds(_AbstractPart):
         during: During = None,
     ):
         self.term = as_term(term)
-        self.lower = None if lower is None else _as_floats(lower)
-        self.upper = None if upper is None else _as_floats(upper)
+        self.lower = None if lower is None else as_floats(lower)
+        self.upper = None if upper is None else as_floats(upper)
         self.during = as_intervals(during)
         # Looked at here, because later they may be traced: rows that are never observed are left out.
         self.finite = _finite(lower), _finite(upper)
@@ -181,15 +185,7 @@ class Bounds(_AbstractPart):
         _check_part(self)
         if self.lower is None and self.upper is None:
             raise ValueError("Bounds must have a lower or an upper one.")
-        for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if bound is not None and is_concrete(bound) and np.any(np.isnan(np.asarray(bound))):
-                raise ValueError(f"Bounds must be numbers or infinite, got NaN in {name} of {self.term!r}.")
-            never = np.inf if name == "lower" else -np.inf
-            if bound is not None and is_concrete(bound) and np.any(np.asarray(bound) == never):
-                raise ValueError(
-                    f"Nothing satisfies {name} = {never} of {self.term!r}. Where there is no {name} bound, it is "
-                    f"{-never}."
-                )
+        _check_numbers(self)
         if self.lower is None or self.upper is None or not is_concrete(self.lower, self.upper):
             return
         try:
@@ -207,24 +203,27 @@ class Bounds(_AbstractPart):
             )
 
     def rows(self, stage: Stage) -> Float[Array, "k"]:
-        """g(x, u) <= 0; -1 where there is nothing to observe."""
+        """g(x, u) <= 0; -1 where there is nothing to observe, and 1 where nothing satisfies an infinite bound."""
         residual, active = _residual(self, stage), self.is_active(stage)
         sides = []
         for bound, finite, sign in zip((self.lower, self.upper), self.finite, (-1.0, 1.0), strict=True):
             if bound is None:
                 continue
-            # Of a batch of problems, each with one number: those that were finite are no rows.
-            finite = None if finite and finite[-1] >= residual.size else finite
-            # One number, but where rows were left out when there were several.
-            partial = finite is not None and len(finite) < residual.size
-            if bound.shape != residual.shape and (bound.shape != () or partial):
+            bound = jnp.asarray(bound).astype(residual.dtype)
+            if bound.shape not in ((), residual.shape):
                 raise ValueError(
-                    f"Bounds of {self.term!r} must {'' if partial else 'be numbers or '}have the residual's shape "
-                    f"{residual.shape}, got {bound.shape}."
+                    f"Bounds of {self.term!r} must be numbers or have the residual's shape {residual.shape}, got "
+                    f"{bound.shape}."
                 )
-            bound = jnp.broadcast_to(bound.astype(residual.dtype), residual.shape)
-            observed = jnp.isfinite(bound) if active is None else jnp.isfinite(bound) & active
-            side = jnp.where(observed, sign * (residual - jnp.where(observed, bound, 0)), -1)
+            # One number is of all rows, also where it is that of one of a batch, which was not finite for all.
+            finite = None if bound.shape == () else finite
+            bound = jnp.broadcast_to(bound, residual.shape)
+            # Not of NaN, so that it is seen.
+            far = jnp.abs(bound) >= (_FAR if jnp.finfo(bound.dtype).bits >= 64 else _FAR_IN_SINGLE_PRECISION)
+            never = far & (sign * bound < 0)
+            observed, never = (~far, never) if active is None else (~far & active, never & active)
+            constant = jnp.where(never, 1, -1).astype(residual.dtype)
+            side = jnp.where(observed, sign * (residual - jnp.where(observed, bound, 0)), constant)
             sides.append(side if finite is None else side[np.asarray(finite, int)])
         return jnp.concatenate(sides)
 
@@ -445,18 +444,38 @@ def _returned(part: Any, stage: Stage) -> Array:
 
 
 def check_bounds(problem: Problem) -> None:
-    """Raises `ValueError` for bounds that have been replaced, as far as that is known, by finite ones in rows that were
-    left out as infinite."""
+    """Raises `ValueError` for bounds that have been replaced, as far as that is known, by NaN, by infinities that
+    nothing satisfies, or by finite ones in rows that were left out as infinite."""
     for part in (*problem.constraints, *problem.end_constraints):
         if not isinstance(part, Bounds):
             continue
+        _check_numbers(part)
         for name, bound, finite in zip(("lower", "upper"), (part.lower, part.upper), part.finite, strict=True):
-            now = _finite(bound)
-            if now is not None and finite is not None and not set(now) <= set(finite):
+            if finite is None or bound is None or not is_concrete(bound):
+                continue
+            now = np.asarray(bound)
+            # One number is of all rows.
+            kept = np.isin(np.arange(now.size).reshape(now.shape) if now.ndim else -1, finite)
+            if np.any(_is_near(now) & ~kept):
                 raise ValueError(
                     f"The {name} bounds of {part.term!r} were infinite in some rows when they were made, which are "
-                    f"left out since, and were replaced by {np.asarray(bound)}. Make new Bounds of these."
+                    f"left out since, and were replaced by {now}. Make new Bounds of these."
                 )
+
+
+def _check_numbers(bounds: Bounds) -> None:
+    """Raises `ValueError` for NaN and for infinities that nothing satisfies, as far as they are known."""
+    for name, bound, sign in (("lower", bounds.lower, -1), ("upper", bounds.upper, 1)):
+        if bound is None or not is_concrete(bound):
+            continue
+        array = np.atleast_1d(bound)
+        if np.any(np.isnan(array)):
+            raise ValueError(f"Bounds must be numbers or infinite, got NaN in {name} of {bounds.term!r}.")
+        if np.any(never := sign * array <= -_FAR):
+            raise ValueError(
+                f"Nothing satisfies {name} = {array[never][0]} of {bounds.term!r}. Where there is no {name} bound, it "
+                f"is {sign * np.inf}."
+            )
 
 
 def _finite(bound: ArrayLike | None) -> tuple[int, ...] | None:
@@ -464,7 +483,13 @@ def _finite(bound: ArrayLike | None) -> tuple[int, ...] | None:
     if bound is None or not is_concrete(bound):
         return None
     array = np.asarray(bound)
-    return tuple(np.flatnonzero(np.isfinite(array)).tolist()) if array.ndim == 1 else None
+    near = _is_near(array)
+    return None if array.ndim != 1 or np.all(near) else tuple(np.flatnonzero(near).tolist())
+
+
+def _is_near(bound: np.ndarray) -> np.ndarray:
+    """Whether bounds count in any precision."""
+    return np.abs(bound) < _FAR
 
 
 def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:

@@ -51,6 +51,31 @@ def test_bounds_that_are_far_away_stop_nothing():
     np.testing.assert_allclose(found.states[-1], [1, 0], atol=1e-7)
 
 
+@pytest.mark.parametrize("limit", [1e15, 1e19])
+def test_bounds_that_stand_for_none_stop_nothing(limit):
+    """In both precisions, near and beyond what counts as infinite; what nothing satisfies is said, also of NaN."""
+    dtype = np.float32 if limit < 1e19 else np.float64
+
+    @jax.jit
+    @jax.vmap
+    def status(lower, upper):
+        at_end = [oc.Equality(lambda s: s.x - jnp.array([1.0, 0.0], dtype))]
+        problem = line_problem(constraints=[oc.Bounds(oc.Control(), lower, upper)], end=at_end)
+        return oc.solve(problem, START.astype(dtype)).status
+
+    most = np.finfo(dtype).max
+    far = np.array([np.inf, most, limit, 0.9 * limit, np.nan, -np.inf, -most], dtype)
+    expected = [oc.SolveStatus.SOLVED] * 4 + [oc.SolveStatus.NOT_FINITE] + [oc.SolveStatus.INFEASIBLE] * 2
+    upper = np.concatenate([far, np.full(3, np.inf, dtype)])
+    lower = np.concatenate([np.full(len(far), -most), -far[3:6]])
+    np.testing.assert_array_equal(status(lower, upper), expected + expected[3:6])
+
+
+def test_rows_with_bounds_that_stand_for_none_are_left_out():
+    rows = oc.Bounds(lambda s: s.x, [-1e20, 0.0], [1.0, 1e30]).rows(Stand(START))
+    np.testing.assert_array_equal(rows, [0.0, -0.5])
+
+
 @pytest.mark.parametrize("solver", [oc.MultipleShooting(max_iterations=3), oc.FDDP(max_iterations=3)])
 def test_costs_that_fall_without_bound_are_recognised(solver):
     problem = oc.Problem(line_problem().dynamics, 2, [oc.SmoothCost(lambda s: -(s.u[0] ** 2))])
@@ -183,9 +208,14 @@ def test_bounds_that_are_replaced_must_have_the_rows_that_were_kept():
     problem = line_problem(constraints=[eqx.tree_at(lambda b: b.upper, bounds, jnp.array([0.5, 2.0]))])
     with pytest.raises(ValueError, match=r"The upper bounds of .* were infinite in some rows when they were made"):
         oc.solve(problem, START)
-    problem = line_problem(constraints=[eqx.tree_at(lambda b: b.upper, bounds, jnp.array(0.5))])
-    with pytest.raises(ValueError, match=r"Bounds of .* must have the residual's shape \(2,\).* got \(\)"):
-        oc.solve(problem, START)
+    for upper, message in (
+        (0.5, "The upper bounds of .* were infinite in some rows"),
+        ([jnp.nan, jnp.inf], "NaN in upper"),
+        ([1.0, -jnp.inf], "Nothing satisfies upper = -inf"),
+    ):
+        problem = line_problem(constraints=[eqx.tree_at(lambda b: b.upper, bounds, jnp.array(upper))])
+        with pytest.raises(ValueError, match=message):
+            oc.solve(problem, START)
 
 
 @pytest.mark.slow
@@ -326,6 +356,10 @@ def test_bounds_of_a_batch_are_of_all_rows():
     rows = jax.vmap(lambda bounds: bounds.rows(Stand(START)))(oc.Bounds(lambda s: s.x, -limits, limits))
     expected = [jnp.concatenate([-x - START, START - x]) for x in limits[1:]]
     np.testing.assert_allclose(rows, [[-1, -1, -1, -1], *expected])
+    # Of fewer problems than there are rows, too.
+    three = jnp.arange(3.0)
+    rows = jax.vmap(lambda bounds: bounds.rows(Stand(three)))(oc.Bounds(lambda s: s.x, -limits[:2], limits[1:]))
+    np.testing.assert_allclose(rows, [[-1, -1, -1, *three - 1], [*-three - 1, *three - 2]])
 
 
 @dataclasses.dataclass
