@@ -83,7 +83,7 @@ def mpc_step(
 
 
 def _of_type(plan: Solution, dtype: np.dtype) -> Solution:
-    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, plan)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array(x) else x, plan)
 
 
 def _continued(problem: Problem, guess: Guess, number: int) -> Guess:

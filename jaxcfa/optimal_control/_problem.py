@@ -99,7 +99,7 @@ class Cost(_AbstractPart):
     def rows(self, stage: Stage) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
         """Residuals and their weights."""
         residual = _residual(self, stage)
-        weight = self.weight.astype(residual.dtype)
+        weight = jnp.asarray(self.weight).astype(residual.dtype)
         if weight.shape not in ((), residual.shape):
             raise ValueError(
                 f"The weight of the cost of {self.term!r} must be a number or have the residual's shape "

@@ -105,7 +105,7 @@ def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
     for name, shape in expected.items():
         if getattr(found, name).shape != shape:
             raise ValueError(f"The {name} of the guess must have shape {shape}, got {getattr(found, name).shape}.")
-    return jax.tree.map(lambda x: x.astype(x0.dtype), found)
+    return jax.tree.map(lambda x: jnp.asarray(x).astype(x0.dtype), found)
 
 
 def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: AbstractSolver) -> None:

@@ -1,5 +1,6 @@
 """States as users give them."""
 
+import operator
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jaxtyping import Array, Float
 
 from ..model._arguments import check_quaternions
 from ..numerics._options import any_numbers
-from ._problem import Problem
+from ._problem import Bounds, Cost, Problem, as_floats
 from ._robot_dynamics import AbstractRobotDynamics
 
 
@@ -61,9 +62,22 @@ def _joined(problem: Problem, x: Any, axes: int) -> Any:
 
 
 def strongly_typed(problem: Problem, dtype: np.dtype) -> Problem:
-    """The problem without weak types, such as those of Python's numbers, for which programs would be compiled again."""
+    """The problem with arrays of JAX alone, none of a weak type, as Python's numbers have: programs would be compiled
+    again for these. Weights and bounds may have been replaced by such numbers, and any array by one of NumPy."""
 
     def typed(x: Any) -> Any:
-        return x.astype(dtype) if eqx.is_inexact_array(x) and x.weak_type else x
+        if not eqx.is_inexact_array(x):
+            return x
+        array = jnp.asarray(x)
+        return array.astype(dtype) if array.weak_type else array
 
-    return jax.tree.map(typed, problem)
+    def in_arrays(x: Any) -> Any:
+        for name in _NUMBERS.get(type(x), ()):
+            if isinstance(number := getattr(x, name), int | float):
+                x = eqx.tree_at(operator.attrgetter(name), x, as_floats(number))
+        return x
+
+    return jax.tree.map(typed, jax.tree.map(in_arrays, problem, is_leaf=lambda x: type(x) in _NUMBERS))
+
+
+_NUMBERS: dict[type, tuple[str, ...]] = {Cost: ("weight",), Bounds: ("lower", "upper")}

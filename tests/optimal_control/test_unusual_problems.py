@@ -362,6 +362,17 @@ def test_bounds_of_a_batch_are_of_all_rows():
     np.testing.assert_allclose(rows, [[-1, -1, -1, *three - 1], [*-three - 1, *three - 2]])
 
 
+def test_arrays_of_numpy_and_numbers_replace_arrays():
+    problem = line_problem(constraints=[oc.Bounds(oc.Control(), -3.0, 3.0)])
+    plan = oc.solve(problem, START)
+    numbers = lambda p: (p.costs[0].weight, p.end_costs[0].weight, p.constraints[0].upper)  # noqa: E731
+    for given in ((np.array(0.01), np.float64(10), np.full(1, 3.0)), (0.01, 10, 3)):
+        found = oc.solve(eqx.tree_at(numbers, problem, given), START)
+        np.testing.assert_array_equal(found.controls, plan.controls)
+    following = [oc.mpc_step(*x, shift=0) for x in ((problem, START, plan), jax.device_get((problem, START, plan)))]
+    np.testing.assert_array_equal(*(x.controls for x in following))
+
+
 @dataclasses.dataclass
 class Stand:
     x: jax.Array
