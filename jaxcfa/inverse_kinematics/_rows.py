@@ -4,14 +4,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from ..closed_chains._relations import Bodies, Constraints, Places, jacobian_of_constraints, residuals_of_constraints
 from ..configuration import integrate
 from ..model import Model
 from ..model._ranges import even_displacement
 from ..motion import BodyMotions
-from ..optimal_control import RobotInverseDynamics, Stage
+from ..optimal_control import Cost, RobotInverseDynamics, Stage
 from ..optimal_control._problem import Parts
 
 
@@ -37,6 +37,12 @@ class Problem(eqx.Module):
     @property
     def has_preferences(self) -> bool:
         return bool(self.preferences.costs)
+
+    @property
+    def has_weights(self) -> Bool[Array, ""]:
+        """Whether all weights are finite and not negative."""
+        weights = [cost.weight for cost in (*self.targets.costs, *self.preferences.costs) if isinstance(cost, Cost)]
+        return jnp.all(jnp.array([jnp.all((x >= 0) & jnp.isfinite(x)) for x in weights], bool))
 
     def clipped(self, q: Float[Array, "nq"]) -> Float[Array, "nq"]:
         """Within the ranges of the joints."""

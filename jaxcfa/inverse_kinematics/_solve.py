@@ -18,7 +18,7 @@ from ..model._ranges import ends_of_ranges, middle
 from ..numerics import without_derivatives
 from ..optimal_control import Cost, Problem as OptimalControl, RobotInverseDynamics, SmoothCost, SolveStatus
 from ..optimal_control._closures import hoisted
-from ..optimal_control._problem import Parts
+from ..optimal_control._problem import Parts, check_weight
 from ..optimal_control._terms import Term
 from ..typing import ConfigurationLike
 from ._derivatives import attached
@@ -87,8 +87,10 @@ def solve(
     preferences say, or as little as possible, and those at an end of their range stay there if the others can follow
     alone. There are none with respect to `q0`. Second derivatives are right where the solution is the only one nearby.
 
-    **Raises:** `ValueError` for wrong shapes, terms and numbers, and for residuals that are not finite at `q0`. Targets
-    that are not reached, and preferences that are not least, warn, unless traced.
+    **Raises:** `ValueError` for wrong shapes, terms and numbers, for weights that are negative or not finite, and for
+    residuals of the targets that are finite nowhere: configurations in which they are not only count as farther away.
+    Where that cannot be seen, because it is traced, the status is `NOT_FINITE`. Targets that are not reached, and
+    preferences that are not least, warn, unless traced.
     """
     starts, max_iterations = positive_integer("starts", starts), positive_integer("max_iterations", max_iterations)
     require_single(model)
@@ -120,7 +122,7 @@ def _solve(problem: Problem, q: Array, tolerance: Array, starts: Array, max_iter
     arguments = problem, problem.clipped(q), tolerance, starts, max_iterations
     found = without_derivatives(search(*without_derivatives(arguments)))
     chosen = attached(problem, found.chosen, found.preferred, found.has_reached)
-    hard = rows_of(problem, chosen).hard
+    hard = jnp.where(problem.has_weights, rows_of(problem, chosen).hard, jnp.nan)
     error = jnp.max(jnp.abs(hard), initial=0)
     missed = jnp.where(found.ran_out | ~found.settled, SolveStatus.ITERATIONS, SolveStatus.INFEASIBLE)
     status = jnp.where(error <= tolerance, SolveStatus.SOLVED, missed)
@@ -146,7 +148,10 @@ def _as_costs(name: str, terms: Any) -> tuple[Cost, ...]:
                 f"{name} of inverse kinematics count in one configuration, which has no stages: omit "
                 f"during={term.during} of {term.term!r}."
             )
-    return tuple(term if isinstance(term, Cost) else Cost(term) for term in given)
+    costs = tuple(term if isinstance(term, Cost) else Cost(term) for term in given)
+    for cost in costs:
+        check_weight(cost)  # which may have been replaced
+    return costs
 
 
 def _balanced(preferences: tuple[Cost | SmoothCost, ...]) -> tuple[Cost, ...]:
@@ -154,7 +159,8 @@ def _balanced(preferences: tuple[Cost | SmoothCost, ...]) -> tuple[Cost, ...]:
     costs = [cost for cost in preferences if isinstance(cost, Cost)]
     if not costs:
         return ()
-    largest = jnp.max(jnp.stack([jnp.max(cost.weight) for cost in costs]))
+    # Of negative ones, too, which stay so to be seen.
+    largest = jnp.abs(jnp.max(jnp.stack([jnp.max(cost.weight) for cost in costs])))
     scale = jnp.where(largest > 0, 1 / jnp.where(largest > 0, largest, 1), 0)
     return tuple(eqx.tree_at(lambda c: c.weight, cost, cost.weight * scale) for cost in costs)
 

@@ -91,10 +91,7 @@ class Cost(_AbstractPart):
 
     def __check_init__(self):
         _check_part(self)
-        if is_concrete(self.weight) and not np.all(np.asarray(self.weight) >= 0):
-            raise ValueError(f"The weight of a cost must not be negative, got {self.weight}.")
-        if is_concrete(self.weight) and not np.all(np.isfinite(np.asarray(self.weight))):
-            raise ValueError(f"The weight of a cost must be finite, got {self.weight}. What must hold is an Equality.")
+        check_weight(self)
 
     def rows(self, stage: Stage) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
         """Residuals and their weights."""
@@ -110,6 +107,17 @@ class Cost(_AbstractPart):
         if active is None:
             return residual, weight
         return jnp.where(active, residual, 0), jnp.where(active, weight, 0)
+
+
+def check_weight(cost: Cost) -> None:
+    """Raises `ValueError` for a weight that is negative or not finite, as far as that is known."""
+    if not is_concrete(cost.weight):
+        return
+    weight = np.asarray(cost.weight)
+    if not np.all(weight >= 0):
+        raise ValueError(f"The weight of a cost must not be negative, got {weight}.")
+    if not np.all(np.isfinite(weight)):
+        raise ValueError(f"The weight of a cost must be finite, got {weight}. What must hold is an Equality.")
 
 
 class SmoothCost(_AbstractPart):

@@ -326,6 +326,28 @@ def test_wrong_arguments_are_explained(arm, arguments, options, message):
         ik.solve(arm, *arguments, **options)
 
 
+def test_weights_that_are_no_weights_are_said_to_be(arm):
+    rest = jnp.array([0.3, 0.4, 0.9])
+    target = ik.FramePosition("tip", jaxcfa.frame_pose(arm, rest, "tip").translation)
+
+    @jax.jit
+    @jax.vmap
+    def found(weight, preferred):
+        preferences = ik.Cost(ik.Posture(rest), preferred)
+        return ik.solve(arm, ik.Cost(target, weight), rest + 0.1, preferences=preferences, starts=1)
+
+    wrong = np.array([np.nan, -1.0, np.inf])
+    one = np.ones_like(wrong)
+    solutions = found(np.concatenate([[1.0], wrong, one]), np.concatenate([[1.0], one, wrong]))
+    np.testing.assert_array_equal(
+        solutions.status, [ik.SolveStatus.SOLVED] + [ik.SolveStatus.NOT_FINITE] * (2 * len(wrong))
+    )
+    replaced = eqx.tree_at(lambda cost: cost.weight, ik.Cost(target), -1.0)
+    for arguments, options in (((replaced,), {}), ((target,), {"preferences": replaced})):
+        with pytest.raises(ValueError, match="weight of a cost must not be negative, got -1"):
+            ik.solve(arm, *arguments, **options)
+
+
 def test_a_model_without_joints_is_where_it_is():
     nothing = jaxcfa.ModelBuilder().build()
     with pytest.warns(UserWarning, match="not reached"):
