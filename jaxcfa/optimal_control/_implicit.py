@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..numerics import add, product
+from ..numerics import add, jvp_of_perturbed, product
 from ._barrier_updates import steepness
 from ._dynamics import AbstractDynamics
 from ._interior_point import Point, condensed_hessian, rows_along
@@ -66,13 +66,13 @@ def attached(problem: Problem, x0: Float[Array, "nx"], point: Point) -> Change:
         states = jnp.full((len(point.states), problem.dynamics.tangent_size), cost)
         return Change(states, controls, multipliers, slack, cost)
 
-    @zero.defjvp
-    def rule(primals, tangents):
+    def rule(primals: tuple, tangents: tuple) -> tuple[Change, Change]:
         arrays, point = primals
         here = zero(arrays, point)
         # The solution again as a function of the arrays, so that the rule can be differentiated.
         return here, _sensitivity(static, arrays, tangents[0], moved(eqx.combine(arrays, static)[0], point, here))
 
+    zero.defjvp(rule, symbolic_zeros=True)
     return zero(arrays, jax.lax.stop_gradient(point))
 
 
@@ -83,13 +83,13 @@ def moved(problem: Problem, point: Point, change: Change) -> Point:
 
 
 def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Change:
-    """How a solution changes with the problem's arrays."""
+    """How a solution changes with the problem's arrays, by those alone whose tangents are not known to be zero."""
 
     def conditions(arrays: Any) -> _Conditions:
         problem, x0 = eqx.combine(arrays, static)
         return _conditions(problem, x0, point)
 
-    _, rate = jax.jvp(conditions, (arrays,), (tangents,))
+    _, rate = jvp_of_perturbed(conditions, (arrays,), (tangents,))
     problem, x0 = eqx.combine(arrays, static)
     motion = point.states, point.controls
     local = with_curvature(problem, model_of(problem, x0, *motion), *motion, point.multipliers)

@@ -373,6 +373,25 @@ def test_arrays_of_numpy_and_numbers_replace_arrays():
     np.testing.assert_array_equal(*(x.controls for x in following))
 
 
+class Scaled(oc.AbstractTerm):
+    """Whose slope by the scale is infinite at zero."""
+
+    scale: jax.Array
+
+    def __call__(self, stage):
+        return (1 + jnp.sqrt(self.scale)) * stage.x
+
+
+def test_derivatives_by_one_thing_where_those_by_another_are_infinite():
+    def cost(x0, scale):
+        end = [oc.Cost(Scaled(scale), 10.0)]
+        return oc.solve(oc.Problem(line_problem().dynamics, 2, [oc.Cost(oc.Control(), 0.01)], end), x0).cost
+
+    forward, backward = (derivative(cost)(START, jnp.zeros(())) for derivative in (jax.jacfwd, jax.grad))
+    np.testing.assert_allclose(forward, backward, rtol=1e-9)
+    assert np.all(np.abs(forward) > 0.1)
+
+
 @dataclasses.dataclass
 class Stand:
     x: jax.Array
