@@ -9,6 +9,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from ..numerics import all_finite
 from ..numerics._options import check_instance
 from ._fddp import feedback
 from ._local import evaluate, model_of
@@ -121,7 +122,13 @@ def _values(problem: Problem, x0: Array, controls: Array) -> tuple[Float[Array, 
 
 
 def _solution(problem: Problem, x0: Array, end: _State) -> Solution:
-    cost, states = _values(problem, x0, end.controls)
+    # No iteration has looked at what the last step led to: if that is not finite, the controls before it count.
+    both = jnp.stack([end.controls, end.before])
+    costs, motions = jax.vmap(lambda controls: _values(problem, x0, controls))(both)
+    failed = (end.status == SolveStatus.ITERATIONS) & ~all_finite((costs[0], motions[0]))
+    cost, states, controls = (jnp.where(failed, x[1], x[0]) for x in (costs, motions, both))
+    status = jnp.where(failed, SolveStatus.STALLED, end.status).astype(jnp.int32)
+    end = end._replace(controls=controls, status=status)
     gains, costates = feedback(model_of(problem, x0, states, end.controls))
     return unconstrained(
         problem,
