@@ -121,6 +121,24 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be True or False, got {value!r}.")
 
 
+def is_hashable(value: Any) -> bool:
+    """Whether programs can be known by it."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def check_hashable(name: str, function: Any) -> None:
+    """Raises `ValueError` for a function that is an object which cannot be hashed, such as a dataclass."""
+    if not is_hashable(function):
+        raise ValueError(
+            f"{name} must be hashable, since programs are kept by it, got {function!r:.200}. Make its class an "
+            "equinox.Module, whose arrays are fields."
+        )
+
+
 def check_instance(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) -> None:
     """Raises `ValueError` for what is no instance of `kind`; for a subclass of it, saying how to make an instance."""
     if isinstance(value, kind):

@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
 from ..model._arguments import positive_integer
-from ..numerics._options import any_numbers
+from ..numerics._options import any_numbers, check_hashable
 
 if TYPE_CHECKING:
     from ._stage import Stage
@@ -104,7 +104,10 @@ class FunctionDynamics(AbstractDynamics):
     def __init__(self, function: Callable[[Array, Array, Array], Array], states: int, controls: int):
         if not callable(function):
             raise ValueError(f"function must be x' = function(x, u, t), got {function!r}.")
-        self.function = function if isinstance(function, eqx.Module | Partial) else _Static(function)
+        if not isinstance(function, eqx.Module | Partial):
+            check_hashable("function", function)
+            function = _Static(function)
+        self.function = function
         self.sizes = (
             positive_integer("states", states),
             positive_integer("controls", controls),

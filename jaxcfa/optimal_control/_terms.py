@@ -1,6 +1,7 @@
 """Residuals that costs and constraints are made of, for robots."""
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..dynamics import center_of_mass
 from ..kinematics import frame_velocity
 from ..model._arguments import as_array
 from ..numerics import matmul, matvec, transpose
+from ..numerics._options import check_hashable, is_hashable
 from ..spatial import Transform, rotation_log, transform_log, unit
 from ..typing import NameOrNumber
 from ._frame_poses import placed_frame
@@ -24,6 +26,15 @@ from ._stage import Stage
 
 class AbstractTerm(eqx.Module):
     """A vector-valued function of a `Stage`; any function of one serves as well, `lambda stage: stage.x[:2]`."""
+
+    def __check_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.metadata.get("static") and not is_hashable(value):
+                raise ValueError(
+                    f"The {field.name} of {type(self).__name__}, a static field, must be hashable, such as one "
+                    f"name, got {value!r:.200}. Of several frames make one term each; arrays are no static fields."
+                )
 
     @abc.abstractmethod
     def __call__(self, stage: Stage) -> Float[Array, "k"]:
@@ -233,8 +244,14 @@ class _Function(AbstractTerm):
 
 
 def as_term(term: Any) -> Any:
-    """A pytree of arrays that is called as `term` is: functions become static."""
-    return _Function(term) if callable(term) and not isinstance(term, eqx.Module | jax.tree_util.Partial) else term
+    """A pytree of arrays that is called as `term` is: functions become static.
+
+    **Raises:** `ValueError` for those that programs cannot be known by.
+    """
+    if not callable(term) or isinstance(term, eqx.Module | jax.tree_util.Partial):
+        return term
+    check_hashable("A function of a stage", term)
+    return _Function(term)
 
 
 Term = AbstractTerm | Callable[[Stage], ArrayLike]

@@ -277,6 +277,26 @@ def test_targets_of_other_shapes_are_refused():
         oc.FrameDistance(tip, "world", point=[0, 0, 1])
 
 
+@dataclasses.dataclass
+class Unhashable:
+    """A function whose class is compared by its fields."""
+
+    gain: float
+
+    def __call__(self, *arguments):
+        return self.gain * arguments[0].x
+
+
+def test_functions_that_programs_cannot_be_known_by_are_refused():
+    for make in (oc.Cost, oc.SmoothCost, oc.Equality, lambda term: oc.Bounds(term, 0.0)):
+        with pytest.raises(ValueError, match=r"of a stage must be hashable.*got Unhashable\(gain=2\.0\).*Module"):
+            make(Unhashable(2.0))
+    with pytest.raises(ValueError, match="function must be hashable"):
+        oc.FunctionDynamics(Unhashable(2.0), 2, 1)
+    with pytest.raises(ValueError, match=r"The frame of FramePosition.*hashable.*got \['left', 'right'\]"):
+        oc.FramePosition(["left", "right"])
+
+
 def test_stages_and_bounds_that_mean_nothing_are_refused():
     for during in ((-1, None), (3, 2), [(0, 2), (4, 1)], range(2), range(0, 4, 3), [range(2), (3, 4)]):
         with pytest.raises(ValueError, match="0 <= first <= end"):
