@@ -1,9 +1,10 @@
-"""Compiling sooner, where it costs nothing: programs for one state at a time on CPUs."""
+"""Compiling sooner, where it costs nothing, programs for one state at a time on CPUs; and not again and again."""
 
 import functools
 from collections.abc import Callable
 from typing import TypeVar
 
+import equinox as eqx
 import jax
 
 from . import backend
@@ -56,5 +57,19 @@ def jit_of_one_state(function: Callable[..., Result], jit: Callable = jax.jit) -
             return function(*arguments, **named)
         alone = trace_state_clean() and backend.backend() == "cpu"
         return (quick() if alone else plain)(*arguments, **named)
+
+    return run
+
+
+def jit_alone(function: Callable[..., Result], jit: Callable = eqx.filter_jit) -> Callable[..., Result]:
+    """`jit(function)` outside of other programs, and inside of them the function itself.
+
+    For what is called by itself with loops whose steps are new functions each time, which JAX would compile each time.
+    """
+    alone = jit(function)
+
+    @functools.wraps(function)
+    def run(*arguments, **named):
+        return (alone if trace_state_clean() else function)(*arguments, **named)
 
     return run

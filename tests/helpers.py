@@ -26,6 +26,15 @@ def cast(tree, dtype):
     return jax.tree.map(lambda x: x.astype(dtype) if jnp.issubdtype(jnp.result_type(x), jnp.floating) else x, tree)
 
 
+def traced_again(caplog, call: Callable) -> list[str]:
+    """What JAX traces and compiles, as it says itself, when something is called for the third time."""
+    call(), call()
+    caplog.clear()
+    with jax.log_compiles():
+        call()
+    return [x for x in caplog.messages if x.startswith(("Finished tracing", "Compiling"))]
+
+
 def second_derivatives(function, x, along) -> list:
     """Of a scalar along a direction: in all four orders of forward and reverse mode, and by differences of slopes."""
 

@@ -1,6 +1,7 @@
 """Model predictive control: a few iterations at a time, from what the step before has found."""
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
+from ..compilation import jit_of_one_state
 from ..model._arguments import check_positive, positive_integer
 from ..numerics import all_finite, choose
 from ._closures import hoisted
@@ -70,13 +72,10 @@ def mpc_step(
     check_bounds(problem)
     x = as_state(problem, x, "x")
     dtype = jnp.result_type(x, solution.states)
-    x, plan = x.astype(dtype), _of_type(solution.shifted(shift) if shift else solution, dtype)
-    guess = as_guess(problem, x, plan)
-    guess = eqx.tree_at(lambda g: g.barrier, guess, jnp.maximum(plan.barrier, barrier).astype(dtype))
-    problem = strongly_typed(hoisted(problem, x.dtype), x.dtype)
-    guess = _continued(problem, guess, shift)
+    x, plan, least = x.astype(dtype), _of_type(solution, dtype), jnp.asarray(barrier, dtype)
+    problem = strongly_typed(hoisted(problem, dtype), dtype)
     in_parallel = isinstance(solver, MultipleShooting) and solver.steps == "linear"
-    guess = _moved(guess, x) if in_parallel else _simulated(problem, x, guess, plan)
+    guess = _begun(problem, x, plan, least, shift, in_parallel)
     brief = dataclasses.replace(solver, max_iterations=iterations)  # type: ignore[call-arg]
     found = run(problem, x, guess, brief, False)
     return dataclasses.replace(found, history=solution.history)
@@ -84,6 +83,17 @@ def mpc_step(
 
 def _of_type(plan: Solution, dtype: np.dtype) -> Solution:
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array(x) else x, plan)
+
+
+@partial(jit_of_one_state, jit=eqx.filter_jit)
+def _begun(problem: Problem, x: Array, plan: Solution, least: Array, shift: int, in_parallel: bool) -> Guess:
+    """What iterations start from: the plan so many stages later, from x on, with the barrier parameter at `least` so
+    large."""
+    plan = plan.shifted(shift) if shift else plan
+    guess = as_guess(problem, x, plan)
+    guess = eqx.tree_at(lambda g: g.barrier, guess, jnp.maximum(plan.barrier, least))
+    guess = _continued(problem, guess, shift)
+    return _moved(guess, x) if in_parallel else _simulated(problem, x, guess, plan)
 
 
 def _continued(problem: Problem, guess: Guess, number: int) -> Guess:

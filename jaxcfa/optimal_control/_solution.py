@@ -2,12 +2,14 @@
 
 import dataclasses
 import enum
+from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..compilation import jit_alone, jit_of_one_state
 from ..model._arguments import is_concrete, positive_integer
 from ..numerics import lengthened
 from ..structured._products import matvec
@@ -18,6 +20,9 @@ from ._rollout import closed_loop
 from ._states import as_state
 
 _FALLEN = 1e8  # so many times below what the cost was at the start
+
+
+_closed_loop = jit_alone(closed_loop, jit=partial(jit_of_one_state, jit=eqx.filter_jit))
 
 
 class SolveStatus(enum.IntEnum):
@@ -134,7 +139,7 @@ class Solution(eqx.Module):
                 f"{self.controls.shape}. Functions are for one problem; batch them with jax.vmap."
             )
         start = self.states[0] if x0 is None else as_state(problem, x0).astype(self.states.dtype)
-        states, controls = closed_loop(problem, start, self.states, self.controls, self.gains)
+        states, controls = _closed_loop(problem, start, self.states, self.controls, self.gains)
         return dataclasses.replace(self, states=states, controls=controls)
 
     def shifted(self, steps: int = 1) -> "Solution":

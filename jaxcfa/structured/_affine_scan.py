@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ..compilation import jit_alone
 from ..numerics import linear_solution, transpose
 from ..numerics._options import floating_numbers
 from ._arguments import as_blocks, as_columns
@@ -37,9 +38,10 @@ def affine_scan(
     columns, restore = as_columns("b", b, a)
     if x0 is not None and len(a):
         columns = _with_start(a, columns, x0, -1 if reverse else 0)
-    return restore(solve_recurrence(a, columns, schedule, reverse))
+    return restore(solve_recurrence(a, columns, schedule, bool(reverse)))
 
 
+@jit_alone
 def solve_recurrence(
     a: Float[Array, "n k k"], b: Float[Array, "n k m"], schedule: AbstractSchedule, reverse: bool = False
 ) -> Float[Array, "n k m"]:

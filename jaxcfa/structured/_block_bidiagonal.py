@@ -42,7 +42,7 @@ class BlockBidiagonal(eqx.Module):
         """`x` in `L x = c` for one column (n, k) or several (n, k, m)."""
         check_schedule(schedule)
         columns, restore = as_columns("c", c, self.blocks)
-        return restore(solve_recurrence(self.blocks, columns, schedule, self.upper))
+        return restore(solve_recurrence(self.blocks, columns, schedule, bool(self.upper)))
 
     @property
     def T(self) -> "BlockBidiagonal":

@@ -8,6 +8,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ..compilation import jit_alone
 from ..numerics import linear_solution, transpose
 from ._arguments import as_blocks, as_columns
 from ._block_ldl import BLOCK_LDL
@@ -47,7 +48,8 @@ class BlockTridiagonal(eqx.Module):
 
     def factor(self, solver: AbstractTridiagonalSolver = BLOCK_LDL) -> "FactoredBlockTridiagonal":
         """Factorises once, for solving with right-hand sides that come one after the other."""
-        return FactoredBlockTridiagonal(self, solver)
+        check_tridiagonal_solver(solver)
+        return _factored(self, solver)
 
     def solve(
         self,
@@ -93,7 +95,18 @@ class FactoredBlockTridiagonal(eqx.Module):
     def solve(self, b: Annotated[ArrayLike, "n k"] | Annotated[ArrayLike, "n k m"]) -> Array:
         """Solves as `BlockTridiagonal.solve` does."""
         columns, restore = as_columns("b", b, self.matrix.diagonal)
-        factors = self.factors
-        if factors is None or not columns.size:
+        if self.factors is None or not columns.size:
             return restore(columns)
-        return restore(linear_solution(self.matrix.mv, columns, lambda found, rhs: found.solve(rhs), factors))
+        return restore(_solved(self.matrix, self.factors, columns))
+
+
+@jit_alone
+def _factored(matrix: BlockTridiagonal, solver: AbstractTridiagonalSolver) -> FactoredBlockTridiagonal:
+    return FactoredBlockTridiagonal(matrix, solver)
+
+
+@jit_alone
+def _solved(
+    matrix: BlockTridiagonal, factors: AbstractTridiagonalFactor, columns: Float[Array, "n k m"]
+) -> Float[Array, "n k m"]:
+    return linear_solution(matrix.mv, columns, lambda found, rhs: found.solve(rhs), factors)

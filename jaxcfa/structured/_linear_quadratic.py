@@ -13,6 +13,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ..compilation import jit_alone
 from ..numerics import add, choose, linear_solution, symmetrise, transpose
 from ..numerics._options import check_instance, floating_numbers
 from ._products import followed, matvec, preceded
@@ -121,14 +122,14 @@ class LinearQuadratic(eqx.Module):
 
     def factor(self, solver: AbstractStageSolver = RICCATI) -> "FactoredLinearQuadratic":
         """Factorises once, for linear terms that come one after the other: each costs two affine recurrences or so."""
-        return FactoredLinearQuadratic(self, solver)
+        return _factored(self, solver)
 
     def solve(self, terms: LinearTerms, solver: AbstractStageSolver = RICCATI) -> Extremal:
         """The optimal motion; NaN where there is none, or more than one (unless rounding hides that).
 
         The derivatives, in both modes and of any order, are further solutions with the same factors.
         """
-        return self.factor(solver).solve(terms)
+        return _factored_and_solved(self, terms, solver)
 
     def stages(self) -> Stages:
         """What is between the ends. A regularisation delta of the dynamics is one more control for each state there.
@@ -228,10 +229,7 @@ class FactoredLinearQuadratic(eqx.Module):
         that is half of the work. The derivatives, in both modes and of any order, are further solutions with the same
         factors.
         """
-        rhs = terms.right_hand_side()
-        if self.problem.start == "free":
-            rhs = eqx.tree_at(lambda z: z.costates, rhs, rhs.costates.at[0].set(0))
-        return linear_solution(self.problem.mv, rhs, _refined if refined else FactoredLinearQuadratic.once, self)
+        return _solved(self, terms, bool(refined))
 
     def once(self, rhs: Extremal) -> Extremal:
         """The solution of the optimality conditions, without refinement."""
@@ -245,6 +243,24 @@ class FactoredLinearQuadratic(eqx.Module):
         unknowns = jnp.linalg.solve(self.at_ends, missing)
         found = eqx.tree_at(lambda z: z.end_multipliers, found, jnp.zeros_like(found.end_multipliers))
         return jax.tree.map(lambda x, y: x + jnp.tensordot(unknowns, y, 1, precision="highest"), found, self.responses)
+
+
+@jit_alone
+def _factored(problem: LinearQuadratic, solver: AbstractStageSolver) -> FactoredLinearQuadratic:
+    return FactoredLinearQuadratic(problem, solver)
+
+
+@jit_alone
+def _factored_and_solved(problem: LinearQuadratic, terms: LinearTerms, solver: AbstractStageSolver) -> Extremal:
+    return FactoredLinearQuadratic(problem, solver).solve(terms)
+
+
+@jit_alone
+def _solved(factored: FactoredLinearQuadratic, terms: LinearTerms, refined: bool) -> Extremal:
+    rhs = terms.right_hand_side()
+    if factored.problem.start == "free":
+        rhs = eqx.tree_at(lambda z: z.costates, rhs, rhs.costates.at[0].set(0))
+    return linear_solution(factored.problem.mv, rhs, _refined if refined else FactoredLinearQuadratic.once, factored)
 
 
 def _refined(factored: FactoredLinearQuadratic, rhs: Extremal) -> Extremal:

@@ -9,6 +9,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ..compilation import jit_alone
 from ..numerics import linear_solution, symmetrise, transpose
 from ..numerics._options import floating_numbers
 from ._affine_scan import run
@@ -149,6 +150,12 @@ def steady_riccati(
     dtype = jnp.result_type(*given)
     a, b, q, r, *cross = (x.astype(dtype) for x in given)
     stage = Stages(a, b, symmetrise(q), symmetrise(r), cross[0] if cross else None)
+    return _steady(stage)
+
+
+@jit_alone
+def _steady(stage: Stages) -> tuple[Float[Array, "n n"], Float[Array, "m n"]]:
+    """Stiffness and gain of one stage for ever."""
     stiffness = _steady_stiffness(stage)
     return stiffness, _gains(stage, stiffness)[1]
 

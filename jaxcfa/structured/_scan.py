@@ -11,6 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
+from ..compilation import jit_alone
 from ..numerics import add, choose, cut, joined, transpose
 from ..numerics._options import check_instance, positive_integer
 from ._products import following, matmul
@@ -200,7 +201,12 @@ def prefix_sum(x: PyTree[ArrayLike], schedule: AbstractSchedule = DOUBLING, reve
     Booleans are counted.
     """
     check_schedule(schedule)
-    return schedule.scan(add, jax.tree.map(_countable, x), reverse)
+    return _sums(schedule, jax.tree.map(_countable, x), bool(reverse))
+
+
+@jit_alone
+def _sums(schedule: AbstractSchedule, x: PyTree[Array], reverse: bool) -> PyTree[Array]:
+    return schedule.scan(add, x, reverse)
 
 
 def check_schedule(schedule: object, name: str = "schedule") -> None:

@@ -14,6 +14,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxcfa
+from helpers import traced_again
 from jaxcfa import inverse_kinematics, optimal_control as oc
 from jaxcfa.joints import Revolute
 from jaxcfa.spatial import quaternion_exp, quaternion_multiply, quaternion_to_matrix, rotation_log
@@ -528,6 +529,18 @@ def test_plans_go_on_from_measurements_of_less_precision():
     plan = oc.solve(problem, START)
     found = oc.mpc_step(problem, np.float32([0.4, 0.1]), plan)
     assert jax.tree.map(jnp.result_type, found) == jax.tree.map(jnp.result_type, plan)
+
+
+def test_plans_and_motions_are_traced_once(caplog):
+    problem = line_problem(constraints=[oc.Bounds(oc.Control(), -20.0, 20.0)])
+    plan = oc.solve(problem, START)
+
+    def go_on():
+        nonlocal plan
+        plan = oc.mpc_step(problem, plan.states[1], plan)
+        plan.rollout(problem, plan.states[0])
+
+    assert traced_again(caplog, go_on) == []
 
 
 def test_batches_of_targets_that_functions_close_over_without_compiling():

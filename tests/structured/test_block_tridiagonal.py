@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from helpers import assert_close, tolerance
+from helpers import assert_close, tolerance, traced_again
 from jaxcfa.structured import BlockLDL, BlockTridiagonal, CyclicReduction, OddEvenElimination, Refined
 from program_size import equations, loop_trips
 
@@ -242,3 +242,9 @@ def test_invalid_arguments():
         BlockTridiagonal(diagonal[None], lower[None])
     with pytest.raises(ValueError, match="b must have shape"):
         BlockTridiagonal(diagonal, lower).solve(b[:-1])
+
+
+def test_calls_outside_of_programs_are_traced_once(caplog):
+    diagonal, lower, b = random_system(3, 1)
+    matrix = BlockTridiagonal(diagonal, lower)
+    assert traced_again(caplog, lambda: (matrix.solve(b), matrix.factor(OddEvenElimination()).solve(b))) == []

@@ -9,7 +9,7 @@ import pytest
 import scipy.linalg
 from jax.flatten_util import ravel_pytree
 
-from helpers import assert_close
+from helpers import assert_close, traced_again
 from jaxcfa.structured import (
     Chunked,
     Doubling,
@@ -253,3 +253,15 @@ def test_errors():
         lq.terms(offset=terms.offsets)
     with pytest.raises(ValueError, match=r"start must have shape \(4,\)"):
         lq.terms(start=jnp.zeros(3))
+
+
+def test_calls_outside_of_programs_are_traced_once(caplog):
+    lq, terms = problem(stages=3, n=2, m=1, start="free")
+    one = lq.transition[0], lq.input[0], lq.state_cost[0], lq.control_cost[0]
+
+    def call():
+        lq.solve(terms)
+        lq.factor(Riccati(Doubling())).solve(terms)
+        steady_riccati(*one)
+
+    assert traced_again(caplog, call) == []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from helpers import assert_close, tolerance
+from helpers import assert_close, tolerance, traced_again
 from jaxcfa.structured import Associative, BlockBidiagonal, Chunked, Doubling, Sequential, affine_scan, prefix_sum
 from program_size import equations, loop_trips
 
@@ -185,3 +185,14 @@ def test_invalid_arguments():
         affine_scan(a, np.zeros((4, 3)), x0=np.zeros(3) * 1j)
     with pytest.raises(ValueError, match="must be real, got dtype complex"):
         affine_scan(a * 1j, np.zeros((4, 3)))
+
+
+@pytest.mark.parametrize("schedule", [Sequential(), Doubling()], ids=str)
+def test_calls_outside_of_programs_are_traced_once(caplog, schedule):
+    a, b = random_recurrence(5, 2, 1)
+
+    def call():
+        BlockBidiagonal(a).T.solve(affine_scan(a, b, schedule, reverse=True), schedule)
+        prefix_sum(b, schedule)
+
+    assert traced_again(caplog, call) == []
