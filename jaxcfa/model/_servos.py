@@ -26,7 +26,7 @@ def add_servos(
     Each drives one coordinate with the torque `stiffness (control - q)`, of at most the joint's limit of effort. The
     damping is added to that of the joint, beyond that limit, and acts where passive forces do; steps of
     `SemiImplicitEuler` take it at their end, so that it is stable at every time step. Controls are clipped to the
-    limits of the joint.
+    limits that the joint has now; `with_joint` does not change those of its servo.
 
         model = jaxcfa.add_servos(jaxcfa.load_model("go2.urdf", floating_base=True), stiffness=40.0, damping=1.0)
         state = jaxcfa.step(model, q, v, targets, dt=0.005, actuated="actuators", contacts=feet)
@@ -90,5 +90,6 @@ def driven_by_servos(
         names += [name] if len(own) == 1 else [f"{name}_{i}" for i in range(len(own))]
         chosen += own.tolist()
     if not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"joints must name one that can be driven or more, each once, got {joints or 'none'}.")
+        given = "none" if joints is None else joints
+        raise ValueError(f"joints must name one that can be driven or more, each once, got {given}.")
     return np.array(chosen), tuple(names)

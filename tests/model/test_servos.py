@@ -83,6 +83,7 @@ def test_mistakes_are_explained():
         "which 'base_joint' has not": {"joints": [0]},
         "No joint named 'knee'": {"joints": "knee"},
         "joints must name one .* each once, got \\['hinge', 'hinge'\\]": {"joints": ["hinge", "hinge"]},
+        "each once, got \\[1 1\\]": {"joints": np.array([1, 1])},
         "one for each of 5 servos, got shape \\(2,\\)": {"damping": [1.0, 2.0]},
         "damping must be finite and not negative, got -1": {"damping": -1.0},
     }
