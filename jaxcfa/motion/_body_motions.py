@@ -139,6 +139,8 @@ def body_motions(
 ) -> BodyMotions:
     """How all bodies are placed and move, to be used by several functions of one state.
 
+    They hold placements and inertias of the model, too: the functions must be given the same, which nothing compares.
+
     **Arguments:** `q` (nq,); `v` (nv,), without which the motions serve functions of q only; `schedule`:
     `Sequential()`, or one that is parallel along the mechanism such as `Doubling()`; see `default_schedule`.
 
@@ -170,7 +172,7 @@ def check_motions(
     v: Float[Array, "nv"] | None = None,
 ) -> None:
     """Raises `ValueError` for motions of another mechanism than the model's, and of another state than q (and v, if the
-    velocity is needed as well) where that can be seen: not where it is traced."""
+    velocity is needed as well) where that can be seen: not where it is traced. Parameters are not compared."""
     if motions is None:
         return
     if not isinstance(motions, BodyMotions):
