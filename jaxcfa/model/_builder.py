@@ -151,6 +151,13 @@ class ModelBuilder:
         if link is None:
             return WORLD
         if isinstance(link, str):
+            if link in self._frame_names:
+                carrier = next(frame.link for frame in self._frames if frame.name == link)
+                where = "the world" if carrier == WORLD else f"body {self._links[carrier].name!r}"
+                raise ValueError(
+                    f"{_at_start(what)} refers to {link!r}, which is a frame of {where}; give "
+                    f"{'None' if carrier == WORLD else 'that body'}, and a placement in it."
+                )
             if link not in self._index:
                 raise ValueError(
                     f"{_at_start(what)} refers to unknown body {link!r}; add that one first. (None is the world.)"

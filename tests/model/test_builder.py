@@ -279,8 +279,13 @@ def test_senseless_frames_are_refused():
     for name in ("a", "f"):
         with pytest.raises(ValueError, match=f"Duplicate body or frame name '{name}'"):
             builder.add_frame(name)
-    with pytest.raises(ValueError, match="Frame 'g' refers to unknown body 'f'"):
+    with pytest.raises(ValueError, match="Frame 'g' refers to 'f', which is a frame of body 'a'; give that body, and"):
         builder.add_frame("g", "f")
+    with pytest.raises(ValueError, match="Body 'b' refers to 'f', which is a frame of body 'a'; give that body, and"):
+        builder.add_body("b", "f", Revolute(Z))
+    builder.add_frame("origin")
+    with pytest.raises(ValueError, match="refers to 'origin', which is a frame of the world; give None, and a"):
+        builder.add_body("b", "origin", Revolute(Z))
     with pytest.raises(ValueError, match="placement of frame 'g' must be"):
         builder.add_frame("g", "a", np.zeros((2, 2)))
 
