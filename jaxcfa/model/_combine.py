@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import jax
@@ -29,7 +29,7 @@ _ROWS = (
 _ACTUATOR_ROWS = ("length_offset", "gain", "bias", "control_lower", "control_upper", "force_lower", "force_upper")
 
 
-def combine(models: Sequence[Model], prefixes: Sequence[str] | None = None) -> Model:
+def combine(models: Iterable[Model], prefixes: Iterable[str] | None = None) -> Model:
     """Several models side by side in one world, as one model: a forest.
 
     Bodies, joints, frames, actuators and constraints are those of all models, in their order, and `q` and `v` are the
@@ -45,10 +45,10 @@ def combine(models: Sequence[Model], prefixes: Sequence[str] | None = None) -> M
     **Raises:** `ValueError` for names that occur in several models, different gravity, batched models, and
     constraints that name bodies in a way of their own. Where gravity is traced the result's is NaN if it differs.
     """
-    models, prefixes = _checked(models, prefixes)
-    dtype = jnp.result_type(*(model.dtype for model in models))
-    gravity = _common_gravity([model.gravity for model in models])
-    models = _prefixed([model.astype(dtype) for model in models], prefixes)
+    given, names = _checked(models, prefixes)
+    dtype = jnp.result_type(*(model.dtype for model in given))
+    gravity = _common_gravity([model.gravity for model in given])
+    models = _prefixed([model.astype(dtype) for model in given], names)
     starts = np.cumsum([0, *(model.nb for model in models)]).tolist()
     joints, group_bodies = _join_groups(models, starts)
     topology = Topology(
@@ -76,18 +76,20 @@ def combine(models: Sequence[Model], prefixes: Sequence[str] | None = None) -> M
     )
 
 
-def _checked(models: Sequence[Model], prefixes: Sequence[str] | None) -> tuple[list[Model], list[str]]:
-    if isinstance(models, Model) or not models:
+def _checked(models: Iterable[Model], prefixes: Iterable[str] | None) -> tuple[list[Model], list[str]]:
+    given = [] if isinstance(models, Model) or not isinstance(models, Iterable) else list(models)
+    if not given:
         raise ValueError("combine needs a sequence of one model or more: combine([left, right]).")
-    if prefixes is None:
-        prefixes = [""] * len(models)
-    if isinstance(prefixes, str) or len(prefixes) != len(models):
-        raise ValueError(f"combine needs one prefix for each of the {len(models)} models, got {prefixes!r}.")
-    for prefix in prefixes:
+    names = [""] * len(given) if prefixes is None else []
+    if isinstance(prefixes, Iterable) and not isinstance(prefixes, str):
+        names = prefixes = list(prefixes)
+    if len(names) != len(given):
+        raise ValueError(f"combine needs one prefix for each of the {len(given)} models, got {prefixes!r}.")
+    for prefix in names:
         check_name("The prefix of a model", prefix, or_empty=True)
-    for number, model in enumerate(models):
+    for number, model in enumerate(given):
         require_single(model, "combine", f"masses of model {number}")
-    return list(models), list(prefixes)
+    return given, names
 
 
 def _prefixed(models: Sequence[Model], prefixes: Sequence[str]) -> list[Model]:

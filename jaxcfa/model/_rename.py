@@ -81,4 +81,5 @@ def _check_known(model: Model, names: Mapping[str, str]) -> None:
     known = (*model.body_names, *joints, *model.frame_names, *model.actuators.names, *constraints)
     for name in names:
         if name not in known:
-            raise ValueError(f"Nothing in the model is named {name!r}; {suggestion(name, known)}")
+            remedy = suggestion(name, known) if isinstance(name, str) else "names are strings."
+            raise ValueError(f"Nothing in the model is named {name!r}; {remedy}")

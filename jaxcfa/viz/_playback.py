@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..model import Model
+from ..numerics._options import positive_number
 from ._poses import as_configurations
 
 _PICTURES_PER_SECOND = 30
@@ -135,6 +136,6 @@ def as_motion(model: Model, motion: Any, dt: float | None) -> tuple[np.ndarray, 
         if times.shape not in ((n,), batch.shape[:2]):
             raise ValueError(f"The times t of a motion must have shape (n,) = ({n},), as many as q, got {times.shape}.")
         return times.reshape(-1, n)[0], checked.swapaxes(0, 1)
-    if dt is None or not (np.isfinite(dt) and dt > 0):
-        raise ValueError(f"Configurations without times need their distance dt [s], a positive number; got {dt!r}.")
-    return float(dt) * np.arange(batch.shape[1]), checked.swapaxes(0, 1)
+    if dt is None:
+        raise ValueError("Configurations without times need their distance dt [s], a positive number; got None.")
+    return positive_number("dt", dt) * np.arange(batch.shape[1]), checked.swapaxes(0, 1)

@@ -1,6 +1,7 @@
 """Models side by side, against the models by themselves."""
 
 import dataclasses
+import inspect
 
 import equinox as eqx
 import jax
@@ -100,6 +101,11 @@ def test_names():
     assert model.locate("right_nail")[0] == 3
     other = jaxcfa.chain(2)
     assert combine([other, arm()]).body_names == ("link0", "link1", "upper", "hand")
+
+
+def test_models_of_a_generator():
+    both = combine((jaxcfa.chain(n) for n in (1, 2)), (f"{side}_" for side in ("left", "right")))
+    assert both.body_names == ("left_link0", "right_link0", "right_link1")
 
 
 def test_one_model_is_itself():
@@ -206,6 +212,8 @@ def test_errors():
         "one prefix for each of the 2 models, got 'ab'": lambda: combine([model, model], "ab"),
         "one prefix for each of the 1 models": lambda: combine([model], ["a", "b"]),
         "a sequence of one model or more": lambda: combine([]),
+        "a sequence of one model or more.": lambda: inspect.unwrap(combine)(5),
+        "one prefix for each of the 1 models, got 5": lambda: inspect.unwrap(combine)([model], 5),
         "cannot renumber the bodies of Strange": lambda: combine([strange]),
         r"masses of model 0 have shape \(3, 2\) instead of \(2,\). Use jax.vmap for batches of models": lambda: combine(
             [jax.tree.map(lambda x: jnp.stack([x] * 3), model)]

@@ -573,6 +573,7 @@ def test_names_are_strings():
     for message, attempt in {
         "new name of 'hand' must be a string that is not empty, got None": lambda: rename(model, {"hand": None}),
         "new name of 'bend' must be a string that is not empty, got 5": lambda: rename(model, {"bend": 5}),
+        "Nothing in the model is named 0; names are strings": lambda: rename(model, {0: "base"}),
         "new name of '.*' must be a string that is not empty, got None": lambda: rename(model, lambda name: None),
         "name of a frame must be a string that is not empty, got 5": lambda: add_frames(model, {5: "hand"}),
         "prefix of a model must be a string, got 1": lambda: combine([arm, arm], [1, 2]),

@@ -413,6 +413,8 @@ def test_errors_of_saving(tmp_path):
             viewer.save(tmp_path / "a.html", np.zeros((3, 2)), 0.1, frames_per_second=0)
         with pytest.raises(ValueError, match="need their distance dt"):
             viewer.save(tmp_path / "a.html", np.zeros((3, 2)))
+        with pytest.raises(ValueError, match="dt must be positive and finite, one known number, got 'fast'"):
+            viewer.save(tmp_path / "a.html", np.zeros((3, 2)), "fast")
         assert not list(tmp_path.iterdir())
 
 
