@@ -21,12 +21,16 @@ _LARGEST = 1e12  # products of a few such numbers are finite in single precision
 
 
 class _Numbers(NamedTuple):
-    """What an attribute holds: `size` numbers. Limits may be of any finite size, as 1e308 often stands for none."""
+    """What an attribute holds: `size` numbers. Limits may be of any finite size, as 1e308 often stands for none.
+
+    **Fields:** `remedy`: what to do where numbers that are not required are none, or not finite.
+    """
 
     size: int = 1
     required: bool = False
     minimum: float = -math.inf
     largest: float = _LARGEST
+    remedy: str = "leave the attribute out for its default"
 
 
 class _Text(NamedTuple):
@@ -51,7 +55,10 @@ _INERTIAL = _Kind({}, {"origin": _ORIGIN, "mass": _MASS, "inertia": _INERTIA}, r
 _LINK = _Kind({"name": _Text()}, {"inertial": _INERTIAL}, ignored=frozenset({"visual", "collision", "material"}))
 
 _AXIS = _Kind({"xyz": _Numbers(3, required=True)})
-_POSITION_LIMIT = _Numbers(largest=math.inf)
+# Left out, they are zero.
+_POSITION_LIMIT = _Numbers(
+    largest=math.inf, remedy='without limits, a joint that turns is type="continuous"; or give a large number, as 1e9'
+)
 _RATE_LIMIT = _Numbers(minimum=0.0, largest=math.inf)
 _LIMIT = _Kind({"lower": _POSITION_LIMIT, "upper": _POSITION_LIMIT, "velocity": _RATE_LIMIT, "effort": _RATE_LIMIT})
 _DYNAMICS = _Kind({"damping": _Numbers(minimum=0.0), "friction": _Numbers(minimum=0.0)})
@@ -199,7 +206,8 @@ def _problem(value: str, content: _Numbers) -> str:
     words = value.split()
     plural = "s" if content.size > 1 else ""
     if len(words) != content.size or not all(_NUMBER.fullmatch(word) for word in words):
-        return f"must be {content.size} finite number{plural} (leave the attribute out for its default)"
+        remedy = "" if content.required else f" ({content.remedy})"
+        return f"must be {content.size} finite number{plural}{remedy}"
     numbers = [float(word) for word in words]
     if not all(math.isfinite(number) and abs(number) <= content.largest for number in numbers):
         return f"is too large; correct the value{plural}"
