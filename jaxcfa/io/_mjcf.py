@@ -32,11 +32,11 @@ def load_mjcf(
 
     `q` and `v` of the model are MuJoCo's `qpos` and `qvel`, coordinate by coordinate. Several joints of one body become
     one composite joint, called after all of them with "+" between. Bodies without joints are merged into their parent
-    and stay available as frames, as do all sites (called "site:NAME" where a body has that name). Names that would
-    occur twice get underscores. Limits are infinite where a flag switches them off. `model.keyframe` has the stored
-    configurations, and the initial one as "qpos0"; `model.constraints` the active `connect`, `weld` and `joint`
-    equalities (`weld` with the `torquescale` zero as `Connect`); `model.actuators` those on joints whose force is
-    affine in the control, the position and the velocity (motors, position and velocity servos, general).
+    and stay available as frames, `fusestatic` or not, as do all sites (called "site:NAME" where a body has that name).
+    Names that would occur twice get underscores. Limits are infinite where a flag switches them off. `model.keyframe`
+    has the stored configurations, and the initial one as "qpos0"; `model.constraints` the active `connect`, `weld` and
+    `joint` equalities (`weld` with the `torquescale` zero as `Connect`); `model.actuators` those on joints whose force
+    is affine in the control, the position and the velocity (motors, position and velocity servos, general).
 
     Geoms serve the compiler to find masses; nothing collides by itself (see `ground_contacts`), and the time step and
     the options of the solver are not taken, without a warning. What else is not modelled gives one `ModelWarning` that

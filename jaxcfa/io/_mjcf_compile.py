@@ -109,12 +109,12 @@ def _check_root(data: bytes) -> None:
 
 def _compile(mujoco: ModuleType, parse: Callable[[], Any], fixed_too: bool) -> tuple[MjModel, list[LeftOut]]:
     try:
-        return _without_lengths_of_muscles(mujoco, parse()).compile(), []
+        return _prepared(mujoco, parse()).compile(), []
     except ValueError as error:
         if not _MISSING_FILE.search(str(error)):
             raise
     # Anew: one that failed gives its error again where bodies have no geoms.
-    spec = _without_lengths_of_muscles(mujoco, parse())
+    spec = _prepared(mujoco, parse())
     left_out = _leave_assets_out(mujoco, spec, fixed_too)
     return spec.compile(), left_out
 
@@ -132,9 +132,11 @@ def _parsed(mujoco: ModuleType, text: str | None, path: Path, assets: Mapping[st
     return mujoco.MjSpec.from_file(f"{path}.xml", include={f"{path.name}.xml": path.read_bytes()})
 
 
-def _without_lengths_of_muscles(mujoco: ModuleType, spec: Any) -> Any:
-    """The range of muscles' lengths takes long to find, may fail, and is of no use here."""
+def _prepared(mujoco: ModuleType, spec: Any) -> Any:
+    """Without what takes long, may fail, and is of no use here, the range of muscles' lengths; and without `fusestatic`,
+    which would take bodies away that become frames, and the one that `floating_base` lets move."""
     spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
+    spec.compiler.fusestatic = False
     return spec
 
 

@@ -110,6 +110,7 @@ def _body_to_free(mj: MjModel, names: list[str]) -> int | None:
     if mj.body_jntnum[base]:
         raise ValueError(
             f"floating_base needs a base that is fixed to the world, but body {names[base]!r} hangs on the world by "
-            "a joint. Put a body without joints between them."
+            "a joint. Put a body without joints between them, and compile a mujoco.MjModel without fusestatic, which "
+            "would take it away."
         )
     return base

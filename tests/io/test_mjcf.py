@@ -392,6 +392,14 @@ def test_floating_base_of_a_floating_model_and_beside_scenery():
     assert_close(model.spring_reference[7:], np.zeros(1))
 
 
+def test_bodies_that_are_fused_stay():
+    """MuJoCo would take away the base, and what is fixed to it."""
+    text = mjcf(body("base", "", body("arm", "<joint/>", body("tip", ""))), '<compiler fusestatic="true"/>')
+    model = load_mjcf(text, floating_base=True)
+    assert (model.body_names, model.frame_names) == (("base", "arm"), ("tip",))
+    assert load_mjcf(text).frame_names == ("base", "tip")
+
+
 MESHES = """
 <mujoco>
   <asset>
