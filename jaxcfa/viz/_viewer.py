@@ -18,7 +18,7 @@ from .._optional import optional_module
 from ..contacts import AbstractContacts, AbstractSurface, FlatGround, Rough, Union, contact_state
 from ..contacts._point_contacts import check_contacts
 from ..model import Model
-from ..numerics._options import positive_number
+from ..numerics._options import positive_integer, positive_number
 from ..typing import NameOrNumber
 from ._animation import FRAMES_PER_SECOND
 from ._files import Directories
@@ -30,6 +30,7 @@ from ._poses import as_configurations, body_poses
 from ._robot import Robot
 from ._sliders import Sliders
 
+_LAST_PORT = 65535
 _INSTANTS = 16  # of a motion, that say where the ground is to be
 
 
@@ -46,12 +47,12 @@ class Viewer:
     - `model`.
     - `visuals`: as from `load_visuals`, the path of a robot file, or a `mujoco.MjModel`; `default_visuals(model)` if
       absent.
-    - `port`: where to listen; if taken, the next free one.
+    - `port`: where to listen, up to 65535; if taken, the next free one; 0 for any.
     - `host`: the address to listen at. "0.0.0.0" lets the whole network see and move what is shown.
     - `package_dirs`: folders of packages, as of `load_visuals`.
 
-    **Raises:** `ValueError` for visuals on bodies that the model lacks, and a host that is not this machine; what
-    `load_visuals` raises; `ImportError` without viser.
+    **Raises:** `ValueError` for visuals on bodies that the model lacks, a host that is not this machine, and a port
+    that is none or has no free one above; what `load_visuals` raises; `ImportError` without viser.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Viewer:
         package_dirs: Directories = (),
     ):
         viser = optional_module("viser", "viz")
-        _check_address(host)
+        check_address(host, port)
         visuals = drawn_visuals(model, visuals, package_dirs)
         with contextlib.redirect_stdout(io.StringIO()):  # viser says that it starts and stops
             self._server = viser.ViserServer(host=host, port=port, label="jaxcfa", verbose=False)
@@ -356,13 +357,28 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _check_address(host: str) -> None:
-    """Raises `ValueError` for a host that cannot be listened on, for which viser would wait forever."""
+def check_address(host: str, port: int) -> None:
+    """Raises `ValueError` for a host and port that cannot be listened on, for which viser would wait forever."""
+    if positive_integer("port", port, or_zero=True) > _LAST_PORT:
+        raise ValueError(f"port must be a number from 0 to {_LAST_PORT}, got {port}.")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as trial:
-            trial.bind(address)
+        _listen(host, 0)
     except (OSError, UnicodeError) as error:
         raise ValueError(
             f"host must be an address of this machine, such as 127.0.0.1, got {host!r}: {error}."
         ) from None
+    for number in range(port, _LAST_PORT + 1):
+        with contextlib.suppress(OSError):
+            _listen(host, number)
+            return
+    raise ValueError(f"No port from {port} to {_LAST_PORT} is free: give a lower one, such as 8080.")
+
+
+def _listen(host: str, port: int) -> None:
+    """Listens there for a moment. **Raises:** `OSError` where that cannot be."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as trial:
+        if os.name == "posix":  # as servers do: elsewhere it would allow what is taken
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        trial.bind(address)
+        trial.listen()

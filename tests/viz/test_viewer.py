@@ -1,5 +1,6 @@
 """The viewer, without a browser: what it sends, its sliders and its motions."""
 
+import contextlib
 import socket
 import subprocess
 import sys
@@ -305,6 +306,19 @@ def test_address_and_end(model):
 )
 def test_addresses_of_pages(host, url):
     assert _url(host, 8080) == url
+
+
+def test_ports_that_cannot_be_listened_on(model):
+    """For which viser would wait for ever."""
+    for port in (80800, -1):
+        with pytest.raises(ValueError, match=f"port must be .*, got {port}"):
+            Viewer(model, port=port)
+    with socket.socket() as other:
+        with contextlib.suppress(OSError):  # taken already
+            other.bind(("127.0.0.1", 65535))
+            other.listen()
+        with pytest.raises(ValueError, match="No port from 65535 to 65535 is free: give a lower one"):
+            Viewer(model, port=65535)
 
 
 def test_nothing_is_printed(model, capfd):
