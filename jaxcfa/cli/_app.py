@@ -318,6 +318,8 @@ def _explained() -> Iterator[None]:
     """Shows what is wrong with the input without a traceback."""
     try:
         yield
+    except BrokenPipeError:  # nobody reads on, as after `| head`: Typer ends it without a word
+        raise
     except (ValueError, OSError, ImportError, MemoryError, jax.errors.JaxRuntimeError) as error:
         text = str(error)
         if isinstance(error, jax.errors.JaxRuntimeError):

@@ -1,5 +1,6 @@
 """The `jaxcfa` command, as a user runs it."""
 
+import errno
 import io
 import itertools
 import json
@@ -164,6 +165,17 @@ def described(path) -> dict:
     result = CliRunner().invoke(app, ["info", str(path), "--json"])
     assert result.exit_code == 0
     return json.loads(result.stdout, parse_constant=pytest.fail)
+
+
+def test_nobody_may_read_on(cart, monkeypatch):
+    """As after `jaxcfa info robot.xml --json | head -1`."""
+
+    def broken(text: str) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("typer.echo", broken)
+    result = CliRunner().invoke(app, ["info", str(cart), "--json"])
+    assert (result.exit_code, result.output) == (1, "")
 
 
 def test_info_for_other_programs(cart, doubtful):
