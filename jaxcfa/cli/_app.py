@@ -227,9 +227,9 @@ def simulate(
             jax.config.update("jax_enable_x64", True)  # contacts are stiff
         model = _loaded(console, file, floating_base)
         settings, dirs = Settings(seconds, dt, start, seed, limits, no_constraints, hold, touched), package_dir or ()
+        page = Page(host, port, not no_browser).checked() if view else None
         trajectory, contacts = run_simulation(console, file, model, settings, Output(out, dirs))
-        if view:
-            page = Page(host, port, not no_browser)
+        if page is not None:
             run_view(console, file, model, page=page, package_dirs=dirs, motion=trajectory, contacts=contacts)
 
 
@@ -283,9 +283,9 @@ def optimise(
         console = Console()
         model = _loaded(console, file, False)
         settings, dirs = OptimisationSettings(seconds, steps, start, seed), package_dir or ()
+        page = Page(host, port, not no_browser).checked() if view else None
         trajectory = run_optimisation(console, file, model, Target(frame, target, rpy), settings, Output(out, dirs))
-        if trajectory is not None and view:
-            page = Page(host, port, not no_browser)
+        if trajectory is not None and page is not None:
             run_view(console, file, model, page=page, package_dirs=dirs, motion=trajectory)
     if trajectory is None:
         raise typer.Exit(1)

@@ -20,7 +20,7 @@ from ..dynamics import forward_dynamics, inverse_dynamics, mass_matrix, passive_
 from ..model import Model
 from ..viz import Visual, draw
 from ..viz._curves import coordinate_names, plot_coordinates
-from ..viz._files import Directories
+from ..viz._files import Directories, check_directories
 from ..viz._picture import new_figure
 from ._command_line import command_line, own_command
 from ._energy import total_energy
@@ -51,6 +51,7 @@ def run_demo(
     if output.suffix[1:] not in kinds:
         raise ValueError(f"--out must end with .png, .svg, .pdf or another of .{', .'.join(kinds)}; got {output.name}.")
     check_writable(output)
+    check_directories(package_dirs)
     name = escape(file.stem)
     console.print(f"[bold]{name}[/]: {model.nb} moving bodies, {model.nv} degrees of freedom, {model.dtype}, ", end="")
     console.print(f"on {jax.default_backend()}")

@@ -12,7 +12,7 @@ from ..model import Model
 from ..simulation import Trajectory
 from ..viz import Viewer, animate
 from ..viz._animation import frame_count, writer
-from ..viz._files import Directories
+from ..viz._files import Directories, check_directories
 from ._progress import working
 from ._view import shapes_of
 
@@ -30,8 +30,9 @@ def check_out(output: Output, seconds: float) -> None:
     """Checks that a motion of this duration can be written to the file, before spending time on finding it.
 
     **Raises:** `ValueError` for another kind of file, for `.mp4` without ffmpeg, and a `.gif` that is too long;
-    `OSError` for a folder that cannot be written to.
+    `OSError` for a folder that cannot be written to, and one of packages that is not there.
     """
+    check_directories(output.package_dirs)
     out = output.path
     if out is None:
         return

@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
+from .._optional import optional_module
 from ..contacts import AbstractContacts
 from ..io._source import is_archive
 from ..model import Model
@@ -18,6 +19,7 @@ from ..viz import Viewer, Visual, default_visuals, load_visuals
 from ..viz._files import Directories
 from ..viz._load import load_collisions
 from ..viz._shapes import Collisions
+from ..viz._viewer import check_address
 from ._progress import working
 
 Shapes = TypeVar("Shapes")
@@ -29,6 +31,12 @@ class Page(NamedTuple):
     host: str
     port: int
     browser: bool
+
+    def checked(self) -> "Page":
+        """The same; `ValueError` for an address that cannot be listened on, `ImportError` without viser."""
+        optional_module("viser", "viz")
+        check_address(self.host, self.port)
+        return self
 
 
 def run_view(

@@ -11,6 +11,15 @@ _PACKAGE_NAME = re.compile(rb"<name>\s*([^<\s]+)\s*</name>")
 Directories = Sequence[str | os.PathLike]
 
 
+def check_directories(package_dirs: Directories) -> None:
+    """Raises `ValueError` for what is no list of folders, `FileNotFoundError` for a folder that is not there."""
+    if isinstance(package_dirs, str | bytes | os.PathLike):
+        raise ValueError(f"package_dirs must be a list of folders, such as [{package_dirs!r}], got {package_dirs!r}.")
+    for folder in package_dirs:
+        if not Path(folder).is_dir():
+            raise FileNotFoundError(f"There is no folder {os.fspath(folder)!r}, which is among package_dirs.")
+
+
 def find_file(address: str, robot_file: Path | None, package_dirs: Directories = ()) -> Path | None:
     """The file that an address in a robot description means; `None` if there is none here. Nothing is fetched.
 

@@ -23,7 +23,7 @@ from ..model import WORLD, Model
 from ..model._arguments import check_model
 from ..numerics._options import check_flag, check_instance
 from ._default_visuals import default_visuals
-from ._files import Directories
+from ._files import Directories, check_directories
 from ._mjcf_visuals import mjcf_collisions, mjcf_visuals
 from ._shapes import Collisions, Plane, Visual
 from ._urdf_visuals import urdf_collisions, urdf_visuals
@@ -83,11 +83,7 @@ def _load(
 ) -> Found:
     """What a file of either format gives a robot that has the bodies which carry it."""
     check_model(model)
-    if isinstance(package_dirs, str | bytes | os.PathLike):
-        raise ValueError(f"package_dirs must be a list of folders, such as [{package_dirs!r}], got {package_dirs!r}.")
-    for folder in package_dirs:
-        if not Path(folder).is_dir():
-            raise FileNotFoundError(f"There is no folder {os.fspath(folder)!r}, which is among package_dirs.")
+    check_directories(package_dirs)
     source = read_source(path_or_text)
     report = Report(source.name)
     try:

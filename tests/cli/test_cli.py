@@ -536,6 +536,25 @@ def test_errors_are_explained(arguments, message):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("command", "options", "message"),
+    [
+        *(
+            (command, ["--package-dir", "nowhere"], "no folder 'nowhere'")
+            for command in ("demo", "simulate", "optimise")
+        ),
+        *((command, ["--view", "--host", "no.such.name.invalid"], "host must") for command in ("simulate", "optimise")),
+    ],
+)
+def test_what_only_the_end_needs_is_checked_before(command, options, message, tmp_path):
+    out = {"demo": "motion.png"}.get(command, "motion.gif")
+    target = ["--frame", "tool", "--target", "0", "0", "1"] if command == "optimise" else []
+    result = CliRunner().invoke(app, [command, ARM, *target, "--out", str(tmp_path / out), *options])
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
+    assert not any(word in result.output for word in ("Simulated", "Start:", "dynamics"))
+
+
 @pytest.mark.parametrize("arguments", [["ik", ARM], ["info"], ["optimise", ARM, "--frame", "tool", "--target", "1"]])
 def test_wrong_command_lines(arguments):
     assert CliRunner().invoke(app, arguments).exit_code == 2
