@@ -77,16 +77,18 @@ def _visuals(link: Element, element: Element, file: _File) -> list[Visual]:
         if shape.tag != "mesh":
             file.report.add("shape that cannot be read; it is left out", f"<{shape.tag}> of link {name!r}: {error}")
             return []
-        return _without_mesh(link, shape, file)
+        return _without_mesh(link, shape, file, error)
 
 
-def _without_mesh(link: Element, shape: Element, file: _File) -> list[Visual]:
+def _without_mesh(link: Element, shape: Element, file: _File, error: ValueError | None = None) -> list[Visual]:
+    """What stands for a mesh that is missing, or that cannot be read because of an error."""
     instead = "it is left out" if file.collisions else "a box with the link's inertia stands for it"
-    file.report.add(
-        f"mesh that is missing or cannot be read; {instead} (package_dirs, or --package-dir of the command, says where "
-        "packages are)",
-        f"{shape.get('filename') or ''!r} of link {link.get('name')!r}",
-    )
+    problem = f"mesh that cannot be read; {instead}"
+    if error is None:
+        where = "package_dirs, or --package-dir of the command, says where packages are"
+        problem = f"mesh that is missing; {instead} ({where})"
+    reason = "" if error is None else f": {error}"
+    file.report.add(problem, f"{shape.get('filename') or ''!r} of link {link.get('name')!r}{reason}")
     return [] if file.collisions else [_inertia_box(link)]
 
 
@@ -143,7 +145,7 @@ def _rgba(material: Element, report: Report | None = None) -> Color | None:
         red, green, blue, alpha = np.clip(_numbers(color, "rgba", (0.5, 0.5, 0.5, 1)), 0, 1).tolist()
     except ValueError as error:
         if report is not None:
-            report.add("colour that cannot be read; it is left out", f"{error} of material {material.get('name')!r}")
+            report.add("colour that cannot be read; it is left out", f"material {material.get('name')!r}: {error}")
         return None
     return red, green, blue, alpha
 
@@ -156,5 +158,6 @@ def _numbers(element: Element, key: str, default: tuple[float, ...] | None) -> n
         return np.array(default, dtype=float)
     values = np.array(text.split(), dtype=float)
     if not len(values) or not np.all(np.isfinite(values)) or (default is not None and len(values) != len(default)):
-        raise ValueError(f"{key}={text!r}")
+        wanted = "finite numbers" if default is None else f"{len(default)} finite numbers"
+        raise ValueError(f"{key}={text!r} must be {wanted}")
     return values

@@ -173,13 +173,22 @@ def test_addresses_of_files_on_windows(tmp_path, monkeypatch):
     assert _files.find_file("file:///C:/mesh.stl", None) == tmp_path / "mesh.stl"
 
 
-@pytest.mark.parametrize("address", ["package://none/mesh.stl", "http://127.0.0.1:9/mesh.stl", "broken.stl"])
-def test_missing_meshes_are_boxes_and_named_in_one_warning(address, tmp_path):
+@pytest.mark.parametrize(
+    ("address", "scale", "message"),
+    [
+        ("package://none/mesh.stl", "1 1 1", "missing;.*package_dirs.*{}' of link 'palm'$"),
+        ("http://127.0.0.1:9/mesh.stl", "1 1 1", "missing;.*{}"),
+        ("broken.stl", "1 1 1", "cannot be read; [^(]* .1.: '{}' of link 'palm': .* cannot be read: "),
+        ("mesh.obj", "0.001", "cannot be read; [^(]* .1.: '{}' of link 'palm': scale='0.001' must be 3 finite numbers"),
+    ],
+)
+def test_missing_meshes_are_boxes_and_named_in_one_warning(address, scale, message, tmp_path):
     (tmp_path / "broken.stl").write_bytes(b"solid, or not")
+    write_mesh(tmp_path / "mesh.obj")
     file = tmp_path / "robot.urdf"
-    file.write_text(urdf(f'<mesh filename="{address}"/>'))
+    file.write_text(urdf(f'<mesh filename="{address}" scale="{scale}"/>'))
     model = jaxcfa.load_model(file)
-    with pytest.warns(ModelWarning, match=f"missing or cannot be read.*{address}") as caught:
+    with pytest.warns(ModelWarning, match=f"mesh that (is )?{message.format(address)}") as caught:
         (visual,) = load_visuals(file, model)
     assert len(caught) == 1
     assert visual.carrier == "palm"
