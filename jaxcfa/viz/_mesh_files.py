@@ -3,6 +3,7 @@
 import functools
 import warnings
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ def read_mesh(
 ) -> tuple[tuple[Mesh, Color | None], ...]:
     """The surfaces in a file, one for each colour, and the colours as far as the file has them; or all as one.
 
-    Textures become their mean colour. Formats are those of trimesh: STL, DAE, OBJ, GLB, PLY and others. The same file
-    gives the same objects, which are then drawn together.
+    Lengths are in the unit that a DAE file says, else in metres, times `scale`. Textures become their mean colour.
+    Formats are those of trimesh: STL, DAE, OBJ, GLB, PLY and others. The same file gives the same objects, which are
+    then drawn together.
 
     **Raises:** `ValueError` if the file cannot be read.
     """
@@ -39,7 +41,8 @@ def _parts(
             transform, name = scene.graph[node]
             geometry = scene.geometry[name]
             if len(getattr(geometry, "faces", ())):
-                vertices = geometry.vertices @ transform[:3, :3].T + transform[:3, 3]
+                unit = _unit(trimesh, geometry) if path.suffix.lower() in (".dae", ".zae") else 1.0
+                vertices = unit * (geometry.vertices @ transform[:3, :3].T + transform[:3, 3])
                 faces = np.asarray(geometry.faces)
                 faces = faces[:, ::-1] if np.prod(scale) < 0 else faces
                 color = _color(geometry.visual) if by_color else None
@@ -55,6 +58,11 @@ def _joined(parts: list[tuple[np.ndarray, np.ndarray]], path: Path) -> Mesh:
     starts = np.cumsum([0, *(len(vertices) for vertices, _ in parts)])
     faces = np.concatenate([faces + start for (_, faces), start in zip(parts, starts, strict=False)])
     return Mesh(np.concatenate([vertices for vertices, _ in parts]), faces, str(path))
+
+
+def _unit(trimesh: ModuleType, geometry: Any) -> float:
+    """What lengths of a geometry are in [m]: trimesh takes note of it and leaves them as they are."""
+    return 1.0 if geometry.units is None else trimesh.units.unit_conversion(geometry.units, "meters")
 
 
 def _color(visual: Any) -> Color | None:

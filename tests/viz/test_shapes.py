@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import trimesh
 
 import jaxcfa
 from jaxcfa.io import ModelWarning
@@ -166,6 +167,17 @@ def test_meshes_are_found(place, tmp_path, monkeypatch):
     assert visual.shape.triangles().vertices[:, 2].min() == -2
 
 
+def test_lengths_are_in_the_unit_of_the_file(tmp_path):
+    text = trimesh.Trimesh(*TETRAHEDRON).export(file_type="dae").decode()
+    assert "<unit" not in text
+    (tmp_path / "mesh.dae").write_text(text.replace("<asset>", '<asset><unit name="millimeter" meter="0.001"/>', 1))
+    file = tmp_path / "robot.urdf"
+    file.write_text(urdf('<mesh filename="mesh.dae" scale="2 2 2"/>'))
+    model = jaxcfa.load_model(file)
+    (visual,) = load_visuals(file, model)
+    np.testing.assert_allclose(np.ptp(visual.shape.triangles().vertices, axis=0), 2e-3)
+
+
 def test_addresses_of_files_on_windows(tmp_path, monkeypatch):
     """What the standard library makes of the path in an address there, /C:/mesh.stl, is taken."""
     monkeypatch.setattr(_files, "url2pathname", lambda path: str(tmp_path / path.removeprefix("/C:/")))
@@ -178,7 +190,7 @@ def test_addresses_of_files_on_windows(tmp_path, monkeypatch):
     [
         ("package://none/mesh.stl", "1 1 1", "missing;.*package_dirs.*{}' of link 'palm'$"),
         ("http://127.0.0.1:9/mesh.stl", "1 1 1", "missing;.*{}"),
-        ("broken.stl", "1 1 1", "cannot be read; [^(]* .1.: '{}' of link 'palm': .* cannot be read: "),
+        ("broken.stl", "1 1 1", "cannot be read; [^(]* .1.: '{}' of link 'palm': .*broken.stl holds no surface"),
         ("mesh.obj", "0.001", "cannot be read; [^(]* .1.: '{}' of link 'palm': scale='0.001' must be 3 finite numbers"),
     ],
 )
