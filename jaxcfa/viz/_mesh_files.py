@@ -45,7 +45,7 @@ def _parts(
                 vertices = unit * (geometry.vertices @ transform[:3, :3].T + transform[:3, 3])
                 faces = np.asarray(geometry.faces)
                 faces = faces[:, ::-1] if np.prod(scale) < 0 else faces
-                color = _color(geometry.visual) if by_color else None
+                color = _color(trimesh, geometry.visual) if by_color else None
                 surfaces.setdefault(color, []).append((vertices * scale, faces))
     except Exception as error:  # readers of so many formats raise everything
         raise ValueError(f"{path} cannot be read: {error}") from error
@@ -65,7 +65,7 @@ def _unit(trimesh: ModuleType, geometry: Any) -> float:
     return 1.0 if geometry.units is None else trimesh.units.unit_conversion(geometry.units, "meters")
 
 
-def _color(visual: Any) -> Color | None:
+def _color(trimesh: ModuleType, visual: Any) -> Color | None:
     material = getattr(visual, "material", None)
     if material is None:
         if visual.kind not in ("face", "vertex"):
@@ -73,6 +73,8 @@ def _color(visual: Any) -> Color | None:
         rgba = visual.main_color
     else:
         image = getattr(material, "image", None) or getattr(material, "baseColorTexture", None)
+        if image is not None and np.array_equal(image, trimesh.visual.material.empty_material().image):
+            return None  # it stands for a material that the file has not
         rgba = material.main_color if image is None else np.asarray(image.convert("RGB")).mean(axis=(0, 1))
     red, green, blue = np.asarray(rgba[:3], dtype=float) / 255
     # What files say about opacity is read in opposite ways by different programs.

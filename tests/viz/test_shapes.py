@@ -178,6 +178,18 @@ def test_lengths_are_in_the_unit_of_the_file(tmp_path):
     np.testing.assert_allclose(np.ptp(visual.shape.triangles().vertices, axis=0), 2e-3)
 
 
+def test_places_in_a_texture_that_a_mesh_has_not_are_no_colour(tmp_path):
+    vertices, faces = TETRAHEDRON
+    lines = [f"v {x} {y} {z}\nvt {x} {y}" for x, y, z in vertices]
+    lines += ["f " + " ".join(f"{k + 1}/{k + 1}" for k in face) for face in faces]
+    (tmp_path / "mesh.obj").write_text("\n".join(lines))
+    file = tmp_path / "robot.urdf"
+    file.write_text(urdf('<mesh filename="mesh.obj"/>'))
+    model = jaxcfa.load_model(file)
+    (visual,) = load_visuals(file, model)
+    assert visual.color == (1.0, 0.0, 0.0, 0.5)
+
+
 def test_addresses_of_files_on_windows(tmp_path, monkeypatch):
     """What the standard library makes of the path in an address there, /C:/mesh.stl, is taken."""
     monkeypatch.setattr(_files, "url2pathname", lambda path: str(tmp_path / path.removeprefix("/C:/")))
