@@ -37,10 +37,10 @@ def load_visuals(
 ) -> list[Visual]:
     """The shapes that a URDF or MJCF file gives a robot: what is to be seen, or what collides where there is nothing.
 
-    A file without any gets `default_visuals(model)`. Meshes are read by trimesh (STL, DAE, OBJ, GLB, ...), never from a
-    network; one that is missing or cannot be read is replaced by a box with the body's inertia, and one warning names
-    all of these. `package://` is looked for in `package_dirs`, the folders above the file, `ROS_PACKAGE_PATH` and
-    `AMENT_PREFIX_PATH`.
+    Those of `default_visuals(model)` are added where nothing that moves has any. Meshes are read by trimesh (STL, DAE,
+    OBJ, GLB, ...), never from a network; one that is missing or cannot be read is replaced by a box with the body's
+    inertia, and one warning names all of these. `package://` is looked for in `package_dirs`, the folders above the
+    file, `ROS_PACKAGE_PATH` and `AMENT_PREFIX_PATH`.
 
     **Arguments:**
 
@@ -57,7 +57,9 @@ def load_visuals(
     check_flag("collisions", collisions)
     if collisions:
         return load_collisions(path_or_text, model, package_dirs).shapes
-    return _load(path_or_text, model, package_dirs, urdf_visuals, mjcf_visuals, list) or default_visuals(model)
+    found = _load(path_or_text, model, package_dirs, urdf_visuals, mjcf_visuals, list)
+    moving = any(x.carrier is not None and model.locate(x.carrier)[0] != WORLD for x in found)
+    return found if moving else [*found, *default_visuals(model)]
 
 
 def load_collisions(path_or_text: FileOrCompiled, model: Model, package_dirs: Directories = ()) -> Collisions:

@@ -31,7 +31,7 @@ _DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)
 
 
 def mjcf_visuals(path_or_text: FileOrCompiled, source: Source, report: Report) -> list[Visual]:
-    """The geoms that MuJoCo's own viewer shows at first, or all if it shows none.
+    """The geoms that MuJoCo's own viewer shows at first, or all if it shows none, or none of those that move.
 
     Bodies of which a mesh is missing, so that the compiler had to do without, get a box with their inertia.
     """
@@ -83,8 +83,9 @@ def _report_missing(missing: list[LeftOut], names: list[str | None], report: Rep
 
 
 def _shown(mj: Any) -> list[int]:
-    geoms = range(mj.ngeom)
-    return [geom for geom in geoms if mj.geom_group[geom] < _SHOWN_GROUPS] or list(geoms)
+    shown = np.flatnonzero(mj.geom_group < _SHOWN_GROUPS).tolist()
+    moving = np.flatnonzero(mj.body_weldid[mj.geom_bodyid] != 0).tolist()
+    return shown if set(shown).intersection(moving or shown) else list(range(mj.ngeom))
 
 
 def _colliding(mj: Any) -> list[int]:

@@ -287,6 +287,16 @@ def test_geoms_are_where_mujoco_has_them():
     np.testing.assert_allclose(poses.rotation[0].reshape(-1, 9), data.geom_xmat[shown], atol=1e-12)
 
 
+def test_robots_are_seen_whose_file_shows_only_a_floor():
+    shapes = '<geom type="sphere" size="1" group="3"/>'
+    text = f"""<mujoco><worldbody><geom type="plane" size="0 0 1"/><body name="a"><joint axis="0 1 0"/>
+        <inertial pos="0 0 .2" mass="1" diaginertia=".1 .1 .1"/>{shapes}</body></worldbody></mujoco>"""
+    for file, shape in ((text, Sphere), (text.replace(shapes, ""), Box)):
+        model = jaxcfa.load_model(file)
+        (seen,) = drawn_visuals(model, load_visuals(file, model))
+        assert (seen.carrier, type(seen.shape)) == ("a", shape)
+
+
 def test_mjcf_missing_mesh_is_a_box():
     text = MJCF.format(asset='<mesh name="x" file="none.stl"/>', geom='<geom type="mesh" mesh="x"/>')
     model = jaxcfa.load_model(text)
