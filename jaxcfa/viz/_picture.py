@@ -15,12 +15,13 @@ from ._ground import plane_of
 from ._load import Visuals, drawn_visuals
 from ._poses import Poses, as_configurations, body_poses, carried_visuals, corners, extent, initial, of_robot
 from ._shapes import Color, Plane, Visual
-from ._surfaces import Surface, surface
+from ._surfaces import Surface, cell_for, surface
 
 AZIMUTH, ELEVATION = -55.0, 18.0
 PALETTE = ((0.36, 0.55, 0.75), (0.93, 0.66, 0.36), (0.50, 0.68, 0.47), (0.80, 0.47, 0.45), (0.58, 0.50, 0.71))
 _PAPER = np.array([1.0, 1.0, 1.0])
 _DETAIL = 90  # cells along the robot
+_FACES = 30_000  # of all that does not belong to it, which may be a landscape
 _LIGHT = np.array([-0.35, 0.55, 0.76])  # right, up, toward the camera
 
 
@@ -120,7 +121,11 @@ class Scene:
         moving = self._carried.bodies >= 0
         self.moving = moving if moving.any() else ~moving  # the shapes that a camera follows
         self.size = float(np.linalg.norm(np.ptp(self._extent(start), axis=0))) or 1.0
-        self._surfaces = [surface(x.shape, self.size / _DETAIL) for x in chosen]
+        cell, each = self.size / _DETAIL, _FACES / max(int(np.count_nonzero(~self._own)), 1)
+        self._surfaces = [
+            surface(x.shape, cell if own else max(cell, cell_for(x.shape, each)))
+            for x, own in zip(chosen, self._own, strict=True)
+        ]
         # Floors of the file: the picture has a ground of its own.
         self._drawn = [k for k, x in enumerate(chosen) if self._own[k] or not isinstance(x.shape, Plane)]
 
@@ -155,7 +160,14 @@ class Scene:
         if ground:
             self._draw_ground(axes, collections, poses, view)
         painted = [
-            _painted(self._surfaces[k], poses.rotation[i, k], poses.translation[i, k], self._colors[k], view.camera, x)
+            _painted(
+                self._surfaces[k],
+                (poses.rotation[i, k], poses.translation[i, k]),
+                self._colors[k],
+                view.camera,
+                x,
+                bool(self._own[k]),
+            )
             for i, x in enumerate(np.linspace(0.3, 1.0, len(poses.rotation)) if len(poses.rotation) > 1 else [1.0])
             for k in self._drawn
         ]
@@ -196,11 +208,14 @@ class Scene:
 
 
 def _painted(
-    shape: Surface, rotation: np.ndarray, translation: np.ndarray, color: Color, camera: Camera, strength: float
+    shape: Surface, pose: tuple[np.ndarray, np.ndarray], color: Color, camera: Camera, strength: float, is_own: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Polygons (m, 3, 2), their colours (m, 4), and how near they are (m,)."""
+    rotation, translation = pose
     points, near = camera.project(shape.vertices @ rotation.T + translation)
-    polygons, nearness = points[shape.faces], near[shape.faces].mean(axis=1)
+    polygons, nearness = points[shape.faces], near[shape.faces]
+    # The robot is on top of large faces that it stands on.
+    nearness = nearness.mean(axis=1) if is_own else nearness.min(axis=1)
     normals = shape.normals @ rotation.T @ camera.axes.T
     if shape.is_closed:
         a, b, c = polygons[:, 0], polygons[:, 1], polygons[:, 2]

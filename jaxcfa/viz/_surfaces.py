@@ -37,6 +37,15 @@ def surface(shape: AbstractShape, cell: float) -> Surface:
     return Surface(vertices, faces, smooth, is_closed)
 
 
+def cell_for(shape: AbstractShape, faces: float) -> float:
+    """A size of cells [m] with which `surface` makes about so many faces of a shape at most."""
+    vertices, corners = shape.triangles()
+    a, b, c = np.moveaxis(vertices[corners], 1, 0)
+    area = 0.5 * float(np.sum(np.linalg.norm(np.cross(b - a, c - a), axis=1)))
+    # Triangles that are cut in two have an eighth to a quarter of the square of their longest edge.
+    return float(np.sqrt(8 * area / faces)) / 3
+
+
 def _coarser(triangles: Triangles, cell: float) -> Triangles:
     """One vertex for each cell of a grid: the mean of those in it."""
     vertices, faces = triangles

@@ -12,7 +12,19 @@ from PIL import Image
 
 import jaxcfa
 from jaxcfa.contacts import FlatGround
-from jaxcfa.viz import Box, Mesh, Plane, Sphere, Visual, animate, draw, load_visuals, plot_trajectory, snapshot
+from jaxcfa.viz import (
+    Box,
+    HeightField,
+    Mesh,
+    Plane,
+    Sphere,
+    Visual,
+    animate,
+    draw,
+    load_visuals,
+    plot_trajectory,
+    snapshot,
+)
 from jaxcfa.viz._animation import frame_count
 from jaxcfa.viz._picture import Scene, _shadow
 from jaxcfa.viz._surfaces import surface
@@ -98,6 +110,14 @@ def test_near_things_hide_far_ones(tree, tmp_path):
     snapshot(tree, jaxcfa.neutral(tree), tmp_path / "boxes.png", visuals, **view)
     red, green, _ = pixels(tmp_path / "boxes.png")[120:180, 120:180].reshape(-1, 3).T
     assert np.all(red > green)
+
+
+def test_a_landscape_is_as_coarse_as_pictures_can_show(tree):
+    heights = np.random.default_rng(0).uniform(0, 0.5, (100, 100))
+    landscape = Visual(HeightField(heights, (1e4, 1e4)))
+    scene = Scene(tree, [Visual(Sphere(1.0), tree.body_names[0]), landscape])
+    assert len(scene._surfaces[0].faces) > 500
+    assert 10_000 < len(scene._surfaces[1].faces) < 60_000
 
 
 def test_surfaces_of_pictures_have_few_faces():
