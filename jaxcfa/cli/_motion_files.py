@@ -6,13 +6,14 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.markup import escape
 
-from ..contacts import AbstractContacts, FlatGround
+from ..contacts import AbstractContacts
 from ..io import save_trajectory
 from ..model import Model
 from ..simulation import Trajectory
 from ..viz import Viewer, animate
 from ..viz._animation import frame_count, writer
 from ..viz._files import Directories, check_directories
+from ..viz._ground import plane_in
 from ._progress import working
 from ._view import shapes_of
 
@@ -69,7 +70,10 @@ def write_motion(
     output: Output,
     contacts: AbstractContacts | None = None,
 ) -> None:
-    """Writes a motion, if to any file, and says where it is. `contacts` are those with the ground at z = 0."""
+    """Writes a motion, if to any file, and says where it is.
+
+    Pages show the grounds of `contacts`, pictures the plane among them, if there is one, beside the shapes of the file.
+    """
     out = output.path
     if out is None:
         return
@@ -83,5 +87,6 @@ def write_motion(
                     viewer.save(out, trajectory, contacts=contacts)
             else:
                 dt = float(trajectory.t[1] - trajectory.t[0])
-                animate(model, trajectory.q, dt, out, visuals, ground=contacts is None or FlatGround())
+                ground = contacts is None or plane_in(contacts.grounds) or False
+                animate(model, trajectory.q, dt, out, visuals, ground=ground)
     console.print(f"Motion: {escape(str(out))}", soft_wrap=True)

@@ -1,5 +1,6 @@
 """The ground of contacts, to be seen."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import equinox as eqx
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..contacts import AbstractSurface, FlatGround
+from ..contacts import AbstractSurface, FlatGround, Placed, Rough, Union
 from ._shapes import Triangles
 
 _STEPS = 200  # down to a surface, or up from inside, and then of Newton's method:
@@ -25,6 +26,31 @@ def plane_of(ground: FlatGround) -> np.ndarray:
     if not np.all(np.isfinite(slope)):
         raise ValueError(f"A ground that is upright cannot be drawn: its normal is {normal}.")
     return np.append(slope, point[2] - slope @ point[:2])
+
+
+def plane_in(grounds: Iterable[AbstractSurface]) -> FlatGround | None:
+    """The first plane among grounds, or what they are made of, that is no wall and no ceiling."""
+    found = [plane for ground in grounds for plane in _planes(ground)]
+    upward = [float(x.normal[2] / np.linalg.norm(x.normal)) for x in found]
+    return next((plane for plane, up in zip(found, upward, strict=True) if up > _UPRIGHT), None)
+
+
+def _planes(ground: AbstractSurface) -> list[FlatGround]:
+    match ground:
+        case FlatGround():
+            return [ground]
+        case Rough():
+            return _planes(ground.surface)
+        case Union():
+            return [plane for surface in ground.surfaces for plane in _planes(surface)]
+        case Placed():
+            pose = ground.placement
+            rotation, translation = np.asarray(pose.rotation, float), np.asarray(pose.translation, float)
+            return [
+                FlatGround(rotation @ np.asarray(x.normal, float), rotation @ np.asarray(x.point, float) + translation)
+                for x in _planes(ground.surface)
+            ]
+    return []
 
 
 def surface_of(ground: AbstractSurface, center: np.ndarray, half: float) -> Triangles:

@@ -484,6 +484,20 @@ def test_simulate_as_a_page(cart, tmp_path, monkeypatch):
     assert with_ground["contacts"].parts[0].frames == ("b",)
 
 
+def test_pictures_show_the_ground_where_it_is(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("jaxcfa.cli._motion_files.animate", lambda *_, ground: drawn.append(ground))
+    ball, block = tmp_path / "ball.xml", '<geom type="box" size="1 1 .1"/>'
+    for floor in (block + '<geom type="plane" size="0 0 1" pos="0 0 -.5" euler="10 0 0"/>', block):
+        ball.write_text(f"""<mujoco><worldbody>{floor}<body name="b" pos="0 0 .2"><freejoint/><geom size="0.1"/></body>
+            </worldbody></mujoco>""")
+        run("simulate", ball, "--seconds", 0.002, "--ground", "--out", tmp_path / "motion.gif")
+    plane, none = drawn
+    assert none is False
+    np.testing.assert_allclose(plane.point, [0, 0, -0.5], atol=1e-12)
+    np.testing.assert_allclose(plane.normal, [0, -np.sin(np.radians(10)), np.cos(np.radians(10))], atol=1e-12)
+
+
 def test_view(cart, monkeypatch):
     shown = []
     monkeypatch.setattr(Viewer, "wait", lambda viewer: shown.append(viewer.robot.model.body_names))
