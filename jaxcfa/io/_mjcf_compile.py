@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -61,15 +61,18 @@ def compile_mjcf(
     _check_root(source.data)
     text = source.data.decode("utf-8", "replace") if is_text(path_or_text) else None
     parse: Callable[[], Any]
+    folder = Path()
     if isinstance(path_or_text, mujoco.MjSpec):
         parse = path_or_text.copy
+        folder = Path(getattr(path_or_text, "modelfiledir", ""))
     else:
         path = Path() if text is not None else Path(os.fsdecode(path_or_text))
+        folder = path.parent
         refuse_nan(source.data, path.parent, assets or {})
         parse = partial(_parsed, mujoco, text, path, assets or {})
     with _messages_kept(mujoco) as messages:
         try:
-            model, left_out = _compile(mujoco, parse, fixed_too)
+            model, left_out = _compile(mujoco, parse, fixed_too, folder)
         except Exception as error:  # MuJoCo has exceptions of its own, derived from nothing but Exception
             message = " ".join([str(error).strip(), *messages])
             raise ValueError(f"MuJoCo cannot compile it: {message}\n{_remedy(message, text)}") from error
@@ -107,16 +110,58 @@ def _check_root(data: bytes) -> None:
         raise ValueError(f"the root element is <{tag}>. Give MJCF, whose root element is <mujoco>.")
 
 
-def _compile(mujoco: ModuleType, parse: Callable[[], Any], fixed_too: bool) -> tuple[MjModel, list[LeftOut]]:
+def _compile(
+    mujoco: ModuleType, parse: Callable[[], Any], fixed_too: bool, folder: Path
+) -> tuple[MjModel, list[LeftOut]]:
+    """Without what is read from missing files, those of the messages; if these name none, without all assets."""
     try:
         return _prepared(mujoco, parse()).compile(), []
     except ValueError as error:
-        if not _MISSING_FILE.search(str(error)):
+        name = _missing_file(error)
+        if name is None:
             raise
-    # Anew: one that failed gives its error again where bodies have no geoms.
-    spec = _prepared(mujoco, parse())
-    left_out = _leave_assets_out(mujoco, spec, fixed_too)
-    return spec.compile(), left_out
+    missing: set[str] = set()
+    while True:
+        spec = _prepared(mujoco, parse())  # anew: one that failed gives its error again where bodies have no geoms
+        files = {file for asset in _assets(spec) for file in _files_of(asset)} - missing
+        found = {file for file in files if name is not None and _base(file) == _base(name)}
+        absent = {file for file in files if _is_absent(spec, file, folder)}
+        # All that are absent at once, if that is what the compiler finds.
+        missing |= found | absent if found <= absent else found
+        left_out = _leave_assets_out(mujoco, spec, fixed_too, missing if found else None)
+        try:
+            return spec.compile(), left_out
+        except ValueError as error:
+            if not found:
+                raise
+            name = _missing_file(error)
+
+
+def _missing_file(error: ValueError) -> str | None:
+    found = _MISSING_FILE.search(str(error))
+    return None if found is None else found.group(1)
+
+
+def _assets(spec: Any) -> tuple[Any, ...]:
+    """Everything that may be read from files."""
+    return *spec.meshes, *spec.hfields, *spec.textures, *spec.skins
+
+
+def _files_of(asset: Any) -> list[str]:
+    return [str(file) for file in (asset.file, *getattr(asset, "cubefiles", ())) if file]
+
+
+def _base(file: str) -> str:
+    """The name of a file without its folder, which not all messages have."""
+    return file.replace("\\", "/").rpartition("/")[2]
+
+
+def _is_absent(spec: Any, file: str, folder: Path) -> bool:
+    """Whether a file is nowhere where the compiler may look for it."""
+    if _base(file) in map(_base, spec.assets or ()):
+        return False
+    folders = [getattr(owner, name, "") for owner in (spec, spec.compiler) for name in ("meshdir", "texturedir")]
+    return not any((folder / str(x) / name).exists() for x in ("", *folders) for name in (file, _base(file)))
 
 
 def _parsed(mujoco: ModuleType, text: str | None, path: Path, assets: Mapping[str, bytes]) -> Any:
@@ -133,47 +178,51 @@ def _parsed(mujoco: ModuleType, text: str | None, path: Path, assets: Mapping[st
 
 
 def _prepared(mujoco: ModuleType, spec: Any) -> Any:
-    """Without what takes long, may fail, and is of no use here, the range of muscles' lengths; and without `fusestatic`,
-    which would take bodies away that become frames, and the one that `floating_base` lets move."""
+    """Without the range of muscles' lengths, which takes long to find, may fail, and is of no use here, and without
+    `fusestatic`, which would take away bodies that become frames, and the one that `floating_base` lets move."""
     spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
     spec.compiler.fusestatic = False
     return spec
 
 
-def _leave_assets_out(mujoco: ModuleType, spec: Any, fixed_too: bool) -> list[LeftOut]:
-    """Delete everything that is read from files and has no influence on masses, and what refers to it.
+def _leave_assets_out(mujoco: ModuleType, spec: Any, fixed_too: bool, files: set[str] | None) -> list[LeftOut]:
+    """Delete everything that is read from these files, or `None` for any, and has no influence on masses, and what
+    refers to it.
 
     **Returns:** the geoms of meshes that are deleted.
     """
+
+    def read_from(assets: Iterable[Any]) -> dict[str, Any]:
+        chosen = [x for x in assets if files is None or not files.isdisjoint(_files_of(x))]
+        return {str(x.name) or Path(_base(x.file)).stem: x for x in chosen}
+
+    meshes, fields, textures, skins = map(read_from, (spec.meshes, spec.hfields, spec.textures, spec.skins))
     needed, left_out, without_geom = set(), [], set()
     paired = {name for pair in spec.pairs for name in (pair.geomname1, pair.geomname2)}
     fixed_too = fixed_too or spec.compiler.settotalmass > 0
     for number, body in enumerate(spec.bodies):
         given = _inertia_is_given(mujoco, spec, body) or not (fixed_too or _moves(body))
         for geom in body.geoms:
-            geom.material = ""
-            if geom.meshname and not given and _has_inertia(spec, geom):
+            if geom.meshname in meshes and not given and _has_inertia(spec, geom):
                 needed.add(geom.meshname)
-            elif geom.meshname or geom.type == mujoco.mjtGeom.mjGEOM_HFIELD:
+            elif geom.meshname in meshes or geom.hfieldname in fields:
                 if geom.meshname:
                     collides = bool(geom.contype or geom.conaffinity or geom.name in paired)
                     left_out.append(LeftOut(number, str(geom.meshname), collides))
-                without_geom.add(geom.name)
+                without_geom.add((mujoco.mjtObj.mjOBJ_GEOM, geom.name))
                 spec.delete(geom)
     for site in spec.sites:
-        site.material = ""
-        if getattr(site, "meshname", ""):  # before MuJoCo 4 there are none
+        if getattr(site, "meshname", "") in meshes:  # before MuJoCo 4 there are none
             site.meshname, site.type = "", mujoco.mjtGeom.mjGEOM_SPHERE
-    for tendon in spec.tendons:
-        tendon.material = ""
-    for flex in spec.flexes:
-        flex.material = ""
+    for material in spec.materials:
+        for role, name in enumerate(material.textures):
+            if name in textures:
+                material.textures[role] = ""
     geom_type = mujoco.mjtObj.mjOBJ_GEOM
-    sensors = [sensor for sensor in spec.sensors if geom_type in (sensor.objtype, sensor.reftype)]
-    meshes = [mesh for mesh in spec.meshes if mesh.name not in needed]
-    assets = (*spec.skins, *spec.materials, *spec.textures, *spec.hfields, *meshes)
-    pairs = [pair for pair in spec.pairs if {pair.geomname1, pair.geomname2} & without_geom]
-    for element in (*pairs, *sensors, *assets):
+    sensors = [x for x in spec.sensors if {(x.objtype, x.objname), (x.reftype, x.refname)} & without_geom]
+    pairs = [x for x in spec.pairs if {(geom_type, x.geomname1), (geom_type, x.geomname2)} & without_geom]
+    free = [mesh for name, mesh in meshes.items() if name not in needed]
+    for element in (*pairs, *sensors, *skins.values(), *textures.values(), *fields.values(), *free):
         spec.delete(element)
     return left_out
 

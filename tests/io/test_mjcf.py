@@ -16,6 +16,8 @@ from hypothesis import assume, given, settings, strategies as st
 import jaxcfa
 from helpers import assert_close
 from jaxcfa.io import ModelWarning, load_mjcf, load_urdf
+from jaxcfa.io._mjcf_compile import compile_mjcf
+from jaxcfa.io._source import read_source
 from jaxcfa.joints import Anchored, Composite, Free, Prismatic, Revolute, Spherical
 from jaxcfa.model import Connect, JointCoupling, Weld
 from mujoco_models import REPRESENTATIVE, compiled, mass_matrix, path_of, random_state, shipped_models
@@ -426,6 +428,32 @@ def test_missing_meshes_matter_only_for_masses(tmp_path):
         assert_close(load_mjcf(source).mass, np.ones(1))
     with pytest.raises(ValueError, match=r"Put the file 'missing\.stl' in its place, or give .* an <inertial>"):
         load_mjcf(MESHES.format(""))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_only_what_is_missing_is_left_out(at_once, tmp_path, monkeypatch):
+    """Files that are known to be absent are left out at once, others one by one, as the compiler names them."""
+    if not at_once:
+        monkeypatch.setattr("jaxcfa.io._mjcf_compile._is_absent", lambda *_: False)
+    tetrahedron = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    (tmp_path / "meshes").mkdir()
+    (tmp_path / "meshes" / "there.obj").write_text(tetrahedron)
+    assets = """<asset><texture type="skybox" file="sky.png"/><texture name="t" type="2d" file="wood.png"/>
+      <texture name="plain" type="2d" builtin="flat" width="8" height="8" rgb1="1 0 0"/>
+      <mesh file="there.obj"/><mesh file="missing.stl"/><mesh name="other" file="gone.stl"/>
+      <hfield name="h" nrow="2" ncol="2" size="1 1 1 1" elevation="0 1 0 1"/>
+      <material name="m" texture="t" rgba=".1 .2 .3 1"/><material name="n" texture="plain"/></asset>"""
+    geoms = """<geom name="g" type="mesh" mesh="there" material="m"/><geom name="lost" type="mesh" mesh="missing"/>
+      <geom type="mesh" mesh="other"/><geom size=".1" material="n"/>"""
+    sensors = """<sensor><framepos name="s" objtype="geom" objname="g"/>
+      <framepos name="r" objtype="geom" objname="lost"/></sensor><compiler meshdir="meshes"/>"""
+    bodies = '<geom type="hfield" hfield="h"/>' + body("a", "<joint/>", geoms)
+    path = tmp_path / "robot.xml"
+    path.write_text(mjcf(bodies, assets + sensors))
+    mj, _, left_out = compile_mjcf(path, read_source(path))
+    assert sorted(left_out) == [(1, "missing", True), (1, "other", True)]
+    assert (mj.ngeom, mj.nmesh, mj.nhfield, mj.nmat, mj.ntex, mj.nsensor) == (3, 1, 1, 2, 1, 1)
+    assert_close(mj.mat_rgba[mj.geom_matid[mj.geom("g").id]], np.array([0.1, 0.2, 0.3, 1]))
 
 
 def test_missing_meshes_of_what_is_fixed_to_the_world():
