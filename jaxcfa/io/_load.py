@@ -9,7 +9,7 @@ from ..model import Model
 from ..numerics._options import as_finite, check_flag
 from ._archive import check_types
 from ._mjcf import load_mjcf
-from ._mjcf_compile import check_assets
+from ._mjcf_compile import ASSETS_OF_URDF, check_assets
 from ._saved_model import read_model
 from ._source import FileOrCompiled, PathOrText, is_archive, read_file, read_source, root_tag, unknown_root
 from ._urdf import load_urdf
@@ -60,7 +60,7 @@ def load_model(
         raise ValueError(f"{source.name}: {error}") from error
     if tag == "robot":
         if assets is not None:
-            raise ValueError(f"{source.name}: assets are files that MJCF text names, but this is URDF: omit assets.")
+            raise ValueError(f"{source.name}: {ASSETS_OF_URDF}")
         model = load_urdf(path_or_text, floating_base, dtype=dtype)
     else:
         model = load_mjcf(path_or_text, floating_base, dtype=dtype, assets=assets)

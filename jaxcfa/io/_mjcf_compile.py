@@ -17,6 +17,7 @@ from ._mjcf_layout import MjModel
 from ._mjcf_nan import refuse_nan
 from ._source import FileOrCompiled, Source, root_tag
 
+ASSETS_OF_URDF = "assets are files that MJCF text names, but this is URDF: omit assets."
 _MISSING_FILE = re.compile(r"Error opening file '(.*)'")
 
 

@@ -1,6 +1,6 @@
 """All contacts between the shapes that collide in a file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ def collision_contacts(
     dissipation: Numbers = 20.0,
     stiction_velocity: ArrayLike = 1e-4,
     most: int | None = 32,
+    assets: Mapping[str, bytes] | None = None,
 ) -> contacts.AbstractContacts:
     """Contacts between all that collides in a URDF or MJCF file: robots, objects, and what does not move.
 
@@ -59,13 +60,14 @@ def collision_contacts(
     - `points`: how many a cylinder, an ellipsoid or a mesh has at most, six or more.
     - `stiffness`, `dissipation`, `stiction_velocity`: as for `jaxcfa.ground_contacts`, of all.
     - `most`: how many points push at a time, of all; `None` for no limit.
+    - `assets`: contents of the files that MJCF text names, by these names, as of `load_model`.
 
     **Raises:** what `load_visuals` does; `ValueError` if nothing that moves touches anything, for unknown bodies, and
     what `jaxcfa.ground_contacts` refuses.
     """
     check_flag("self_collisions", self_collisions)
     check_most("points", points)
-    name, found = read_source(path_or_text).name, load_collisions(path_or_text, model, package_dirs)
+    name, found = read_source(path_or_text).name, load_collisions(path_or_text, model, package_dirs, assets)
     law: dict[str, Any] = {"stiffness": stiffness, "dissipation": dissipation, "stiction_velocity": stiction_velocity}
     each = points_of_each(found.shapes, model, points)
     if bodies is not None:

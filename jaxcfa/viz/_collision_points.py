@@ -1,6 +1,6 @@
 """Points at which a robot may touch the ground, from the shapes that collide in its file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -30,7 +30,12 @@ class CollisionPoints(NamedTuple):
 
 
 def collision_points(
-    path_or_text: FileOrCompiled, model: Model, *, package_dirs: Directories = (), most: int = 8
+    path_or_text: FileOrCompiled,
+    model: Model,
+    *,
+    package_dirs: Directories = (),
+    most: int = 8,
+    assets: Mapping[str, bytes] | None = None,
 ) -> CollisionPoints:
     """Points and spheres that meet a flat ground about where the shapes that collide in a URDF or MJCF file do.
 
@@ -51,11 +56,12 @@ def collision_points(
     - `model`: the model that `load_model` makes of it, with fixed or floating base.
     - `package_dirs`: folders of packages, or folders that hold packages.
     - `most`: how many points a cylinder, an ellipsoid or a mesh has at most, six or more.
+    - `assets`: contents of the files that MJCF text names, by these names, as of `load_model`.
 
     **Raises:** what `load_visuals` does; `ValueError` if nothing that moves collides.
     """
     check_most("most", most)
-    shapes = load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True)
+    shapes = load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True, assets=assets)
     found = points_of_shapes(points_of_each(shapes, model, most))
     if not found.frames:
         raise ValueError(

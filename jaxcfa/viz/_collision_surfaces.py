@@ -1,6 +1,6 @@
 """Surfaces that points touch, from the shapes that collide in a file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -24,6 +24,7 @@ def collision_surface(
     *,
     package_dirs: Directories = (),
     friction: bool = False,
+    assets: Mapping[str, bytes] | None = None,
 ) -> contacts.AbstractSurface:
     """What a URDF or MJCF file lets collide on one link, or of all that does not move, as contacts take it.
 
@@ -38,7 +39,7 @@ def collision_surface(
 
     **Arguments:**
 
-    - `path_or_text`, `model`, `package_dirs`: as for `load_visuals`.
+    - `path_or_text`, `model`, `package_dirs`, `assets`: as for `load_visuals`.
     - `frame`: name of the link or body, in whose axes the surface is; by default all that does not move, in world axes.
     - `friction`: whether each shape is `contacts.Rough`, as its geom in MJCF, 1 in URDF; else contacts alone say it.
 
@@ -46,7 +47,7 @@ def collision_surface(
     """
     check_flag("friction", friction)
     check_instance("frame", frame, (str, type(None)), "the name of a link or body, or None for what does not move")
-    shapes = load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True)
+    shapes = load_visuals(path_or_text, model, package_dirs=package_dirs, collisions=True, assets=assets)
     where = "of what does not move" if frame is None else f"of {frame!r}"
     if frame is None:
         own = [(x, placement) for x in shapes for body, placement in [on_body(model, x)] if body == WORLD]

@@ -1,13 +1,13 @@
 """Shapes from files of either format."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ..io._mjcf_compile import is_text
+from ..io._mjcf_compile import ASSETS_OF_URDF, check_assets, is_text
 from ..io._report import Report
 from ..io._source import (
     Element,
@@ -33,7 +33,12 @@ Visuals = Sequence[Visual] | str | os.PathLike | Any | None  # Any: a mujoco.MjM
 
 
 def load_visuals(
-    path_or_text: FileOrCompiled, model: Model, *, package_dirs: Directories = (), collisions: bool = False
+    path_or_text: FileOrCompiled,
+    model: Model,
+    *,
+    package_dirs: Directories = (),
+    collisions: bool = False,
+    assets: Mapping[str, bytes] | None = None,
 ) -> list[Visual]:
     """The shapes that a URDF or MJCF file gives a robot: what is to be seen, or what collides where there is nothing.
 
@@ -50,19 +55,26 @@ def load_visuals(
     - `collisions`: whether to take what collides, and nothing else: elements `<collision>` of URDF, geoms of MJCF by
       `contype`, `conaffinity` and pairs. Nothing then stands for meshes that are missing, nor for shapes where a file
       has none.
+    - `assets`: contents of the files that MJCF text names, by these names, as of `load_model`.
 
     **Raises:** `FileNotFoundError` for a wrong path, also among `package_dirs`; `ValueError` for a file that is
-    malformed or of another robot; `ImportError` without the packages that read files.
+    malformed or of another robot, and for `assets` of anything but MJCF text; `ImportError` without the packages that
+    read files.
     """
     check_flag("collisions", collisions)
     if collisions:
-        return load_collisions(path_or_text, model, package_dirs).shapes
-    found = _load(path_or_text, model, package_dirs, urdf_visuals, mjcf_visuals, list)
+        return load_collisions(path_or_text, model, package_dirs, assets).shapes
+    found = _load(path_or_text, model, package_dirs, assets, urdf_visuals, mjcf_visuals, list)
     moving = any(x.carrier is not None and model.locate(x.carrier)[0] != WORLD for x in found)
     return found if moving else [*found, *default_visuals(model)]
 
 
-def load_collisions(path_or_text: FileOrCompiled, model: Model, package_dirs: Directories = ()) -> Collisions:
+def load_collisions(
+    path_or_text: FileOrCompiled,
+    model: Model,
+    package_dirs: Directories = (),
+    assets: Mapping[str, bytes] | None = None,
+) -> Collisions:
     """What collides in a file, and with what: MJCF says that itself, and links of a URDF file are one robot.
 
     **Raises:** what `load_visuals` does.
@@ -72,29 +84,33 @@ def load_collisions(path_or_text: FileOrCompiled, model: Model, package_dirs: Di
         shapes = urdf_collisions(root, path, package_dirs, report)
         return Collisions(shapes, _apart(model, shapes), np.zeros(len(shapes), int))
 
-    return _load(path_or_text, model, package_dirs, of_urdf, mjcf_collisions, lambda found: found.shapes)
+    return _load(path_or_text, model, package_dirs, assets, of_urdf, mjcf_collisions, lambda found: found.shapes)
 
 
 def _load(
     path_or_text: FileOrCompiled,
     model: Model,
     package_dirs: Directories,
+    assets: Mapping[str, bytes] | None,
     of_urdf: Callable[[Element, Path | None, Directories, Report], Found],
-    of_mjcf: Callable[[FileOrCompiled, Source, Report], Found],
+    of_mjcf: Callable[[FileOrCompiled, Source, Report, Mapping[str, bytes] | None], Found],
     shapes: Callable[[Found], list[Visual]],
 ) -> Found:
     """What a file of either format gives a robot that has the bodies which carry it."""
     check_model(model)
     check_directories(package_dirs)
+    check_assets(assets, path_or_text)
     source = read_source(path_or_text)
     report = Report(source.name)
     try:
         tag = root_tag(source.data)
+        if tag == "robot" and assets is not None:
+            raise ValueError(ASSETS_OF_URDF)
         if tag == "robot":
             file = None if is_text(path_or_text) else Path(os.fsdecode(path_or_text))
             found = of_urdf(parse_xml(source.data), file, package_dirs, report)
         elif tag == "mujoco":
-            found = of_mjcf(path_or_text, source, report)
+            found = of_mjcf(path_or_text, source, report, assets)
         else:
             raise unknown_root(tag)
         for visual in shapes(found):

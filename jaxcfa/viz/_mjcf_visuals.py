@@ -1,5 +1,6 @@
 """Shapes in an MJCF file, from MuJoCo's compiled model."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,21 +31,25 @@ _SHOWN_GROUPS = 3  # of six, as MuJoCo's own viewer does at first; models put wh
 _DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)
 
 
-def mjcf_visuals(path_or_text: FileOrCompiled, source: Source, report: Report) -> list[Visual]:
+def mjcf_visuals(
+    path_or_text: FileOrCompiled, source: Source, report: Report, assets: Mapping[str, bytes] | None
+) -> list[Visual]:
     """The geoms that MuJoCo's own viewer shows at first, or all if it shows none, or none of those that move.
 
     Bodies of which a mesh is missing, so that the compiler had to do without, get a box with their inertia.
     """
-    mj, names, left_out = _compiled(path_or_text, source)
+    mj, names, left_out = _compiled(path_or_text, source, assets)
     found = [x for x in _visuals(mj, names, _shown(mj), report).values() if x.color is None or x.color[3] > 0]
     _report_missing(left_out, names, report, "a box with the body's inertia stands for it")
     boxes = {x.body: _inertia_box(mj, x.body, names[x.body]) for x in left_out if x.body}
     return [*found, *boxes.values()]
 
 
-def mjcf_collisions(path_or_text: FileOrCompiled, source: Source, report: Report) -> Collisions:
+def mjcf_collisions(
+    path_or_text: FileOrCompiled, source: Source, report: Report, assets: Mapping[str, bytes] | None
+) -> Collisions:
     """The geoms that collide, and which of them do with each other, as MuJoCo filters them."""
-    mj, names, left_out = _compiled(path_or_text, source)
+    mj, names, left_out = _compiled(path_or_text, source, assets)
     found = _visuals(mj, names, _colliding(mj), report)
     _report_missing([x for x in left_out if x.collides], names, report, "it is left out")
     geoms = np.array(list(found), int)
@@ -52,12 +57,14 @@ def mjcf_collisions(path_or_text: FileOrCompiled, source: Source, report: Report
     return Collisions(list(found.values()), _meeting(mj, geoms), np.where(bodies == 0, WORLD, mj.body_rootid[bodies]))
 
 
-def _compiled(path_or_text: FileOrCompiled, source: Source) -> tuple[Any, list[str | None], list[LeftOut]]:
+def _compiled(
+    path_or_text: FileOrCompiled, source: Source, assets: Mapping[str, bytes] | None
+) -> tuple[Any, list[str | None], list[LeftOut]]:
     """MuJoCo's model, names of its bodies, none for the world, and meshes that are missing."""
     try:
-        mj, _, left_out = compile_mjcf(path_or_text, source)
+        mj, _, left_out = compile_mjcf(path_or_text, source, assets=assets)
     except ValueError:  # as a model with a fixed base does without more of the meshes
-        mj, _, left_out = compile_mjcf(path_or_text, source, fixed_too=False)
+        mj, _, left_out = compile_mjcf(path_or_text, source, fixed_too=False, assets=assets)
     return mj, [None, *read_layout(mj, floating_base=False).bodies[1:]], left_out
 
 

@@ -11,6 +11,7 @@ import pytest
 import trimesh
 
 import jaxcfa
+from jaxcfa.contacts import AbstractSurface, FlatGround
 from jaxcfa.io import ModelWarning
 from jaxcfa.viz import (
     Box,
@@ -22,6 +23,9 @@ from jaxcfa.viz import (
     Sphere,
     Visual,
     _files,
+    collision_contacts,
+    collision_points,
+    collision_surface,
     default_visuals,
     load_visuals,
 )
@@ -285,6 +289,22 @@ def test_geoms_are_where_mujoco_has_them():
     shown = [i for i in range(theirs.ngeom) if theirs.geom_group[i] < 3]
     np.testing.assert_allclose(poses.translation[0], data.geom_xpos[shown], atol=1e-12)
     np.testing.assert_allclose(poses.rotation[0].reshape(-1, 9), data.geom_xmat[shown], atol=1e-12)
+
+
+def test_assets_of_a_text():
+    vertices, faces = TETRAHEDRON
+    lines = [f"v {x} {y} {z}" for x, y, z in vertices] + [f"f {a + 1} {b + 1} {c + 1}" for a, b, c in faces]
+    assets = {"m.obj": "\n".join(lines).encode()}
+    text = """<mujoco><asset><mesh file="m.obj"/></asset><worldbody><body name="b"><freejoint/>
+        <geom type="mesh" mesh="m" mass="1"/></body></worldbody></mujoco>"""
+    model = jaxcfa.load_model(text, assets=assets)
+    (seen,) = load_visuals(text, model, assets=assets)
+    assert volume(seen.shape) == pytest.approx(1 / 6)
+    assert len(collision_points(text, model, assets=assets).frames) == 4
+    assert isinstance(collision_surface(text, model, "b", assets=assets), AbstractSurface)
+    assert collision_contacts(text, model, ground=FlatGround(), assets=assets).count == 4
+    with pytest.raises(ValueError, match="but this is URDF: omit assets"):
+        load_visuals(urdf('<sphere radius="1"/>'), model, assets=assets)
 
 
 def test_robots_are_seen_whose_file_shows_only_a_floor():
