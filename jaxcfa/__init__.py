@@ -7,8 +7,10 @@ floating-point type to which JAX promotes those of the model and the arguments.
 Conventions: spatial vectors are `[angular; linear]`, quaternions `[w, x, y, z]`; poses, velocities, wrenches and
 Jacobians are in world axes where a function does not say otherwise (what is relative to a frame is in that frame's
 axes, inertias and angular velocities in `v` are in those of the body); units are SI. `jaxcfa.convert` translates to and
-from Pinocchio and MuJoCo.
+from Pinocchio and MuJoCo. `jaxcfa.viz` is imported where it is first used.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from . import (
     closed_chains as closed_chains,
@@ -132,4 +134,21 @@ from .simulation import (
 )
 from .spatial import Transform as Transform
 
+if TYPE_CHECKING:
+    from . import viz as viz
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Imports `jaxcfa.viz` only where it is used."""
+    if name != "viz":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return importlib.import_module(".viz", __name__)
+
+
+def __dir__() -> list[str]:
+    """Includes what is imported late."""
+    return sorted({*globals(), "viz"})

@@ -41,6 +41,20 @@ def test_import_changes_no_setting_and_prints_nothing():
     assert output == ""
 
 
+def test_pictures_are_imported_late():
+    """By the first use of `jaxcfa.viz`, and not with the package."""
+    run_python(
+        """
+        import sys
+        import jaxcfa
+        assert "jaxcfa.viz" not in sys.modules
+        assert "viz" in dir(jaxcfa)
+        assert not hasattr(jaxcfa, "vis")
+        assert callable(jaxcfa.viz.animate)
+        """
+    )
+
+
 def test_core_needs_no_optional_dependency():
     modules = [name for name in MODULES if name not in NEED_EXTRAS]
     run_python(
