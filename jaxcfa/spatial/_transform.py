@@ -1,5 +1,7 @@
 """Rigid transforms (poses)."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -25,6 +27,8 @@ from ._rotation import (
 
 # How far a rotation that a user gives may be from orthogonal: digits of a printed matrix.
 _ORTHOGONAL = 1e-3
+_ARRAYS = (jax.Array, np.ndarray)
+_SHAPES = {"rotation": (3, 3), "translation": (3,)}
 
 
 class Transform(eqx.Module):
@@ -33,10 +37,23 @@ class Transform(eqx.Module):
     The methods `from_...` take numbers, sequences and arrays, and a translation of zero where none is given.
 
     **Fields:** `rotation` (columns are B's axes in A), `translation` (B's origin in A, metres).
+
+    **Raises:** `ValueError` for arrays of other shapes.
     """
 
     rotation: Float[Array, "*batch 3 3"] = eqx.field(converter=of_sequence("rotation"))
     translation: Float[Array, "*batch 3"] = eqx.field(converter=of_sequence("translation"))
+
+    def __check_init__(self):
+        for name, shape in _SHAPES.items():
+            value = getattr(self, name)
+            # Anything else may stand for arrays, such as axes for jax.vmap.
+            if isinstance(value, _ARRAYS) and value.shape[-len(shape) :] != shape:
+                expected = ", ".join(map(str, ("...", *shape)))
+                raise ValueError(
+                    f"The {name} of a Transform must have shape ({expected}), got {value.shape}. Quaternions, angles "
+                    "and matrices (4, 4) are for Transform.from_quaternion and the like."
+                )
 
     @staticmethod
     def identity(dtype: jnp.dtype | None = None) -> "Transform":
@@ -55,9 +72,12 @@ class Transform(eqx.Module):
 
         **Raises:** `ValueError` for another shape, and for what is known to be no rigid transform.
         """
-        (array,) = _floating(matrix=(matrix, 4))
+        (array,) = _floating(matrix=(matrix, None))
         if array.shape[-2:] != (4, 4):
-            raise ValueError(f"matrix must have shape (..., 4, 4), got {array.shape}.")
+            raise ValueError(
+                f"matrix must have shape (..., 4, 4), got {array.shape}. A rotation (..., 3, 3) and a translation are "
+                "Transform(rotation, translation)."
+            )
         if not isinstance(array, jax.core.Tracer):
             _check_rigid(np.asarray(array))
         return Transform(array[..., :3, :3], array[..., :3, 3])
@@ -100,7 +120,11 @@ class Transform(eqx.Module):
         return Transform(*along_screw(array))
 
     def __matmul__(self, other: "Transform") -> "Transform":
-        """Composition: pose of C in A from the poses of B in A and of C in B."""
+        """Composition: pose of C in A from the poses of B in A and of C in B.
+
+        **Raises:** `ValueError` for what is no transform.
+        """
+        _check_transform(other)
         rotations = _with_equal_axes((self.rotation, 2), (other.rotation, 2))
         return Transform(matmul(*rotations), self.apply(other.translation))
 
@@ -186,6 +210,16 @@ def _posed(rotation: Float[Array, "*#batch 3 3"], translation: Float[Array, "*#b
     """The transform with the batch axes of both."""
     batch = jnp.broadcast_shapes(rotation.shape[:-2], translation.shape[:-1])
     return Transform(jnp.broadcast_to(rotation, (*batch, 3, 3)), jnp.broadcast_to(translation, (*batch, 3)))
+
+
+def _check_transform(value: Any) -> None:
+    """Raises `ValueError` for what no transform is composed with."""
+    if not isinstance(value, Transform):
+        what = f"an array of shape {value.shape}" if isinstance(value, _ARRAYS) else f"{value!r:.200}"
+        raise ValueError(
+            f"A Transform is composed with another Transform, got {what}. Points are for pose.apply(point); of a "
+            "matrix (4, 4) it is Transform.from_matrix(matrix)."
+        )
 
 
 def _check_length(name: str, vectors: Array, remedy: str) -> None:

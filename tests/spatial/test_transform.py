@@ -116,6 +116,13 @@ def test_what_is_no_transform():
         "The axis must not be zero": lambda: Transform.from_axis_angle(np.zeros(3), 1.0),
         r"quaternion must have shape \(..., 4\), got \(3,\)": lambda: Transform.from_quaternion([1, 0, 0]),
         r"matrix must have shape \(..., 4, 4\), got \(3, 4\)": lambda: Transform.from_matrix(np.zeros((3, 4))),
+        r"got \(3, 3\)\. A rotation .* are Transform\(rotation, tr": lambda: Transform.from_matrix(np.eye(3)),
+        r"rotation of a Transform must have shape \(..., 3, 3\), got \(4,\)": lambda: Transform([1, 0, 0, 0], P),
+        r"rotation of a Transform must have shape \(..., 3, 3\), got \(3,\)": lambda: Transform(P, np.eye(3)),
+        r"rotation .* got \(4, 4\)\. .* Transform\.from_quaternion": lambda: Transform(np.eye(4), P),
+        r"translation of a Transform .* \(..., 3\), got \(3, 1\)": lambda: Transform(np.eye(3), P[:, None]),
+        r"another Transform, got an array of shape \(3,\)\. .*pose\.apply": lambda: Transform.identity() @ P,
+        r"another Transform, got an array of shape \(4, 4\)\. .*from_matrix": lambda: Transform.identity() @ np.eye(4),
         r"translation must have shape \(..., 3\), got \(\)": lambda: Transform.from_rpy(0, 0, 0, 1.0),
         "3 x 3 block of the matrix must be a rotation": lambda: Transform.from_matrix([scaled, mirrored]),
         r"last row of the matrix must be \[0, 0, 0, 1\]": lambda: Transform.from_matrix(projective),
@@ -125,3 +132,17 @@ def test_what_is_no_transform():
             call()
     with pytest.raises(ValueError, match="must be a rotation"):
         Transform.from_matrix(mirrored)
+
+
+def test_shapes_are_seen_where_there_are_any():
+    """Of arrays, traced ones too; trees of something else in their places are none of the constructor's business."""
+    poses = Transform(jnp.tile(jnp.eye(3), (2, 1, 1)), jnp.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"translation .* got \(4,\)"):
+        jax.eval_shape(lambda x: Transform(jnp.eye(3), x), jnp.ones(4))
+    axes = Transform(0, None)
+    moved = jax.vmap(lambda pose: pose.translation, in_axes=(axes,), out_axes=0)(Transform(poses.rotation, jnp.ones(3)))
+    assert moved.shape == (2, 3)
+    shapes = jax.eval_shape(lambda pose: pose, poses)
+    assert Transform(shapes.rotation, shapes.translation) == shapes
+    assert jax.tree.map(jnp.sum, poses).translation.shape == ()
+    assert jax.tree.map(lambda _: None, poses).rotation is None
