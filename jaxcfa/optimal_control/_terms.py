@@ -59,6 +59,11 @@ class FramePose(SmoothTerm):
             )
 
     def __call__(self, stage: Stage) -> Float[Array, "6"]:
+        if jnp.shape(self.target.translation) != (3,) or jnp.shape(self.target.rotation) != (3, 3):
+            raise ValueError(
+                "The target of FramePose must be one Transform, got one with translations of shape "
+                f"{jnp.shape(self.target.translation)}. Batch what solves for one target with jax.vmap."
+            )
         return transform_log(self.target.inverse() @ _pose(stage, self.frame))
 
 
@@ -183,6 +188,11 @@ class Posture(SmoothTerm):
     target: Float[Array, "nq"] = eqx.field(converter=as_array("target"))
 
     def __call__(self, stage: Stage) -> Float[Array, "nv"]:
+        if self.target.shape != (stage.model.nq,):
+            raise ValueError(
+                f"The target of Posture must be a configuration of shape (nq,) = ({stage.model.nq},), got "
+                f"{self.target.shape}."
+            )
         return difference(stage.model, self.target, stage.q)
 
 

@@ -268,6 +268,8 @@ def test_targets_of_other_shapes_are_refused():
         oc.FrameDirection(tip, [0, 0, 1], axis=[1.0]),
         oc.FrameOrientation(tip, jnp.array([0.0, 0.0, 0.0, 1.0])),
         oc.StateDifference(jnp.zeros(3)),
+        oc.FramePose(tip, jaxcfa.Transform(jnp.zeros((2, 3, 3)), jnp.zeros((2, 3)))),
+        oc.Posture(jnp.zeros(2)),
     ]
     for term in terms:
         with pytest.raises(ValueError, match=f"of {type(term).__name__} must be"):
