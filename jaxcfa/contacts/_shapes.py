@@ -45,7 +45,7 @@ class Capsule(AbstractSurface):
 
 
 class Cylinder(AbstractSurface):
-    """A cylinder along z. **Fields:** `radius`; `half_length`; `center` (3,) [m]."""
+    """A cylinder along z. **Fields:** `radius`; `half_length`, of `viz.Cylinder` the whole; `center` (3,) [m]."""
 
     radius: Float[Array, ""]
     half_length: Float[Array, ""]
@@ -63,7 +63,7 @@ class Cylinder(AbstractSurface):
 
 
 class Box(AbstractSurface):
-    """A box along the axes. **Fields:** `half_lengths` (3,); `center` (3,) [m]."""
+    """A box along the axes. **Fields:** `half_lengths` (3,), half of the `size` of `viz.Box`; `center` (3,) [m]."""
 
     half_lengths: Float[Array, "3"]
     center: Float[Array, "3"]

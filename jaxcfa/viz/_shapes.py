@@ -46,7 +46,7 @@ class AbstractShape(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Box(AbstractShape):
-    """A box about the origin. **Fields:** `size`: lengths of the three edges [m]."""
+    """A box about the origin. **Fields:** `size`: lengths of the three edges, twice those of `contacts.Box` [m]."""
 
     size: tuple[float, float, float]
 
@@ -91,7 +91,7 @@ class Ellipsoid(AbstractShape):
 
 @dataclasses.dataclass(frozen=True)
 class Cylinder(AbstractShape):
-    """A cylinder along z, about the origin. **Fields:** `radius`, `length` [m]."""
+    """A cylinder along z, about the origin. **Fields:** `radius`; `length`, twice that of `contacts.Cylinder` [m]."""
 
     radius: float
     length: float
