@@ -123,16 +123,16 @@ class RobotDynamics(AbstractRobotDynamics):
         self.dt = checked_dt(dt, model.dtype)
         self.equation = equation_of_motion(
             model,
-            method,
-            passive_forces,
-            friction_velocity,
-            constraints,
-            stabilization,
-            solver,
-            driven,
-            limits,
-            contacts,
             dt=self.dt,
+            actuated=driven,
+            method=method,
+            passive_forces=passive_forces,
+            friction_velocity=friction_velocity,
+            constraints=constraints,
+            stabilization=stabilization,
+            solver=solver,
+            limits=limits,
+            contacts=contacts,
         )
         (self.f_ext,) = as_arrays(model, f_ext=f_ext)
 

@@ -228,21 +228,19 @@ class _OfLoops(AbstractLawOfMotion):
 
 def equation_of_motion(
     model: Model,
-    method: Any,
-    has_passive_forces: bool,
-    friction_velocity: float,
-    constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
-    stabilization: Any = None,
-    solver: Any = LEAST_NORM,
-    actuated: Driven = None,
-    limits: Any = False,
-    contacts: Any = None,
     *,
     dt: Float[Array, ""],
+    actuated: Driven,
+    method: Any,
+    passive_forces: bool,
+    friction_velocity: float,
+    constraints: AbstractConstraint | Sequence[AbstractConstraint],
+    stabilization: Any,
+    solver: Any,
+    limits: Any,
+    contacts: Any,
 ) -> EquationOfMotion:
-    """The equation with checked options; `method` may be `None`, and must be with constraints.
-
-    `limits` are `Stops`, or whether there are those by default. `dt` is the length of the steps [s].
+    """The equation of `simulation.step` with its options, checked; `dt` is the length of the steps [s].
 
     The algorithm is chosen and checked here, where the model's values can still be looked at: inside `jit` they
     cannot.
@@ -253,7 +251,7 @@ def equation_of_motion(
             f"method is an algorithm for mechanisms without constraints, got {method!r} with {len(loops)} constraints. "
             "Omit it, and choose how the constraints are solved: solver=LeastNorm(), Proximal() or Direct()."
         )
-    check_flag("passive_forces", has_passive_forces)
+    check_flag("passive_forces", passive_forces)
     check_solver(solver)
     method = default_method(model) if method is None else method
     check_method(method)
@@ -271,7 +269,7 @@ def equation_of_motion(
     return EquationOfMotion(
         model,
         method,
-        bool(has_passive_forces),
+        bool(passive_forces),
         positive_number("friction_velocity", friction_velocity),
         loops,
         stabilization,

@@ -20,12 +20,11 @@ from ..model import AbstractConstraint, Model
 from ..motion import BodyMotions
 from ..numerics import product
 from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
-from ._checks import check_integrator, checked_dt
 from ._derivatives import acceleration_by_state, columns, jacobian
-from ._equation_of_motion import EquationOfMotion, equation_of_motion
-from ._inputs import Actuated, as_state_and_inputs, driven_by
+from ._equation_of_motion import EquationOfMotion
+from ._inputs import Actuated
 from ._integrators import AbstractIntegrator, ExplicitEuler, SemiImplicitEuler
-from ._step import SEMI_IMPLICIT_EULER, advance
+from ._step import SEMI_IMPLICIT_EULER, advance, checked_step
 from ._stops import Stops
 
 _CLOSED_FORM = (SemiImplicitEuler, ExplicitEuler)
@@ -76,24 +75,25 @@ def linearize(
 
     **Raises:** `ValueError` as `step` does.
     """
-    check_integrator(integrator)
-    driven = driven_by(model, actuated)
-    q, v, inputs, f_ext = as_state_and_inputs(model, driven, q, v, tau, f_ext)
-    dt = checked_dt(dt, q.dtype)
-    equation = equation_of_motion(
+    checked = checked_step(
         model,
-        method,
-        passive_forces,
-        friction_velocity,
-        constraints,
-        stabilization,
-        solver,
-        driven,
-        limits,
-        contacts,
-        dt=dt,
+        q,
+        v,
+        tau,
+        dt,
+        integrator,
+        f_ext,
+        actuated,
+        method=method,
+        passive_forces=passive_forces,
+        friction_velocity=friction_velocity,
+        constraints=constraints,
+        stabilization=stabilization,
+        solver=solver,
+        limits=limits,
+        contacts=contacts,
     )
-    return Linearization(*_matrices(integrator, equation, q, v, inputs, f_ext, dt))
+    return Linearization(*_matrices(*checked))
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)

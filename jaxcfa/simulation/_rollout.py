@@ -116,16 +116,16 @@ def rollout(
     dt = checked_dt(dt, dtype)
     equation = equation_of_motion(
         model,
-        method,
-        passive_forces,
-        friction_velocity,
-        constraints,
-        stabilization,
-        solver,
-        driven,
-        limits,
-        contacts,
         dt=dt,
+        actuated=driven,
+        method=method,
+        passive_forces=passive_forces,
+        friction_velocity=friction_velocity,
+        constraints=constraints,
+        stabilization=stabilization,
+        solver=solver,
+        limits=limits,
+        contacts=contacts,
     )
     source = controls if inputs is None else inputs.astype(dtype)
     found = _rollout(integrator, equation, q0, v0, source, wrenches, dt, steps, length)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 from jax.typing import ArrayLike
@@ -80,24 +80,45 @@ def step(
     that is not positive, effort limits of zero to which torques would be clipped, and a model whose mass matrix is
     singular everywhere (if these can be looked at: not while they are traced; the `friction_velocity` has to be known).
     """
+    checked = checked_step(
+        model,
+        q,
+        v,
+        tau,
+        dt,
+        integrator,
+        f_ext,
+        actuated,
+        method=method,
+        passive_forces=passive_forces,
+        friction_velocity=friction_velocity,
+        constraints=constraints,
+        stabilization=stabilization,
+        solver=solver,
+        limits=limits,
+        contacts=contacts,
+    )
+    return State(*_step(*checked))
+
+
+def checked_step(
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    tau: ArrayLike,
+    dt: ArrayLike,
+    integrator: AbstractIntegrator,
+    f_ext: BodyForcesLike | None,
+    actuated: Actuated,
+    **options: Any,
+) -> tuple[AbstractIntegrator, EquationOfMotion, Array, Array, Array, Array, Array]:
+    """Integrator, equation of motion, q, v, inputs, f_ext and dt: the arguments of `step`, checked."""
     check_integrator(integrator)
     driven = driven_by(model, actuated)
     q, v, inputs, f_ext = as_state_and_inputs(model, driven, q, v, tau, f_ext)
     dt = checked_dt(dt, q.dtype)
-    equation = equation_of_motion(
-        model,
-        method,
-        passive_forces,
-        friction_velocity,
-        constraints,
-        stabilization,
-        solver,
-        driven,
-        limits,
-        contacts,
-        dt=dt,
-    )
-    return State(*_step(integrator, equation, q, v, inputs, f_ext, dt))
+    equation = equation_of_motion(model, dt=dt, actuated=driven, **options)
+    return integrator, equation, q, v, inputs, f_ext, dt
 
 
 def advance(
