@@ -254,7 +254,7 @@ FUNCTIONS = {
     "forward_dynamics of motions": Function(
         with_motions(lambda m, x, motions: jaxcfa.forward_dynamics(m, *x, motions=motions)), ALL
     ),
-    "aba": Function(lambda m, x: jaxcfa.aba(m, *x), ALL),
+    "aba": Function(with_motions(lambda m, x, motions: jaxcfa.aba(m, *x, motions=motions)), ALL),
     "forward_dynamics, ABA scan": forward(ABA("scan")),
     "forward_dynamics, ABA hybrid": forward(ABA("hybrid")),
     "forward_dynamics, CFA": forward(CFA()),

@@ -37,10 +37,15 @@ def forward_dynamics(
 
 
 def aba(
-    model: Model, q: ConfigurationLike, v: VelocityLike, tau: VelocityLike, f_ext: BodyForcesLike | None = None
+    model: Model,
+    q: ConfigurationLike,
+    v: VelocityLike,
+    tau: VelocityLike,
+    f_ext: BodyForcesLike | None = None,
+    motions: BodyMotions | None = None,
 ) -> Velocity:
     """`forward_dynamics` by the articulated-body algorithm."""
-    return forward_dynamics(model, q, v, tau, f_ext, ABA())
+    return forward_dynamics(model, q, v, tau, f_ext, ABA(), motions)
 
 
 def default_method(model: Model) -> AbstractForwardDynamics:
