@@ -108,6 +108,7 @@ from .model import (
     Model as Model,
     ModelBuilder as ModelBuilder,
     add_frames as add_frames,
+    add_keyframe as add_keyframe,
     add_payload as add_payload,
     add_servos as add_servos,
     attach as attach,

@@ -327,6 +327,7 @@ EXCEPTIONS = {
     "default_schedule": "gives no arrays",
     **dict.fromkeys(("connect", "couple", "distance", "loop_joint", "weld"), "makes constraints, on the host"),
     "save_model": "writes a file, on the host",
+    "add_keyframe": "keeps what it is given",
     "crba": "another name of mass_matrix",
     "rnea": "another name of inverse_dynamics",
 }

@@ -1,6 +1,6 @@
 """Robot models: the static `Topology`, the pytree `Model`, and ways to build one."""
 
-from ._add import add_frames as add_frames, add_payload as add_payload
+from ._add import add_frames as add_frames, add_keyframe as add_keyframe, add_payload as add_payload
 from ._assemble import STANDARD_GRAVITY as STANDARD_GRAVITY
 from ._attach import attach as attach
 from ._attachments import Actuators as Actuators, Keyframes as Keyframes

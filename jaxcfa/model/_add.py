@@ -1,4 +1,4 @@
-"""Frames and masses added to bodies."""
+"""Frames and masses added to bodies, and configurations added to a model."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,6 +10,8 @@ from jax.typing import ArrayLike
 
 from ..numerics import matmul, transpose
 from ..typing import NameOrNumber
+from ._arguments import as_arrays
+from ._attachments import Keyframes
 from ._given import Numbers, Placement, as_placement, check_name, given_com, given_inertia, given_mass
 from ._model import Model, require_single
 from ._rigid_parts import with_parts
@@ -80,3 +82,20 @@ def add_payload(
     given = given_mass(mass, model.dtype, "the payload"), given_com(com, model.dtype, "the payload")
     turned = matmul(matmul(pose.rotation, given_inertia(inertia, model.dtype, "the payload")), transpose(pose.rotation))
     return with_parts(model, np.array([body]), given[0][None], pose.apply(given[1])[None], turned[None])
+
+
+def add_keyframe(model: Model, name: str, q: Numbers, v: Numbers | None = None) -> Model:
+    """The model with one more named configuration, `model.keyframe(name)`, after those it has.
+
+    **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s], zero if not given. Both may be traced.
+
+    **Raises:** `ValueError` for a name that a keyframe has, wrong shapes, zero quaternions, and a batch of models.
+    """
+    require_single(model, "add_keyframe")
+    check_name("The name of a keyframe", name)
+    old = model.keyframes
+    if name in old.names:
+        raise ValueError(f"The model has a keyframe named {name!r}; names must be unique.")
+    given = as_arrays(model, q=q, v=jnp.zeros(model.nv, model.dtype) if v is None else v)
+    rows = [jnp.concatenate([x, y.astype(x.dtype)[None]]) for x, y in zip((old.q, old.v), given, strict=True)]
+    return dataclasses.replace(model, keyframes=Keyframes((*old.names, name), *rows))

@@ -57,7 +57,7 @@ class Model(eqx.Module):
     - `frame_placement` (nf): pose of each named frame in the body that carries it [m].
     - `constraints`: loop closures and couplings read from a file, mimic joints too. They hold only where they are
       handed on, as in `rollout(..., constraints=model.constraints)`.
-    - `actuators`, `keyframes`: read from a file; see `actuator_forces` and `keyframe`.
+    - `actuators`, `keyframes`: read from a file, or added; see `actuator_forces` and `keyframe`.
     - `topology`: static structure and names.
     """
 

@@ -339,6 +339,21 @@ def test_constraints_actuators_and_keyframes_of_locked_joints():
     assert (rest.nb, rest.constraints, rest.actuators.names) == (0, (), ("idle",))
 
 
+def test_keyframes_of_any_model(tmp_path):
+    """Of integers and traced numbers too; they are kept like those of a file."""
+    chain = jaxcfa.chain(3)
+    model = jaxcfa.add_keyframe(jaxcfa.add_keyframe(chain, "up", [0, -1, 2]), "fast", jnp.ones(3), v=jnp.arange(3.0))
+    assert model.keyframes.names == ("up", "fast")
+    assert model.keyframe("up").dtype == chain.dtype
+    assert_close(model.keyframes.q, np.array([[0.0, -1, 2], [1, 1, 1]]), 0)
+    assert_close(model.keyframes.v, np.array([[0.0, 0, 0], [0, 1, 2]]), 0)
+    assert chain.keyframes.names == ()
+    slope = jax.jacobian(lambda x: jaxcfa.add_keyframe(chain, "up", [x, 0.0, 2 * x]).keyframe("up"))(0.5)
+    assert slope.tolist() == [1, 0, 2]
+    jaxcfa.save_model(tmp_path / "model.npz", model)
+    assert_close(jaxcfa.load_model(tmp_path / "model.npz").keyframe("fast"), np.ones(3), 0)
+
+
 def test_constraints_of_subtrees_and_attached_models():
     """A point that a body was tied to on what carried it is a point of the world, and the other way round."""
     model = linkage()
@@ -558,6 +573,13 @@ def test_errors():
             jaxcfa.add_frames
         )(model, {"f": ("hand", (0, 0, 0), 1)}),
         "name of a frame must be a string that is not empty, got ''": lambda: jaxcfa.add_frames(model, {"": "hand"}),
+        "has a keyframe named 'home'": lambda: jaxcfa.add_keyframe(linkage(), "home", random_state(linkage()).q),
+        r"q must have shape \(nq,\) = \(15,\), got \(14,\)": lambda: jaxcfa.add_keyframe(model, "up", jnp.ones(14)),
+        r"v must have shape \(nv,\) = \(14,\), got \(15,\)": lambda: jaxcfa.add_keyframe(
+            model, "up", jaxcfa.neutral(model), jnp.ones(15)
+        ),
+        r"add_keyframe takes single models, but masses": lambda: jaxcfa.add_keyframe(batch, "up", jnp.ones(15)),
+        "name of a keyframe must be a string that is not empty": lambda: jaxcfa.add_keyframe(model, "", jnp.ones(15)),
     }
     for message, attempt in messages.items():
         with pytest.raises(ValueError, match=message):
