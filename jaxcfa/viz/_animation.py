@@ -11,9 +11,11 @@ import numpy as np
 from .._optional import optional_module
 from ..contacts import FlatGround
 from ..model import Model
+from ..model._arguments import check_model
 from ..numerics._options import positive_number
 from ._load import Visuals
 from ._picture import AZIMUTH, ELEVATION, Scene, View, new_figure
+from ._playback import as_motion
 from ._poses import Poses, as_configurations
 
 _DOTS_PER_INCH = 100
@@ -24,9 +26,9 @@ _SHORTEST, _SLOWEST = 2, 65535  # hundredths of a second for a picture of a GIF:
 
 def animate(
     model: Model,
-    qs,
-    dt: float,
-    file: str | os.PathLike,
+    motion,
+    dt: float | None = None,
+    file: str | os.PathLike | None = None,
     visuals: Visuals = None,
     *,
     frames_per_second: float = FRAMES_PER_SECOND,
@@ -39,19 +41,26 @@ def animate(
 
     The camera rests, but follows a robot that goes further than some lengths of its own.
 
-    **Arguments:** `qs` (n, nq): configurations, `dt` [s] apart. `file`: ends with `.gif` or `.mp4`.
-    `frames_per_second`: pictures of a GIF last whole hundredths of a second, so it gets the nearest possible rate, 50
-    at most. `size` [inches, of 100 dots]. The others as of `draw`.
+    **Arguments:** `motion`: a trajectory of `rollout`, or anything with `t` and `q`; or configurations (n, nq), `dt`
+    apart [s]. `file`: ends with `.gif` or `.mp4`. `frames_per_second`: pictures of a GIF last whole hundredths of a
+    second, so it gets the nearest possible rate, 50 at most. `size` [inches, of 100 dots]. The others as of `draw`.
 
-    **Raises:** as `draw`, and `ValueError` for a `dt` and `frames_per_second` that are not positive, an unknown suffix,
-    more than 5000 pictures in a `.gif`, and `.mp4` without ffmpeg, or where that fails.
+    **Raises:** as `draw`, and `ValueError` for a batch of motions, a `dt` that is missing, a `dt` or
+    `frames_per_second` that is not positive, no file, an unknown suffix, more than 5000 pictures in a `.gif`, and
+    `.mp4` without ffmpeg, or where that fails.
     """
-    q, dt = as_configurations(model, qs, "qs"), positive_number("dt", dt)
+    check_model(model)
+    if file is None:
+        raise ValueError(
+            "animate needs a file: animate(model, trajectory, file='motion.gif'), or, of configurations, "
+            f"animate(model, q, dt, 'motion.gif'), got dt={dt!r:.200} and no file."
+        )
+    t, q = _one_motion(model, motion, dt)
     path = Path(file)
     rate = frame_rate(path, frames_per_second)
     pictures = writer(path, rate)
-    count = frame_count(path, (len(q) - 1) * dt, rate)
-    frames = np.minimum(np.round(np.arange(count) / (rate * dt)).astype(int), len(q) - 1)
+    count = frame_count(path, t[-1] - t[0], rate)
+    frames = np.searchsorted((t[1:] + t[:-1]) / 2, t[0] + np.arange(count) / rate)  # the nearest instants
     scene = Scene(model, visuals)
     poses = scene.poses(q[frames])
     views = _views(scene, poses, azimuth, elevation, ground)
@@ -67,6 +76,20 @@ def animate(
                 pictures.grab_frame()
     except (subprocess.CalledProcessError, BrokenPipeError) as error:
         raise ValueError(f"{path.name}: ffmpeg could not write it ({error}). Write a .gif.") from None
+
+
+def _one_motion(model: Model, motion: Any, dt: float | None) -> tuple[np.ndarray, np.ndarray]:
+    """Times (n,) [s] and configurations (n, nq) of what `animate` is given."""
+    if not hasattr(motion, "q"):
+        q = as_configurations(model, motion, "motion, if it is no trajectory,")
+        return positive_number("dt", dt) * np.arange(len(q)), q
+    t, batch = as_motion(model, motion, dt)
+    if batch.shape[1] > 1:
+        raise ValueError(
+            f"An animation is of one motion, got {batch.shape[1]}: take one, jax.tree.map(lambda x: x[0], motion), or "
+            "let Viewer.play show all as ghosts."
+        )
+    return t, batch[:, 0]
 
 
 def frame_rate(path: Path, frames_per_second: float) -> float:

@@ -152,6 +152,25 @@ def test_animation_has_the_duration_of_the_motion(tree, tmp_path):
         assert not np.array_equal(first, np.asarray(gif.convert("RGB")))
 
 
+def test_animation_of_a_trajectory(tmp_path):
+    """Which knows its times, also those that are not evenly apart; of a batch one is to be chosen."""
+    model = jaxcfa.chain(1)
+    motion = jaxcfa.rollout(model, [0.0], [30.0], jnp.zeros((4, 1)), 0.1)
+    options = {"frames_per_second": 10, "size": (1.0, 1.0)}
+    animate(model, motion, file=tmp_path / "motion.gif", **options)
+    animate(model, motion.q, 0.1, tmp_path / "same.gif", **options)
+    assert (tmp_path / "motion.gif").read_bytes() == (tmp_path / "same.gif").read_bytes()
+    late = motion._replace(t=jnp.array([0.0, 0.1, 0.2, 0.3, 0.9]))
+    animate(model, late, file=tmp_path / "late.gif", **options)
+    with Image.open(tmp_path / "late.gif") as gif:
+        assert sum(gif.seek(number) or gif.info["duration"] for number in range(gif.n_frames)) == 1000
+    batch = motion._replace(q=jnp.stack([motion.q] * 2))
+    with pytest.raises(ValueError, match=r"of one motion, got 2: take one, .*Viewer\.play"):
+        animate(model, batch, file=tmp_path / "motion.gif")
+    with pytest.raises(ValueError, match=r"animate needs a file: .*got dt='motion.gif'"):
+        animate(model, motion, "motion.gif")
+
+
 @pytest.mark.parametrize(("rate", "hundredths"), [(30, 3), (24, 4), (1000, 2)])
 def test_animations_are_in_real_time_at_any_rate(rate, hundredths, tmp_path):
     """Pictures of a GIF last whole hundredths of a second, and 50 a second are as many as programs show."""
@@ -232,6 +251,8 @@ def test_plot_of_a_trajectory(tree, tmp_path):
         (lambda model, q: draw(None, model, q, ground=0.3), "ground must be True, False, or contacts.FlatGround"),
         (lambda model, q: draw(None, model, q, ground=FlatGround([1.0, 0, 0])), "upright cannot be drawn"),
         (lambda model, q: animate(model, q, 0.0, "x.gif"), "dt"),
+        (lambda model, q: animate(model, q, file="x.gif"), "dt must be positive and finite, .* got None"),
+        (lambda model, q: animate(model, (q, q[:-1]), 0.1, "x.gif"), "motion, if it is no trajectory, must be"),
         (lambda model, q: animate(model, q, 0.1, "x.foo"), r"x\.foo"),
         (lambda model, q: animate(model, q, 0.1, "x.gif", frames_per_second=0), "frames_per_second must be positive"),
         (lambda model, q: animate(model, q, 0.1, "x.gif", frames_per_second=np.nan), "frames_per_second .* nan"),
