@@ -17,7 +17,7 @@ from ..closed_chains._system import geometry
 from ..dynamics import inverse_dynamics, passive_forces
 from ..model import Model
 from ..motion import body_motions
-from ..optimal_control import Solution, SolveStatus, Velocity, solve
+from ..optimal_control import Problem, Solution, SolveStatus, Velocity, solve
 from ..simulation import Trajectory
 from ._motion_files import Output, check_out, write_motion
 from ._motion_problem import end_at, first_guess, motion_problem
@@ -57,7 +57,7 @@ def run_optimisation(
     describe(console, target, found)
     if not found.is_reached:
         return None
-    solution, driven = _solution(console, part.model, target, start[in_q], found.q, settings)
+    problem, solution = _solution(console, part.model, target, start[in_q], found.q, settings)
     status = SolveStatus(int(solution.status))
     console.print(_WORDS[status])
     console.print(
@@ -65,12 +65,9 @@ def run_optimisation(
         f"final distance {target.miss(part.model, solution.q[-1])}",
         highlight=False,
     )
-    if status != SolveStatus.SOLVED:
+    if not solution.solved:
         return None
-    tau = jnp.zeros((settings.steps, part.model.nv)).at[:, driven].set(solution.controls)
-    times = jnp.linspace(0, settings.seconds, settings.steps + 1)
-    motion = Trajectory(times, solution.q, solution.v, tau, jnp.zeros((), jnp.int32))
-    trajectory = with_held(model, part, motion, start)
+    trajectory = with_held(model, part, solution.trajectory(problem), start)
     _warn_of_efforts(console, model, trajectory, part.held)
     write_motion(console, file, model, trajectory, out)
     return trajectory
@@ -78,8 +75,8 @@ def run_optimisation(
 
 def _solution(
     console: Console, model: Model, target: Target, start: Array, end: Array, settings: Settings
-) -> tuple[Solution, np.ndarray]:
-    """The motion and the coordinates that are driven.
+) -> tuple[Problem, Solution]:
+    """The problem and the motion.
 
     If none is found that ends at the target in any posture, one is looked for that ends in the posture `end` which
     reaches it: where the arm is stretched, for example, the frame's position alone is no regular constraint. Nor is it
@@ -95,9 +92,9 @@ def _solution(
             problem, driven = motion_problem(model, terms, settings.seconds, settings.steps)
             guess = first_guess(model, driven, start, end, settings.steps)
             solution = jax.block_until_ready(solve(problem, (start, jnp.zeros(model.nv)), guess))
-        if solution.status == SolveStatus.SOLVED:
+        if solution.solved:
             break
-    return solution, driven
+    return problem, solution
 
 
 def with_held(model: Model, part: Mover, motion: Trajectory, start: Array) -> Trajectory:

@@ -7,16 +7,19 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from ..closed_chains import ConstraintStatus
 from ..compilation import jit_alone, jit_of_one_state
 from ..model._arguments import is_concrete, positive_integer
-from ..numerics import lengthened
+from ..numerics import all_finite, lengthened
+from ..simulation import Trajectory
 from ..structured._products import matvec
-from ._local import Multipliers, Rows
+from ._local import Multipliers, Rows, over_stages
 from ._problem import Problem
 from ._robot_dynamics import AbstractRobotDynamics
 from ._rollout import closed_loop
+from ._stage import Stage
 from ._states import as_state
 
 _FALLEN = 1e8  # so many times below what the cost was at the start
@@ -94,6 +97,11 @@ class Solution(eqx.Module):
     coordinates: int | None = eqx.field(static=True)
 
     @property
+    def solved(self) -> Bool[Array, ""]:
+        """Whether the status is `SOLVED`."""
+        return self.status == SolveStatus.SOLVED
+
+    @property
     def q(self) -> Float[Array, "T+1 nq"]:
         """Configurations of a robot."""
         return self.states[..., : self._nq]
@@ -132,15 +140,39 @@ class Solution(eqx.Module):
         **Returns:** a `Solution` of which only `states` and `controls` are new; all else is still that of the solution.
         **Raises:** `ValueError` for a wrong shape, and for a problem of other sizes.
         """
-        steps, m = problem.steps, problem.dynamics.control_size
-        if self.controls.shape != (steps, m):
-            raise ValueError(
-                f"The solution of this problem has controls of shape (T, m) = ({steps}, {m}), got those of shape "
-                f"{self.controls.shape}. Functions are for one problem; batch them with jax.vmap."
-            )
+        self._check_solves(problem)
         start = self.states[0] if x0 is None else as_state(problem, x0).astype(self.states.dtype)
         states, controls = _closed_loop(problem, start, self.states, self.controls, self.gains)
         return dataclasses.replace(self, states=states, controls=controls)
+
+    def trajectory(self, problem: Problem) -> Trajectory:
+        """The motion of a robot as `simulation.rollout` gives one: to be shown, saved, and compared with others.
+
+        Its `t` begins at zero; `tau` are the torques that the controls make in the states of the motion; in `status`
+        only `NOT_FINITE` can be set.
+
+        **Arguments:** `problem` that this solves.
+
+        **Raises:** `ValueError` for dynamics that are no robot's, and for a problem of other sizes.
+        """
+        self._check_solves(problem)
+        t = jnp.zeros(1, self.states.dtype)
+        for phase in problem.phases:
+            if not isinstance(phase.dynamics, AbstractRobotDynamics):
+                raise ValueError(
+                    "Only motions of robots are trajectories with q, v and tau, got dynamics of type "
+                    f"{type(phase.dynamics).__name__}. Other states are solution.states."
+                )
+            dt = phase.dynamics.dt.astype(t.dtype)
+            t = jnp.concatenate([t, t[-1] + dt * jnp.arange(1, phase.steps + 1, dtype=t.dtype)])
+
+        def torques(_: int, dynamics: AbstractRobotDynamics, x: Array, u: Array, t: Array) -> Array:
+            return Stage(dynamics, x, u, t).tau
+
+        tau = over_stages(problem, torques, self.states[:-1], self.controls)
+        finite = all_finite((self.states, tau))
+        status = jnp.where(finite, 0, jnp.asarray(ConstraintStatus.NOT_FINITE, jnp.int32))
+        return Trajectory(t, self.q, self.v, tau, status)
 
     def shifted(self, steps: int = 1) -> "Solution":
         """A guess for the same problem that many steps later: what is gone leaves, the end is repeated.
@@ -165,6 +197,15 @@ class Solution(eqx.Module):
             multipliers=Multipliers(later(costates), rows(equalities), rows(inequalities)),
             slack=rows(self.slack),
         )
+
+    def _check_solves(self, problem: Problem) -> None:
+        """Raises `ValueError` for a problem whose solution would have controls of another shape."""
+        steps, m = problem.steps, problem.dynamics.control_size
+        if self.controls.shape != (steps, m):
+            raise ValueError(
+                f"The solution of this problem has controls of shape (T, m) = ({steps}, {m}), got those of shape "
+                f"{self.controls.shape}. Functions are for one problem; batch them with jax.vmap."
+            )
 
     def _check_single(self, method: str) -> None:
         """Raises `ValueError` for a batch of solutions."""

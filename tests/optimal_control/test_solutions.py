@@ -114,7 +114,8 @@ def test_states_with_quaternions():
     assert_close(jnp.linalg.norm(found.q[:, 3:7], axis=1), np.ones(11), rtol=1e-12)
     assert jnp.linalg.norm(jaxcfa.difference(model, found.q[-1], target)) < 0.1
     motion = jaxcfa.rollout(model, found.q[0], found.v[0], found.controls, 0.1)
-    assert_close(motion.q, found.q, rtol=1e-6)
+    assert found.solved
+    assert_close(found.trajectory(problem), motion, rtol=1e-6)
     # Feedback takes states as `solve` does: pairs, too.
     nearby = jaxcfa.integrate(model, found.q[3], 0.1 * jnp.ones(6)), found.v[3]
     assert_close(found.control(problem, 3, nearby), found.control(problem, 3, jnp.concatenate(nearby)))
@@ -122,6 +123,17 @@ def test_states_with_quaternions():
     assert_close(found.rollout(problem, (found.q[0], found.v[0])).states, found.states, rtol=1e-6)
     with pytest.raises(ValueError, match=r"x must be a state .* or a pair q \(7,\), v \(6,\), got \(12,\)"):
         found.control(problem, 3, (found.v[3], found.v[3]))
+    # Phases of other steps, and under accelerations.
+    drive = functools.partial(oc.RobotDynamics, model, actuated=model.joint_names)
+    phases = oc.Problem([oc.Phase(drive(dt=0.1), 4), oc.Phase(drive(dt=0.2), 6)])
+    assert_close(found.trajectory(phases).t, np.append(0.1 * np.arange(4), 0.4 + 0.2 * np.arange(7)), 1e-12)
+    under_accelerations = oc.Problem(oc.RobotInverseDynamics(model, 0.1, actuated=False), 10)
+    torques = jax.vmap(lambda *x: jaxcfa.inverse_dynamics(model, *x))(found.q[:-1], found.v[:-1], found.controls)
+    assert_close(found.trajectory(under_accelerations).tau, torques, 1e-12)
+    with pytest.raises(ValueError, match="trajectories with q, v and tau, got dynamics of type FunctionDynamics"):
+        found.trajectory(oc.Problem(oc.FunctionDynamics(lambda x, u, t: x, 13, 6), 10))
+    with pytest.raises(ValueError, match=r"controls of shape \(T, m\) = \(5, 6\), got those of shape \(10, 6\)"):
+        found.trajectory(oc.Problem(drive(dt=0.1), 5))
 
 
 def test_phases_and_periodic_motions():
