@@ -66,19 +66,19 @@ def task(model: jaxcfa.Model, steps: int) -> tuple[Problem, jax.Array, jax.Array
     target = jaxcfa.frame_pose(model, posture.at[0].add(TURN), hand)
     # Bodies before the elbow cannot reach the ball.
     near = [*model.body_names[3:7], hand]
-    bounds = {
+    of_states = {
         "position [rad]": Bounds(Position(), limits.lower, limits.upper),
         "velocity [rad/s]": Bounds(Velocity(), -limits.velocity, limits.velocity),
-        "torque [N m]": Bounds(Control(), -effort, effort),
         **{f"{name}'s distance [m]": Bounds(FrameDistance(name, point=ball), RADIUS + CLEARANCE) for name in near},
     }
+    bounds = {"torque [N m]": Bounds(Control(), -effort, effort), **of_states}
     dt = DURATION / steps
     problem = Problem(
         RobotDynamics(model, dt, passive_forces=False),
         steps,
         costs=[Cost(Control(), dt * (10 / effort) ** 2), Cost(Velocity(), 10 * dt)],
         constraints=list(bounds.values()),
-        end_constraints=[Equality(FramePose(hand, target)), Equality(Velocity())],
+        end_constraints=[Equality(FramePose(hand, target)), Equality(Velocity()), *of_states.values()],
     )
     return problem, posture.at[0].add(-TURN), ball, bounds
 
@@ -93,13 +93,15 @@ def first_guess(model: jaxcfa.Model, q: jax.Array, steps: int) -> tuple[jax.Arra
 
 def least_room(problem: Problem, solution: Solution, bounds: dict[str, Bounds]) -> dict[str, float]:
     """How far the motion stays from each bound at least, in its unit: negative if it violates it."""
-    stages = jnp.arange(problem.steps)
+    stages = jnp.arange(problem.steps + 1)
+    # The last state has no control: that before stands for it, which is looked at anyway.
+    controls = jnp.concatenate([solution.controls, solution.controls[-1:]])
 
     def least(bound: Bounds) -> float:
         def rows(x, u, t):
             return bound.rows(Stage(problem.dynamics, x, u, t))
 
-        return float(jnp.min(-jax.vmap(rows)(solution.states[:-1], solution.controls, stages)))
+        return float(jnp.min(-jax.vmap(rows)(solution.states, controls, stages)))
 
     return {name: least(bound) for name, bound in bounds.items()}
 

@@ -44,12 +44,13 @@ def main() -> None:
     damped = eqx.tree_at(lambda x: x.damping, model, still.at[6:].set(DAMPING))
     motion = jaxcfa.rollout(damped, start, still, feedback, TIME_STEP, steps=STEPS, limits=True, contacts=contacts)
     end = jaxcfa.contact_state(model, contacts, motion.q[-1], motion.v[-1])
+    carried = end.force[:, 2] / (9.81 * jnp.sum(model.mass))
     limits = model.limits.effort[6:]
     print(f"{name}: dropped from {arguments.height} m, seen for {STEPS * TIME_STEP} s")
     for label, value in {
         "height of the body over that of the pose [m]": motion.q[-1, 2] - (start[2] - arguments.height),
         "largest velocity in the end [rad/s, m/s]": jnp.max(jnp.abs(motion.v[-1])),
-        "upward forces in the end / weight": jnp.sum(end.force[:, 2]) / (9.81 * jnp.sum(model.mass)),
+        **{f"upward force on {foot} / weight": force for foot, force in zip(arguments.feet, carried, strict=True)},
         "largest torque in the end / limit": jnp.max(jnp.abs(feedback(0, motion.q[-1], motion.v[-1])[6:]) / limits),
     }.items():
         print(f"{label:48}{float(value):12.5g}")
