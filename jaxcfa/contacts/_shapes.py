@@ -1,8 +1,9 @@
 """Shapes of bodies, by how far points are outside of them."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..model._given import Numbers, is_concrete, not_negative
 from ..numerics import dot, matvec
@@ -133,7 +134,18 @@ class ConvexHull(AbstractSurface):
         self.normals, self.heights = jnp.asarray(planes[:, :3]), jnp.asarray(-planes[:, 3])
 
     def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
-        return largest(matvec(self.normals, point) - self.heights)
+        return self._nearest_plane(point)[0]
+
+    def clearance(self, point: Float[Array, "3"]) -> tuple[Float[Array, ""], Float[Array, "3"]]:
+        distance, normal = self._nearest_plane(point)
+        length = nonzero_length(normal)
+        return distance / length, normal / length
+
+    def _nearest_plane(self, point: Float[Array, "3"]) -> tuple[Float[Array, ""], Float[Array, "3"]]:
+        """How far the point is above the plane that it is farthest above, and the normal of that."""
+        normals, heights = self.normals.astype(point.dtype), self.heights.astype(point.dtype)
+        which = _first_of_largest(jax.lax.stop_gradient(matvec(normals, point) - heights))
+        return dot(normals[which], point) - heights[which], normals[which]
 
 
 def one_number(name: str, value: Numbers) -> Float[Array, ""]:
@@ -157,6 +169,11 @@ def _beyond(distances: Float[Array, "k"]) -> Float[Array, ""]:
     """How far a point is outside, by how far it is beyond each face: inside, the nearest face counts alone."""
     outside = _length(jnp.maximum(distances, 0))
     return jnp.where(jnp.any(distances > 0), outside, largest(distances))
+
+
+def _first_of_largest(x: Float[Array, "k"]) -> Int[Array, ""]:
+    """As `argmax`, which CPUs find number by number."""
+    return jnp.min(jnp.where(x == jnp.max(x), jnp.arange(len(x)), len(x) - 1))
 
 
 def largest(x: Float[Array, "k"]) -> Float[Array, ""]:
