@@ -122,6 +122,7 @@ class LinearQuadratic(eqx.Module):
 
     def factor(self, solver: AbstractStageSolver = RICCATI) -> "FactoredLinearQuadratic":
         """Factorises once, for linear terms that come one after the other: each costs two affine recurrences or so."""
+        _check_stage_solver(solver)
         return _factored(self, solver)
 
     def solve(self, terms: LinearTerms, solver: AbstractStageSolver = RICCATI) -> Extremal:
@@ -129,6 +130,7 @@ class LinearQuadratic(eqx.Module):
 
         The derivatives, in both modes and of any order, are further solutions with the same factors.
         """
+        _check_stage_solver(solver)
         return _factored_and_solved(self, terms, solver)
 
     def stages(self) -> Stages:
@@ -215,7 +217,7 @@ class FactoredLinearQuadratic(eqx.Module):
     at_ends: Float[Array, "e e"] | None
 
     def __init__(self, problem: LinearQuadratic, solver: AbstractStageSolver):
-        check_instance("solver", solver, AbstractStageSolver, "one for stages, such as Riccati()")
+        _check_stage_solver(solver)
         self.problem = problem
         # Derivatives come from the problem (see `solve`), never from the course of the factorisation.
         constant = lax.stop_gradient(problem)
@@ -243,6 +245,11 @@ class FactoredLinearQuadratic(eqx.Module):
         unknowns = jnp.linalg.solve(self.at_ends, missing)
         found = eqx.tree_at(lambda z: z.end_multipliers, found, jnp.zeros_like(found.end_multipliers))
         return jax.tree.map(lambda x, y: x + jnp.tensordot(unknowns, y, 1, precision="highest"), found, self.responses)
+
+
+def _check_stage_solver(solver: object) -> None:
+    """Raises `ValueError` for anything else."""
+    check_instance("solver", solver, AbstractStageSolver, "one for stages, such as Riccati()")
 
 
 @jit_alone

@@ -42,7 +42,8 @@ def collision_contacts(
         motion = jaxcfa.rollout(scene, q, v, torques, dt=0.005, contacts=touching)
 
     Points of each shape (see `collision_points`) touch the surfaces of the others (see `collision_surface`): corners of
-    boxes, rims of cylinders, outermost points of meshes. Edges that cross are not found. In MJCF `contype`,
+    boxes, rims of cylinders, outermost points of meshes, and four on each large flat face. Edges that cross are not
+    found. In MJCF `contype`,
     `conaffinity`, `<exclude>` and `<pair>` say what touches what, bodies that a joint connects do not, and friction is
     the larger one of both geoms. In URDF bodies that a joint connects do not, and friction is 1.
 
@@ -69,7 +70,7 @@ def collision_contacts(
     check_most("points", points)
     name, found = read_source(path_or_text).name, load_collisions(path_or_text, model, package_dirs, assets)
     law: dict[str, Any] = {"stiffness": stiffness, "dissipation": dissipation, "stiction_velocity": stiction_velocity}
-    each = points_of_each(found.shapes, model, points)
+    each = points_of_each(found.shapes, model, points, on_faces=True)
     if bodies is not None:
         kept = {WORLD, *(model.locate(body)[0] for body in as_list(bodies))}
         which = np.array([on_body(model, x)[0] in kept for x in found.shapes], bool)

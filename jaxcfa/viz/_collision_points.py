@@ -11,9 +11,10 @@ from ..model import WORLD, Model
 from ..numerics._options import positive_integer
 from ._files import Directories
 from ._load import load_visuals
-from ._shapes import AbstractShape, Box, Capsule, Cylinder, Plane, Sphere, Visual
+from ._shapes import AbstractShape, Box, Capsule, Cylinder, Ellipsoid, HeightField, Plane, Sphere, Visual
 
 _LEAST = 6  # the extremes along three axes
+_LARGE, _ON_FACE, _INWARDS = 0.05, 4, 0.8  # faces by the whole surface, points on one, and how far out they are
 
 
 class CollisionPoints(NamedTuple):
@@ -77,13 +78,21 @@ def check_most(name: str, most: int) -> None:
         raise ValueError(f"{name} must be at least {_LEAST}, for points at both ends of three axes, got {most}.")
 
 
-def points_of_each(shapes: Sequence[Visual], model: Model, most: int = 8) -> list[CollisionPoints]:
-    """Points and spheres of each shape, none of those that do not move; see `collision_points`."""
+def points_of_each(
+    shapes: Sequence[Visual], model: Model, most: int = 8, on_faces: bool = False
+) -> list[CollisionPoints]:
+    """Points and spheres of each shape, none of those that do not move; see `collision_points`.
+
+    `on_faces`: whether large flat faces have further points inside of their corners. Of two equal boxes on top of each
+    other no corner is in the other box.
+    """
     found = []
     for visual in shapes:
         points, radius = np.zeros((0, 3)), 0.0
         if visual.carrier is not None and model.locate(visual.carrier)[0] != WORLD:
             points, radius = _spheres(visual.shape, most)
+            if on_faces and radius == 0:
+                points = np.concatenate([points, _on_faces(visual.shape)])
             points = points @ visual.placement[:3, :3].T + visual.placement[:3, 3]
         n = len(points)
         frames = (str(visual.carrier),) * n
@@ -125,6 +134,29 @@ def _spheres(shape: AbstractShape, most: int) -> tuple[np.ndarray, float]:
         case Plane():
             return np.zeros((0, 3)), 0.0
     return _outermost(shape.triangles().vertices, most), 0.0
+
+
+def _on_faces(shape: AbstractShape) -> np.ndarray:
+    """(n, 3): points on the large flat faces of a shape, or its hull, inwards from some of the corners."""
+    import scipy.spatial  # which takes a tenth of a second
+
+    if isinstance(shape, Plane | HeightField | Ellipsoid):
+        return np.zeros((0, 3))
+    vertices = shape.triangles().vertices
+    try:
+        hull = scipy.spatial.ConvexHull(vertices)
+    except (scipy.spatial.QhullError, ValueError):  # of what is flat, or no body at all
+        return np.zeros((0, 3))
+    a, b, c = (vertices[hull.simplices[:, i]] for i in range(3))
+    areas = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
+    planes = np.round(hull.equations / [1, 1, 1, np.ptp(vertices, axis=0).max()], 6)
+    _, face = np.unique(planes, axis=0, return_inverse=True)
+    found = [np.zeros((0, 3))]
+    for number in np.flatnonzero(np.bincount(face.ravel(), areas) >= _LARGE * areas.sum()):
+        corners = _outermost(vertices[np.unique(hull.simplices[face.ravel() == number])], _ON_FACE)
+        middle = corners.mean(axis=0)
+        found.append(middle + _INWARDS * (corners - middle))
+    return np.concatenate(found)
 
 
 def _directions() -> np.ndarray:

@@ -88,6 +88,24 @@ def test_a_scene_comes_to_rest():
     assert start[14] == 0 < end[14]  # falls
 
 
+def test_equal_shapes_stand_on_each_other():
+    """None of their corners is in another one: boxes on a pedestal, a can on a can, and a hull on a hull."""
+    mesh = '<mesh name="brick" vertex="1 1 1 -1 1 1 1 -1 1 -1 -1 1 1 1 -1 -1 1 -1 1 -1 -1 -1 -1 -1" scale=".1 .1 .1"/>'
+    shapes = ('type="box" size=".1 .1 .1"', 'type="cylinder" size=".1 .1"', 'type="mesh" mesh="brick"')
+    bodies = [
+        f'<body pos="{i} 0 .1"><geom {geom}/></body>'
+        + "".join(f'<body pos="{i} 0 {z}"><freejoint/><geom {geom} mass="1"/></body>' for z in (0.301, 0.502))
+        for i, geom in enumerate(shapes)
+    ]
+    text = f"<mujoco><asset>{mesh}</asset><worldbody>{''.join(bodies)}</worldbody></mujoco>"
+    model = jaxcfa.load_model(text)
+    contacts, q = collision_contacts(text, model, most=48), model.keyframe("qpos0")
+    motion = jaxcfa.rollout(model, q, jnp.zeros(model.nv), jnp.zeros((25, model.nv)), dt=0.02, contacts=contacts)
+    poses = motion.q[-1].reshape(6, 7)
+    np.testing.assert_allclose(poses[:, 2].reshape(3, 2), [[0.3, 0.5]] * 3, atol=4e-3)
+    np.testing.assert_allclose(poses[:, :2].reshape(3, 2, 2), [[[i, 0]] * 2 for i in range(3)], atol=2e-3)
+
+
 def test_all_that_push_at_a_time_are_the_deepest():
     """Of all, and of those that push in their groups; each pushes as if it were alone."""
     model = jaxcfa.load_model(SCENE)
