@@ -18,7 +18,8 @@ from ..model._ranges import ends_of_ranges, middle
 from ..numerics import without_derivatives
 from ..optimal_control import Cost, Problem as OptimalControl, RobotInverseDynamics, SmoothCost, SolveStatus
 from ..optimal_control._closures import hoisted
-from ..optimal_control._problem import Parts, check_weight
+from ..optimal_control._costs_and_bounds import check_weight
+from ..optimal_control._problem import Parts
 from ..optimal_control._terms import Term
 from ..typing import ConfigurationLike
 from ._derivatives import attached

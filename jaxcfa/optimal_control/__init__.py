@@ -6,6 +6,12 @@ of a `Stage`. `solve` finds a `Solution` by `MultipleShooting`, `FDDP` or `Shoot
 is for equilibria.
 """
 
+from ._costs_and_bounds import (
+    Bounds as Bounds,
+    Cost as Cost,
+    Equality as Equality,
+    SmoothCost as SmoothCost,
+)
 from ._dynamics import (
     AbstractDynamics as AbstractDynamics,
     FunctionDynamics as FunctionDynamics,
@@ -14,14 +20,7 @@ from ._fddp import FDDP as FDDP
 from ._lqr import Regulator as Regulator, lqr as lqr
 from ._mpc import mpc_step as mpc_step
 from ._multiple_shooting import MultipleShooting as MultipleShooting
-from ._problem import (
-    Bounds as Bounds,
-    Cost as Cost,
-    Equality as Equality,
-    Phase as Phase,
-    Problem as Problem,
-    SmoothCost as SmoothCost,
-)
+from ._problem import Phase as Phase, Problem as Problem
 from ._robot_dynamics import (
     AbstractRobotDynamics as AbstractRobotDynamics,
     RobotDynamics as RobotDynamics,

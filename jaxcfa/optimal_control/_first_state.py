@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ._problem import Bounds, Problem
+from ._costs_and_bounds import Bounds
+from ._problem import Problem
 from ._stage import Stage
 
 

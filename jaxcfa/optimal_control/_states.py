@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 
 from ..model._arguments import check_quaternions
 from ..numerics._options import any_numbers
-from ._problem import Bounds, Cost, Problem, as_floats
+from ._costs_and_bounds import Bounds, Cost, as_floats
+from ._problem import Problem
 from ._robot_dynamics import AbstractRobotDynamics
 
 
