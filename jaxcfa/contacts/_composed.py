@@ -1,6 +1,7 @@
 """Surfaces that others make: put elsewhere, several together, with friction; and heights of a grid."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,7 +11,7 @@ from jaxtyping import Array, Float
 
 from ..model._given import Numbers, Placement, as_placement, is_concrete
 from ..numerics import matvec, transpose
-from ..numerics._options import as_finite, check_flag, check_instance, floating_numbers
+from ..numerics._options import as_finite, check_flag, check_instance, floating_numbers, is_hashable
 from ..spatial import Transform
 from ._shapes import largest, one_number
 from ._surfaces import AbstractSurface, Touch
@@ -70,16 +71,44 @@ class Union(AbstractSurface):
         return self.touch(point)[:2]
 
     def touch(self, point: Float[Array, "3"]) -> Touch:
-        distances, normals, frictions = zip(*(surface.touch(point) for surface in self.surfaces), strict=True)
-        nearest = jnp.arange(len(distances)) == jnp.argmin(jnp.stack(distances))
+        groups = _alike(self.surfaces)
+        touches = [_touch_each([self.surfaces[i] for i in group], point) for group in groups]
+        order = np.argsort(np.concatenate(groups))  # of several that are nearest the first one counts
+        distances = jnp.concatenate([x.distance for x in touches])[order]
+        nearest = jnp.arange(len(distances)) == jnp.argmin(distances)
 
         def chosen(x: Sequence[Array]) -> Array:
-            return jnp.sum(jnp.where(nearest, jnp.stack(x, axis=-1), 0), axis=-1)
+            rows = jnp.concatenate(x)[order]
+            return jnp.sum(jnp.where(nearest.reshape(-1, *[1] * (rows.ndim - 1)), rows, 0), axis=0)
 
-        if all(friction is None for friction in frictions):
-            return Touch(chosen(distances), chosen(normals))
-        none = jnp.zeros_like(point[0])
-        return Touch(chosen(distances), chosen(normals), chosen([none if x is None else x for x in frictions]))
+        found = Touch(jnp.sum(jnp.where(nearest, distances, 0)), chosen([x.normal for x in touches]))
+        frictions = [x.friction for x in touches]
+        if all(x is None for x in frictions):
+            return found
+        none = [jnp.zeros_like(x.distance) for x in touches]
+        return found._replace(friction=chosen([y if x is None else x for x, y in zip(frictions, none, strict=True)]))
+
+
+def _alike(surfaces: Sequence[AbstractSurface]) -> list[list[int]]:
+    """Numbers of surfaces that differ in their numbers alone: of these, one program serves all."""
+    groups: dict[Any, list[int]] = {}
+    for i, surface in enumerate(surfaces):
+        leaves, structure = jax.tree.flatten(surface)
+        alone = not all(eqx.is_array(x) for x in leaves) or not is_hashable(structure)
+        key = i if alone else (structure, *((x.shape, x.dtype) for x in leaves))
+        groups.setdefault(key, []).append(i)
+    return list(groups.values())
+
+
+def _touch_each(surfaces: Sequence[AbstractSurface], point: Float[Array, "3"]) -> Touch:
+    """What a point meets of each of some surfaces that are alike: `Touch` with a first axis (k,)."""
+    if len(surfaces) == 1:
+        return jax.tree.map(lambda x: x[None], surfaces[0].touch(point))
+
+    def stack(*x: Array) -> Array | np.ndarray:
+        return np.stack(x) if is_concrete(*x) else jnp.stack(x)
+
+    return jax.vmap(lambda surface: surface.touch(point))(jax.tree.map(stack, *surfaces))
 
 
 class Rough(AbstractSurface):

@@ -60,6 +60,19 @@ def test_union():
     assert_close(distance, np.stack([x[0] for x in parts])[nearest, each])
     assert_close(normal, np.stack([x[1] for x in parts])[nearest, each])
     assert_close(jax.vmap(both.distance)(points()), distance)
+    # Of several that are nearest the first, also where some are alike, of which one program serves all.
+    stairs = [Placed(Rough(Box([0.1, 1.0, 0.1 * k]), 0.1 * k), [0.2 * k, 0, 0]) for k in range(1, 5)]
+    mixed = Union([stairs[0], Sphere(0.3), *stairs[1:], Rough(Sphere(0.3), 0.7), Sphere(0.2, [0, 0, 1.0])])
+    x = jnp.asarray(points(40))
+    found, each = (jax.vmap(mixed.touch)(x), [jax.vmap(part.touch)(x) for part in mixed.surfaces])
+    nearest = np.argmin([part.distance for part in each], axis=0)
+    assert 1 in nearest
+    assert 5 not in nearest  # which is as near as that
+    for i, k in enumerate(nearest):
+        assert_close(found.distance[i], each[k].distance[i])
+        assert_close(found.normal[i], each[k].normal[i])
+        assert_close(found.friction[i], 0 if each[k].friction is None else each[k].friction[i])
+    assert str(jax.make_jaxpr(mixed.touch)(x[0])).count("argmax") < 5  # of which each box has one
     twice = Union([BOX, BOX, FlatGround()])
     assert_close(twice.clearance(jnp.array([0.0, 0.0, 5.0]))[1], [0.0, 0.0, 1.0])
     assert_close(jnp.linalg.norm(twice.clearance(jnp.array([0.1, 0.0, -0.1]))[1]), 1.0)
