@@ -71,8 +71,7 @@ def on_ground(
         points = _named(model, points_of_shapes(fine), ground.feet)
     else:
         points = points_of_shapes(_with_feet(model, coarse, fine, q))
-        with_faces = points_of_each(collisions.shapes, model, _COARSE, on_faces=True)
-        others = contacts_of(file.name, model, *some_of(collisions, with_faces, ~is_ground))
+        others = contacts_of(file.name, model, *some_of(collisions, coarse, ~is_ground))
     if not points.frames:
         raise ValueError(
             f"{file.name} has no shapes that collide, or none that can be read, on bodies that move: name the frames "

@@ -14,6 +14,7 @@ from ..model import Model
 from ..motion import motions_at
 from ..numerics import jvp_of_perturbed, linear_solution, matmul, matvec, no_tangent, product
 from ..one_function import as_one_function
+from ..structured._lane_loop import lane_loop
 from ..structured._small_spd import LARGEST_IN_BLOCKS, LDL, ldl_factor, ldl_solve
 from ..typing import Velocity
 from ._law import ContactLaw, law_of_contact
@@ -21,6 +22,7 @@ from ._placed_contacts import place_contacts
 from ._point_contacts import AbstractContacts
 
 _MOST_ITERATIONS = 100  # of Newton's method, which takes two to ten
+_LANES = 32  # members of a batch at a time, of many points
 _RIDGE = 8.0  # of large inner matrices, by their largest element and the precision
 _SLOPE, _MOST_BISECTIONS = 0.5, 12  # of the slope along a step what may be left, and how often its bounds are halved
 _SHORTER = 0.5  # than the step before, if rounding errors hide whether it leads down
@@ -200,35 +202,60 @@ class _Iterate(eqx.Module):
     number: Int[Array, ""]
 
 
-@as_one_function
 def _newton(law: ContactLaw, system: _System, free: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
-    """The impulses for which `lambda = law(free + W lambda)`, which minimise `1/2 lambda^T W lambda + potential(u)`.
+    """The impulses for which `lambda = law(free + W lambda)`, which minimise `1/2 lambda^T W lambda + potential(u)`."""
+    search = _Search(law, system, free)
+    if free.size <= LARGEST_IN_BLOCKS:
+        return _at_once(search)
+    # Libraries factorise one matrix after the other, so that members of a batch need not wait for each other.
+    return lane_loop(_Search.unfinished, _Search.improve, search, search.start(), _LANES, steps=1).impulses
 
-    Newton's method, with the minimum along each direction: converges from every start. It starts with the law as it is
-    near rest, in which everything sticks; of points that only come down to the ground, as it is for free motion, since
-    near rest these have no force.
+
+class _Search(eqx.Module):
+    """Newton's method, with the minimum along each direction: converges from every start.
+
+    It starts with the law as it is near rest, in which everything sticks; of points that only come down to the ground,
+    as it is for free motion, since near rest these have no force.
+
+    **Fields:** the `law`, the `system`, and velocities of the points without impulses, `free` (n, 3).
     """
-    scale = jnp.maximum(jnp.max(jnp.abs(free)), jnp.min(law.stiction_velocity))
-    tolerance = float(jnp.finfo(free.dtype).eps) ** 0.75 * scale
 
-    def unfinished(x: _Iterate) -> Bool[Array, ""]:
-        return (x.change > tolerance) & (x.number < _MOST_ITERATIONS)
+    law: ContactLaw
+    system: _System
+    free: Float[Array, "n 3"]
 
-    def improve(x: _Iterate) -> _Iterate:
+    @property
+    def tolerance(self) -> Float[Array, ""]:
+        """By how much velocities still change in the end."""
+        scale = jnp.maximum(jnp.max(jnp.abs(self.free)), jnp.min(self.law.stiction_velocity))
+        return float(jnp.finfo(self.free.dtype).eps) ** 0.75 * scale
+
+    def start(self) -> _Iterate:
+        """No impulses."""
+        free = self.free
+        return _Iterate(jnp.zeros_like(free), free, jnp.full_like(free[0, 0], jnp.inf), jnp.zeros((), int))
+
+    def unfinished(self, x: _Iterate) -> Bool[Array, ""]:
+        return (x.change > self.tolerance) & (x.number < _MOST_ITERATIONS)
+
+    def improve(self, x: _Iterate) -> _Iterate:
+        law, system = self.law, self.system
         first = x.number == 0
         near = jnp.where(first & (law.depth > 0)[:, None], 0, x.u)
         roots = law.roots(near, x.impulses)
         demanded = law.impulses(near) - matvec(roots, matvec(roots, x.u - near))
         step = _Inverse.of(roots, system).solve(demanded - x.impulses)
         faster = system.velocities(step)
-        length = jnp.where(first, 1, _length(law, x, step, faster, tolerance))
+        length = jnp.where(first, 1, _length(law, x, step, faster, self.tolerance))
         impulses = x.impulses + length * step
         # Not `x.u + length * faster`, which keeps the rounding errors of impulses that were too large on the way.
-        u = free + system.velocities(impulses)
+        u = self.free + system.velocities(impulses)
         return _Iterate(impulses, u, jnp.max(jnp.abs(length * faster)), x.number + 1)
 
-    start = _Iterate(jnp.zeros_like(free), free, jnp.full_like(scale, jnp.inf), jnp.zeros((), int))
-    return lax.while_loop(unfinished, improve, start).impulses
+
+@as_one_function
+def _at_once(search: _Search) -> Float[Array, "n 3"]:
+    return lax.while_loop(lambda x: search.unfinished(x), lambda x: search.improve(x), search.start()).impulses
 
 
 def _length(

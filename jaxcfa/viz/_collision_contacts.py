@@ -13,11 +13,11 @@ from ..model import WORLD, Model
 from ..model._given import Numbers, as_list
 from ..numerics._options import check_flag
 from ..typing import NameOrNumber
-from ._collision_points import CollisionPoints, check_most, points_of_each, points_of_shapes
+from ._collision_points import CollisionPoints, check_most, points_of_each, points_of_shapes, points_on_faces
 from ._collision_surfaces import on_body, surface_of
 from ._files import Directories
 from ._load import load_collisions
-from ._shapes import Collisions
+from ._shapes import Collisions, Plane
 
 
 def collision_contacts(
@@ -42,8 +42,8 @@ def collision_contacts(
         motion = jaxcfa.rollout(scene, q, v, torques, dt=0.005, contacts=touching)
 
     Points of each shape (see `collision_points`) touch the surfaces of the others (see `collision_surface`): corners of
-    boxes, rims of cylinders, outermost points of meshes, and four on each large flat face. Edges that cross are not
-    found. In MJCF `contype`,
+    boxes, rims of cylinders, outermost points of meshes, and, but for planes, four on each large flat face. Edges that
+    cross are not found. In MJCF `contype`,
     `conaffinity`, `<exclude>` and `<pair>` say what touches what, bodies that a joint connects do not, and friction is
     the larger one of both geoms. In URDF bodies that a joint connects do not, and friction is 1.
 
@@ -70,7 +70,7 @@ def collision_contacts(
     check_most("points", points)
     name, found = read_source(path_or_text).name, load_collisions(path_or_text, model, package_dirs, assets)
     law: dict[str, Any] = {"stiffness": stiffness, "dissipation": dissipation, "stiction_velocity": stiction_velocity}
-    each = points_of_each(found.shapes, model, points, on_faces=True)
+    each = points_of_each(found.shapes, model, points)
     if bodies is not None:
         kept = {WORLD, *(model.locate(body)[0] for body in as_list(bodies))}
         which = np.array([on_body(model, x)[0] in kept for x in found.shapes], bool)
@@ -98,6 +98,7 @@ def contacts_of(
     **law: Any,
 ) -> list[contacts.PointContacts]:
     """Contacts of the `points` of each shape with the other shapes that it meets, by the body that has these."""
+    on_faces = points_on_faces(collisions.shapes, model)
     placed = [on_body(model, x) for x in collisions.shapes]
     bodies, robots = np.array([body for body, _ in placed], int), collisions.robots
     meet = collisions.meet & (bodies[:, None] != bodies)
@@ -111,7 +112,12 @@ def contacts_of(
             alike = [i for i in own if np.array_equal(meet[i], row)]
             what = f"{file}, shapes of {'what does not move' if body == WORLD else repr(model.body_names[body])}"
             surface = surface_of(what, [(collisions.shapes[i], placed[i][1]) for i in alike])
-            frames, places, radius, friction = points_of_shapes([points[i] for i in np.flatnonzero(row).tolist()])
+            others, is_flat = (
+                np.flatnonzero(row).tolist(),
+                all(isinstance(collisions.shapes[i].shape, Plane) for i in alike),
+            )
+            met = [points[i] for i in others] + ([] if is_flat else [on_faces[i] for i in others])
+            frames, places, radius, friction = points_of_shapes(met)
             carrier = WORLD if body == WORLD else model.body_names[body]
             found.append(
                 contacts.body_contacts(model, frames, carrier, surface, places, radius, friction=friction, **law)

@@ -1,6 +1,6 @@
 """Points at which a robot may touch the ground, from the shapes that collide in its file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -78,21 +78,27 @@ def check_most(name: str, most: int) -> None:
         raise ValueError(f"{name} must be at least {_LEAST}, for points at both ends of three axes, got {most}.")
 
 
-def points_of_each(
-    shapes: Sequence[Visual], model: Model, most: int = 8, on_faces: bool = False
-) -> list[CollisionPoints]:
-    """Points and spheres of each shape, none of those that do not move; see `collision_points`.
+def points_of_each(shapes: Sequence[Visual], model: Model, most: int = 8) -> list[CollisionPoints]:
+    """Points and spheres of each shape, none of those that do not move; see `collision_points`."""
+    return _of_each(shapes, model, lambda shape: _spheres(shape, most))
 
-    `on_faces`: whether large flat faces have further points inside of their corners. Of two equal boxes on top of each
-    other no corner is in the other box.
+
+def points_on_faces(shapes: Sequence[Visual], model: Model) -> list[CollisionPoints]:
+    """Further points of each shape, in its large flat faces inside of the corners.
+
+    A plane meets the corners first. Of two equal boxes on top of each other no corner is in the other box.
     """
+    return _of_each(shapes, model, lambda shape: (_on_faces(shape), 0.0))
+
+
+def _of_each(
+    shapes: Sequence[Visual], model: Model, spheres: Callable[[AbstractShape], tuple[np.ndarray, float]]
+) -> list[CollisionPoints]:
     found = []
     for visual in shapes:
         points, radius = np.zeros((0, 3)), 0.0
         if visual.carrier is not None and model.locate(visual.carrier)[0] != WORLD:
-            points, radius = _spheres(visual.shape, most)
-            if on_faces and radius == 0:
-                points = np.concatenate([points, _on_faces(visual.shape)])
+            points, radius = spheres(visual.shape)
             points = points @ visual.placement[:3, :3].T + visual.placement[:3, 3]
         n = len(points)
         frames = (str(visual.carrier),) * n
@@ -140,7 +146,7 @@ def _on_faces(shape: AbstractShape) -> np.ndarray:
     """(n, 3): points on the large flat faces of a shape, or its hull, inwards from some of the corners."""
     import scipy.spatial  # which takes a tenth of a second
 
-    if isinstance(shape, Plane | HeightField | Ellipsoid):
+    if isinstance(shape, Sphere | Capsule | Ellipsoid | Plane | HeightField):
         return np.zeros((0, 3))
     vertices = shape.triangles().vertices
     try:

@@ -459,3 +459,20 @@ def test_what_cannot_be_is_refused():
         ground_contacts(dataclasses.replace(model, mass=jnp.zeros(1)), "body")
     with pytest.raises(ValueError, match="body"):
         jaxcfa.contact_state(jaxcfa.chain(2), contacts, jnp.zeros(2), jnp.zeros(2))
+
+
+def test_many_points_in_batches():
+    """In more states than are searched at a time, of which some take many iterations, others none."""
+    text = '<mujoco><worldbody><body><freejoint/><geom type="box" size=".2 .1 .05"/></body></worldbody></mujoco>'
+    model = jaxcfa.load_model(text)
+    points = np.random.default_rng(0).uniform([-0.2, -0.1, -0.05], [0.2, 0.1, -0.04], (24, 3))
+    contacts = ground_contacts(model, [0] * 24, points, friction=0.5)
+    heights, speeds = np.linspace(0.03, 0.07, 40), np.random.default_rng(1).normal(size=(40, 6))
+    q = jnp.array([[0, 0, z, 1, 0.02, 0, 0] for z in heights])
+
+    def after(state):
+        q, v = state
+        return jaxcfa.step(model, q, v, jnp.zeros(6), 5e-3, contacts=contacts).v
+
+    states = q / jnp.linalg.norm(q[:, 3:], axis=1, keepdims=True), jnp.asarray(speeds)
+    assert_close(jax.jit(jax.vmap(after))(states), jax.jit(lambda x: jax.lax.map(after, x))(states))
