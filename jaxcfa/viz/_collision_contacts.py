@@ -112,11 +112,10 @@ def contacts_of(
             alike = [i for i in own if np.array_equal(meet[i], row)]
             what = f"{file}, shapes of {'what does not move' if body == WORLD else repr(model.body_names[body])}"
             surface = surface_of(what, [(collisions.shapes[i], placed[i][1]) for i in alike])
-            others, is_flat = (
-                np.flatnonzero(row).tolist(),
-                all(isinstance(collisions.shapes[i].shape, Plane) for i in alike),
-            )
-            met = [points[i] for i in others] + ([] if is_flat else [on_faces[i] for i in others])
+            others = np.flatnonzero(row).tolist()
+            met = [points[i] for i in others]
+            if not all(isinstance(collisions.shapes[i].shape, Plane) for i in alike):
+                met += [on_faces[i] for i in others]
             frames, places, radius, friction = points_of_shapes(met)
             carrier = WORLD if body == WORLD else model.body_names[body]
             found.append(
