@@ -181,5 +181,5 @@ def check_carriers(model: Model, frames: Sequence[NameOrNumber], carrier: NameOr
 
 def bodies_of(model: Model, frames: Sequence[NameOrNumber]) -> tuple[int, ...]:
     """Numbers of the bodies that carry frames, -1 for the world."""
-    carriers = {frame: model.locate(frame)[0] for frame in set(frames)}
+    carriers = {frame: model.locate(frame)[0] for frame in dict.fromkeys(frames)}
     return tuple(carriers[frame] for frame in frames)
