@@ -1,5 +1,6 @@
 """All contacts between the shapes that collide in a file."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -98,7 +99,11 @@ def contacts_of(
     **law: Any,
 ) -> list[contacts.PointContacts]:
     """Contacts of the `points` of each shape with the other shapes that it meets, by the body that has these."""
-    on_faces = points_on_faces(collisions.shapes, model)
+
+    @functools.cache
+    def on_faces(shape: int) -> CollisionPoints:
+        return points_on_faces(collisions.shapes[shape : shape + 1], model)[0]
+
     placed = [on_body(model, x) for x in collisions.shapes]
     bodies, robots = np.array([body for body, _ in placed], int), collisions.robots
     meet = collisions.meet & (bodies[:, None] != bodies)
@@ -115,7 +120,7 @@ def contacts_of(
             others = np.flatnonzero(row).tolist()
             met = [points[i] for i in others]
             if not all(isinstance(collisions.shapes[i].shape, Plane) for i in alike):
-                met += [on_faces[i] for i in others]
+                met += [on_faces(i) for i in others]
             frames, places, radius, friction = points_of_shapes(met)
             carrier = WORLD if body == WORLD else model.body_names[body]
             found.append(
