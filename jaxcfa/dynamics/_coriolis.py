@@ -16,13 +16,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..compilation import jit_of_one_state
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, map_joints
-from ..model._arguments import as_arrays
 from ..model._joint_groups import take
-from ..motion import BodyMotions, Link, motions_at, schedule_for
-from ..one_function import in_batches
+from ..motion import BodyMotions, Link, of_motions
 from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, VelocityLike
@@ -46,19 +43,14 @@ def coriolis_matrix(
 
     **Returns:** (nv, nv) [N m s, N s, ...]. **Raises:** `ValueError` for a wrong shape.
     """
-    q, v = as_arrays(model, q=q, v=v)
-    return _coriolis_matrix(model, q, v, schedule_for(model, schedule, motions, q, v), motions)
+    return _coriolis_matrix(model, motions, schedule, q=q, v=v)
 
 
-@jit_of_one_state
-@in_batches
-def _coriolis_matrix(
-    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule, motions: BodyMotions | None
-) -> Float[Array, "nv nv"]:
-    motions = motions_at(model, q, v, schedule, motions)
+@of_motions
+def _coriolis_matrix(model: Model, motions: BodyMotions) -> Float[Array, "nv nv"]:
     topology = model.topology
     own, velocity = join_bodies(topology, [jax.vmap(_own)(link) for link in motions.links])
-    moved = moved_columns(motions, _subspace_rates(model, q, v))
+    moved = moved_columns(motions, _subspace_rates(model, motions.q, motions.v))
     velocity = jax.tree.map(lambda x: take(x, topology.dof_bodies), velocity)
     columns = each_dof(motions, _columns, moved, velocity, over_subtrees(motions, own))
     within = (columns.turned, columns.momentum), (columns.motion.angular, columns.rate)

@@ -15,6 +15,7 @@ from ..motion import (
     drifts,
     joint_torques,
     motions_at,
+    of_motions,
     resting_world,
     schedule_for,
     total_forces,
@@ -85,6 +86,27 @@ def _inverse_dynamics(
     motions: BodyMotions | None,
 ) -> Velocity:
     return inverse_dynamics_of_motions(model, motions_at(model, q, v, schedule, motions, by_rules=True), qdd, f_ext)
+
+
+def gravity_forces(
+    model: Model, q: ConfigurationLike, schedule: AbstractSchedule | None = None, motions: BodyMotions | None = None
+) -> Velocity:
+    """Joint torques and forces that hold the mechanism still against gravity: `bias_forces` at rest.
+
+    The gradient of `potential_energy` in the tangent space.
+
+    **Arguments:** `q` (nq,); `schedule` as for `inverse_dynamics`; `motions`: `body_motions` of the same q, if they are
+    known already.
+
+    **Returns:** (nv,) [N m, N]. **Raises:** `ValueError` for a wrong shape.
+    """
+    return _gravity_forces(model, motions, schedule, q=q)
+
+
+@of_motions
+def _gravity_forces(model: Model, motions: BodyMotions) -> Velocity:
+    world = resting_world(model, motions.q.dtype)
+    return joint_torques(motions, total_forces(motions, [link.inertia @ world for link in motions.links]))
 
 
 def inverse_dynamics_of_motions(

@@ -9,15 +9,12 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from ..backend import backend
-from ..compilation import jit_of_one_state
 from ..model import Model, Topology, join_dofs
-from ..model._arguments import as_arrays
-from ..motion import BodyMotions, check_motions, motions_at
+from ..motion import BodyMotions, of_motions
 from ..motion._jacobians import moving_dofs
 from ..numerics import picked
 from ..one_function import as_one_function
 from ..spatial import Force, Motion, RigidInertia, Vector
-from ..structured import Sequential
 from ..structured._tree_sweep import inward
 from ..typing import ConfigurationLike
 
@@ -37,18 +34,14 @@ def mass_matrix(model: Model, q: ConfigurationLike, motions: BodyMotions | None 
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    (q,) = as_arrays(model, q=q)
-    check_motions(model, motions, q)
-    return _mass_matrix(model, q, motions)
+    return _mass_matrix(model, motions, q=q)
 
 
 crba = mass_matrix
 
 
-@jit_of_one_state
-@as_one_function
-def _mass_matrix(model: Model, q: Float[Array, "nq"], motions: BodyMotions | None) -> Float[Array, "nv nv"]:
-    motions = motions_at(model, q, None, Sequential(), motions)
+@partial(of_motions, form=as_one_function)
+def _mass_matrix(model: Model, motions: BodyMotions) -> Float[Array, "nv nv"]:
     wrench, column = unit_wrenches(motions), motions.columns
     position = Vector.of(picked(motions.origins, model.topology.dof_bodies))
     by_pairs = backend() == "cpu" and model.nv <= _MOST_BY_PAIRS

@@ -5,13 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..compilation import jit_of_one_state
 from ..model import Model, join_bodies
-from ..model._arguments import as_arrays
-from ..motion import BodyMotions, accelerations, motions_at, resting_world, schedule_for
+from ..motion import BodyMotions, accelerations, of_motions, resting_world
 from ..motion._jacobians import moving_dofs, point_jacobian
 from ..numerics import matmul, matvec, skew, transpose
-from ..one_function import in_batches
 from ..spatial import rotate_columns
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, VelocityLike
@@ -40,22 +37,12 @@ def regressor(
 
     **Returns:** Y (nv, 10 nb) [N m or N, for each kg, kg m or kg m^2]. **Raises:** `ValueError` for a wrong shape.
     """
-    q, v, qdd = as_arrays(model, q=q, v=v, qdd=qdd)
-    return _regressor(model, q, v, qdd, schedule_for(model, schedule, motions, q, v), motions)
+    return _regressor(model, motions, schedule, q=q, v=v, qdd=qdd)
 
 
-@jit_of_one_state
-@in_batches
-def _regressor(
-    model: Model,
-    q: Float[Array, "nq"],
-    v: Float[Array, "nv"],
-    qdd: Float[Array, "nv"],
-    schedule: AbstractSchedule,
-    motions: BodyMotions | None,
-) -> Float[Array, "nv parameters"]:
-    motions = motions_at(model, q, v, schedule, motions)
-    moved = accelerations(motions, qdd, resting_world(model, q.dtype))
+@of_motions
+def _regressor(model: Model, motions: BodyMotions, qdd: Float[Array, "nv"]) -> Float[Array, "nv parameters"]:
+    moved = accelerations(motions, qdd, resting_world(model, qdd.dtype))
     acceleration = join_bodies(model.topology, [x.array() for x in moved])
     rotation, angular, origin = motions.poses.rotation, motions.velocities[:, :3], motions.origins
     columns, support = motions.subspace_columns, moving_dofs(model.topology, np.arange(model.nb))

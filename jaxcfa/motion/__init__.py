@@ -9,6 +9,7 @@ from ._body_motions import (
     motions_at as motions_at,
     schedule_for as schedule_for,
 )
+from ._of_motions import of_motions as of_motions
 from ._recurrences import (
     accelerations as accelerations,
     carried_motions as carried_motions,
