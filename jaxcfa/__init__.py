@@ -87,7 +87,6 @@ from .io import (
     save_model as save_model,
     save_trajectory as save_trajectory,
 )
-from .kernels import one_kernel as one_kernel
 from .kinematics import (
     body_accelerations as body_accelerations,
     body_velocities as body_velocities,
@@ -123,6 +122,7 @@ from .model import (
     with_joint as with_joint,
 )
 from .motion import BodyMotions as BodyMotions, body_motions as body_motions
+from .one_function import one_kernel as one_kernel
 from .parallel import batched as batched, device_mesh as device_mesh, spread as spread
 from .simulation import (
     ExplicitEuler as ExplicitEuler,

@@ -13,7 +13,6 @@ from jax.interpreters import mlir
 import evaluation
 import jaxcfa
 from helpers import assert_close
-from jaxcfa import kernels
 from jaxcfa.one_function import _on_gpu, _primitive, as_one_function, without_marks
 
 pytestmark = pytest.mark.compiled
@@ -28,8 +27,8 @@ def made(monkeypatch):
         sizes.append(len(leaves[0]))
         return run_as_kernel(line, leaves, interpret=True)
 
-    run_as_kernel = kernels.run_as_kernel
-    monkeypatch.setattr(kernels, "run_as_kernel", run)
+    run_as_kernel = _on_gpu.run_as_kernel
+    monkeypatch.setattr(_on_gpu, "run_as_kernel", run)
     mlir.register_lowering(_primitive.one_function_p, _primitive._lower_on_cuda, platform="cpu")
     jax.clear_caches()
     with jaxcfa.compiling_for("gpu"):
@@ -133,7 +132,7 @@ def test_shared_motions_are_found_again(made, chain):
 
 def test_what_is_long_stays_as_it_is(made, monkeypatch):
     """The function, or its derivative alone."""
-    operations = len(kernels.line_of_program(jax.make_jaxpr(wave)(x[0], y[0], 2.0)).operations)
+    operations = len(_on_gpu.line_of_program(jax.make_jaxpr(wave)(x[0], y[0], 2.0)).operations)
 
     def results(x, y):
         total = lambda x, y: sum(jnp.sum(z) for z in jax.tree.leaves(part(x, y, 2.0)))  # noqa: E731
@@ -162,7 +161,7 @@ def test_what_pallas_refuses_stays_as_it_is(made, monkeypatch):
         made.append(len(leaves[0]))
         raise RuntimeError("No supported GPU devices found")
 
-    monkeypatch.setattr(kernels, "run_as_kernel", refuse)
+    monkeypatch.setattr(_on_gpu, "run_as_kernel", refuse)
     found = jax.jit(jax.vmap(lambda x, y: part(x, y, 2.0)))(x, y)
     assert made == [40]
     assert_close(found, jax.vmap(lambda x, y: wave(x, y, 2.0))(x, y), 1e-13)

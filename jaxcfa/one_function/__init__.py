@@ -8,7 +8,7 @@ How large a batch is must be known where the program is written. Rules of primit
 such a part. Its derivatives are such parts too, which compute anew what they need, in the cache.
 
 On GPUs it stands for a kernel, in which each thread computes a state from beginning to end, and memory is read and
-written once.
+written once. `one_kernel` makes one of all that a function does.
 """
 
 from ._marks import (
@@ -17,4 +17,5 @@ from ._marks import (
     whole_program as whole_program,
     without_marks as without_marks,
 )
+from ._one_kernel import one_kernel as one_kernel
 from ._primitive import Shared as Shared, as_one_function as as_one_function, in_batches as in_batches

@@ -12,11 +12,15 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.interpreters import mlir
 from jaxtyping import Array
 
+from ._straight_line import StraightLine, Unsupported, line_of_program
+
 # Compiling takes a time that grows with the square of the operations, and with the numbers that are read and written.
 # With these limits it is sooner done than that of the dozens of kernels which take the place of one.
 _LONGEST, _WIDEST = 16_000, 600
+# Triton compiles in a time that is the product of the square of the operations with the number of reads and writes.
+SHORT = 4000  # operations of kernels that read and write each array by itself; others have few arrays
 
-_lines: weakref.WeakKeyDictionary[Jaxpr, Any] = weakref.WeakKeyDictionary()
+_lines: weakref.WeakKeyDictionary[Jaxpr, StraightLine | None] = weakref.WeakKeyDictionary()
 
 
 def with_known_constants(program: ClosedJaxpr) -> ClosedJaxpr:
@@ -41,16 +45,14 @@ def _is_known(x: Any) -> bool:
     return not isinstance(x, Tracer) and not jnp.issubdtype(jnp.result_type(x), jax.dtypes.extended)
 
 
-def line_of(program: ClosedJaxpr) -> Any:
-    """The program as a `StraightLine`, or None if it cannot be one that is compiled within seconds."""
+def line_of(program: ClosedJaxpr) -> StraightLine | None:
+    """The program as a straight line, or None if it cannot be one that is compiled within seconds."""
     if program.jaxpr not in _lines:
         _lines[program.jaxpr] = _line_of(program)
     return _lines[program.jaxpr]
 
 
-def _line_of(program: ClosedJaxpr) -> Any:
-    from ..kernels import Unsupported, line_of_program  # which are written over this package
-
+def _line_of(program: ClosedJaxpr) -> StraightLine | None:
     wide = (sum(x.size for x in avals) > _WIDEST for avals in (program.in_avals, program.out_avals))
     if not program.in_avals or program.consts or any(wide):
         return None
@@ -73,11 +75,9 @@ def is_spread(context: mlir.LoweringRuleContext) -> bool:
 
 
 def by_kernel(
-    line: Any, arguments: Sequence[Array], axes: Sequence[int | None], results: Sequence[int], size: int | None
+    line: StraightLine, arguments: Sequence[Array], axes: Sequence[int | None], results: Sequence[int], size: int | None
 ) -> list[Array]:
     """The program of one state, or of a batch, which is where `axes` and `results` say."""
-    from ..kernels import run_as_kernel
-
     rows = [
         jnp.broadcast_to(x, (size or 1, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
         for x, axis in zip(arguments, axes, strict=True)
@@ -86,3 +86,12 @@ def by_kernel(
     if size is None:
         return [x[0] for x in found]
     return [jnp.moveaxis(x, 0, axis) for x, axis in zip(found, results, strict=True)]
+
+
+def run_as_kernel(
+    line: StraightLine, leaves: Sequence[Array], *, short: int = SHORT, interpret: bool = False
+) -> list[Array]:
+    """Results of a batch of states, leaf by leaf, by a kernel. `interpret`: without a GPU. `short`: see `SHORT`."""
+    from ._triton import run  # what it needs of JAX is not there on every platform
+
+    return run(line, leaves, together=len(line.operations) > short, interpret=interpret)

@@ -408,10 +408,11 @@ def _lower_on_cuda(context: mlir.LoweringRuleContext, *arguments: Any, **params:
 
     line = line_of(params["program"]) if params["kernel"] and may_be_kernel(context) else None
 
-    def as_kernel(*arguments: Any) -> list[Any]:
-        return by_kernel(line, arguments, *(params[name] for name in ("axes", "results", "size")))
-
     if line is not None:
+
+        def as_kernel(*arguments: Any) -> list[Any]:
+            return by_kernel(line, arguments, *(params[name] for name in ("axes", "results", "size")))
+
         # Triton has not all operations of JAX, and some versions of Pallas refuse to write for a GPU that is not there.
         with contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The Pallas Triton backend", DeprecationWarning)

@@ -14,7 +14,7 @@ from jax import lax
 from jaxtyping import Array
 
 from ..numerics import cut, joined, sin_cos
-from ..one_function import marked
+from ._marks import marked
 from ._straight_line import Operation, StraightLine, Value, column, computed
 
 _PIECE = 128  # states

@@ -12,11 +12,10 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, PyTree
 
 from .. import backend
-from . import _on_cpu
+from . import _vectors
+from ._on_gpu import SHORT, run_as_kernel
 from ._straight_line import StraightLine, Unsupported, straight_line
 
-# Triton compiles in a time that is the product of the square of the operations with the number of reads and writes.
-SHORT = 4000  # operations of kernels that read and write each array by itself; others have few arrays
 LONGEST = 25_000  # operations
 
 
@@ -72,7 +71,7 @@ def one_kernel(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[A
         if backend.is_gpu():
             fast = on_gpus
         elif backend.backend() == "cpu" and (line := _line_on_cpu(function, arguments)) is not None:
-            fast = functools.partial(_of_line, line, _on_cpu.run)
+            fast = functools.partial(_of_line, line, _vectors.run)
         else:
             # The rule below would refuse derivatives by what the function closes over.
             return plain(*arguments)
@@ -131,15 +130,6 @@ def _on_gpu(
         message = f"one_kernel cannot make a kernel of {_name(function)}: {error}. Use jax.vmap."
         raise ValueError(message) from None
     return _of_line(line, functools.partial(run_as_kernel, short=short, interpret=interpret), arguments)
-
-
-def run_as_kernel(
-    line: StraightLine, leaves: Sequence[Array], *, short: int = SHORT, interpret: bool = False
-) -> list[Array]:
-    """Results of a batch of states, leaf by leaf, by a kernel. `interpret`: without a GPU. `short`: see `SHORT`."""
-    from ._triton import run  # what it needs of JAX is not there on every platform
-
-    return run(line, leaves, together=len(line.operations) > short, interpret=interpret)
 
 
 def _name(function: Callable) -> str:

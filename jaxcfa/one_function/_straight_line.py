@@ -19,7 +19,7 @@ from jaxtyping import Array, PyTree
 
 from .. import backend
 from .._private_jax import operands_of_solve, parts_of_scan
-from ..one_function import without_marks
+from ._marks import without_marks
 
 
 class Unsupported(Exception):

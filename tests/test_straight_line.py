@@ -9,7 +9,7 @@ from jax import lax
 import evaluation
 import jaxcfa
 from helpers import assert_close
-from jaxcfa.kernels._straight_line import Unsupported, Value, straight_line
+from jaxcfa.one_function._straight_line import Unsupported, Value, straight_line
 from mechanisms import mechanism, random_states
 
 

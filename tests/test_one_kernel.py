@@ -10,7 +10,7 @@ from jax import lax
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa.kernels import _one_kernel, one_kernel
+from jaxcfa.one_function import _one_kernel, one_kernel
 
 pytestmark = pytest.mark.compiled
 
