@@ -14,8 +14,7 @@
 - Small symmetric positive definite systems: `ldl_factor`, `ldl_solve`, `spd_solve`, `spd_inverse`.
 """
 
-from ._affine_scan import affine_scan as affine_scan
-from ._block_bidiagonal import BlockBidiagonal as BlockBidiagonal
+from ._affine_scan import BlockBidiagonal as BlockBidiagonal, affine_scan as affine_scan
 from ._block_ldl import BlockLDL as BlockLDL
 from ._block_tridiagonal import (
     BlockTridiagonal as BlockTridiagonal,
@@ -41,9 +40,11 @@ from ._riccati import (
 )
 from ._scan import (
     AbstractSchedule as AbstractSchedule,
+    AncestorMask as AncestorMask,
     Associative as Associative,
     Chunked as Chunked,
     Doubling as Doubling,
+    Levels as Levels,
     Sequential as Sequential,
     prefix_sum as prefix_sum,
 )
@@ -61,7 +62,6 @@ from ._stages import (
     Extremal as Extremal,
     Stages as Stages,
 )
-from ._tree_only import AncestorMask as AncestorMask, Levels as Levels
 from ._tree_schedule import TreeSchedule as TreeSchedule
 from ._tree_sweep import sweep_inward as sweep_inward, sweep_outward as sweep_outward
 from ._tridiagonal_solver import (

@@ -1,7 +1,8 @@
-"""First-order recurrences `x_i = A_i x_{i-1} + b_i`, as scans over the composition of affine maps."""
+"""First-order recurrences `x_i = A_i x_{i-1} + b_i`, as scans over the composition of affine maps, and as operators."""
 
 from typing import Annotated
 
+import equinox as eqx
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
@@ -70,6 +71,52 @@ def run(
 def transpose_recurrence(a: Float[Array, "n k k"], reverse: bool) -> Float[Array, "n k k"]:
     """Matrices of the transposed recurrence, which runs the other way."""
     return transpose(previous(a) if reverse else following(a))
+
+
+class BlockBidiagonal(eqx.Module):
+    """The operator `(L x)_i = x_i - B_i x_{i-1}`, or with `upper` `x_i - B_i x_{i+1}`.
+
+    Its inverse propagates velocities and accelerations outwards, the transpose's inverse forces inwards.
+
+    **Fields:** `blocks` B (n, k, k), of which the first (with `upper` the last) has no effect; `upper`.
+    """
+
+    blocks: Float[Array, "n k k"]
+    upper: bool = eqx.field(static=True)
+
+    def __init__(self, blocks: Annotated[ArrayLike, "n k k"], upper: bool = False):
+        self.blocks = as_blocks("blocks", blocks)
+        self.upper = upper
+
+    def mv(self, x: Annotated[ArrayLike, "n k"] | Annotated[ArrayLike, "n k m"]) -> Array:
+        """`L x` for one column (n, k) or several (n, k, m)."""
+        columns, restore = as_columns("x", x, self.blocks)
+        neighbour = following if self.upper else previous
+        return restore(columns - matmul(self.blocks, neighbour(columns)))
+
+    def solve(
+        self,
+        c: Annotated[ArrayLike, "n k"] | Annotated[ArrayLike, "n k m"],
+        schedule: AbstractSchedule = SEQUENTIAL,
+    ) -> Array:
+        """`x` in `L x = c` for one column (n, k) or several (n, k, m)."""
+        check_schedule(schedule)
+        columns, restore = as_columns("c", c, self.blocks)
+        return restore(solve_recurrence(self.blocks, columns, schedule, bool(self.upper)))
+
+    @property
+    def T(self) -> "BlockBidiagonal":
+        """The transpose."""
+        return BlockBidiagonal(transpose_recurrence(self.blocks, self.upper), not self.upper)
+
+    def as_matrix(self) -> Float[Array, "nk nk"]:
+        """The dense matrix (n k, n k)."""
+        n, k, _ = self.blocks.shape
+        i = jnp.arange(n)
+        row, column = (i[:-1], i[1:]) if self.upper else (i[1:], i[:-1])
+        dense = jnp.zeros((n, k, n, k), self.blocks.dtype)
+        dense = dense.at[row, :, column, :].set(-self.blocks[row])
+        return dense.reshape(n * k, n * k) + jnp.eye(n * k, dtype=dense.dtype)
 
 
 def _with_start(a: Array, columns: Array, x0: ArrayLike, first: int) -> Array:
