@@ -21,12 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..compilation import jit_of_one_state
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, joints_of_segments, map_joints, split_dofs, unpad_dofs
-from ..model._arguments import as_arrays
 from ..model._joint_groups import take
-from ..motion import BodyMotions, Link, joint_motions, motions_at, resting_world, schedule_for
+from ..motion import BodyMotions, Link, joint_motions, of_motions, resting_world
 from ..numerics import add, matvec, transpose
 from ..one_function import in_batches
 from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
@@ -71,31 +69,16 @@ def inverse_dynamics_derivatives(
 
     **Raises:** `ValueError` for a wrong shape.
     """
-    q, v, qdd, loads = as_arrays(model, q=q, v=v, qdd=qdd, f_ext=f_ext)
-    known = None if f_ext is None else loads
-    return _inverse_derivatives(model, q, v, qdd, known, schedule_for(model, schedule, motions, q, v), motions)
+    known = {} if f_ext is None else {"f_ext": f_ext}
+    return _inverse_derivatives(model, motions, schedule, q=q, v=v, qdd=qdd, **known)
 
 
 # Velocity and acceleration.
 State = tuple[Motion, Motion]
 
 
-@jit_of_one_state
-@partial(in_batches, derivatives=False)
-def _inverse_derivatives(
-    model: Model,
-    q: Float[Array, "nq"],
-    v: Float[Array, "nv"],
-    qdd: Float[Array, "nv"],
-    f_ext: Float[Array, "nb 6"] | None,
-    schedule: AbstractSchedule,
-    motions: BodyMotions | None,
-) -> InverseDerivatives:
-    return derivatives_of_motions(model, motions_at(model, q, v, schedule, motions), qdd, f_ext)
-
-
 def derivatives_of_motions(
-    model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], f_ext: Float[Array, "nb 6"] | None
+    model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], f_ext: Float[Array, "nb 6"] | None = None
 ) -> InverseDerivatives:
     """`inverse_dynamics_derivatives` without checks of its arguments; `f_ext` may be known to be zero."""
     q, v = motions.q, motions.v
@@ -122,6 +105,9 @@ def derivatives_of_motions(
     dv = of_pairs(model, carried_v, (x.motion, x.change_v))
     matrix = of_pairs(model, (x.momentum, x.motion), (x.motion, x.momentum))
     return InverseDerivatives(dq, dv, matrix + jnp.diag(model.armature))
+
+
+_inverse_derivatives = of_motions(derivatives_of_motions, form=partial(in_batches, derivatives=False))
 
 
 def _relative(link: Link, bias: Motion, velocity: Motion, gained: Motion) -> State:
