@@ -55,11 +55,10 @@ class Distributed(AbstractParallelSchedule):
         n = common_length(elements)
         if n == 0:
             return elements
-        across = _Across(self.mesh, self.axis)
-        missing = -n % across.size
+        missing = -n % self.mesh.shape[self.axis]
         # Copies at that end of the sequence which comes last.
         padded = jax.tree.map(lambda x: lengthened(x, missing, reverse), elements)
-        whole = across(lambda chunk: self._of_chunk(combine, chunk, reverse), padded)
+        whole = _across(self.mesh, self.axis, lambda chunk: self._of_chunk(combine, chunk, reverse), padded)
         return jax.tree.map(lambda x: x[missing:] if reverse else x[:n], whole) if missing else whole
 
     def prefix(self, combine: Combine, elements: Element) -> Element:
@@ -102,11 +101,10 @@ class Partitioned(AbstractTridiagonalSolver):
 
         `S_ss = A_ss - A_si A_ii^-1 A_is - (the same of the next chunk's first block)`, `S_sr = -A_si A_ii^-1 A_ir`.
         """
-        across = _Across(self.mesh, self.axis)
-        n, k = diagonal.shape[:2]
-        if n <= across.size:
+        (n, k), devices = diagonal.shape[:2], self.mesh.shape[self.axis]
+        if n <= devices:
             return self.across.factor(diagonal, lower, pivots)
-        missing = -n % across.size
+        missing = -n % devices
         identity = jnp.broadcast_to(jnp.eye(k, dtype=diagonal.dtype), (missing, k, k))
         if missing:
             diagonal = jnp.concatenate([diagonal, identity])
@@ -124,12 +122,11 @@ class Partitioned(AbstractTridiagonalSolver):
             given_back = matmul(transpose(first), before[0])
             own, given_back, coupling = lax.all_gather((own, given_back, -matmul(last, before[-1])), self.axis)
             reduced = own.at[:-1].add(-given_back[1:])
-            return _Chunk(first, last, inner, before, after), reduced, coupling
+            chunk = _Chunk(first, last, inner, before, after)
+            return jax.tree.map(lambda x: x[None], chunk), reduced, coupling  # with an axis for the devices
 
-        local, whole = PartitionSpec(self.axis), PartitionSpec()
-        chunks, reduced, coupling = across(
-            lambda blocks: _stacked(of_chunk(blocks)), (diagonal, lower), (local, whole, whole)
-        )
+        out = PartitionSpec(self.axis), PartitionSpec(), PartitionSpec()
+        chunks, reduced, coupling = _across(self.mesh, self.axis, of_chunk, (diagonal, lower), out=out)
         return PartitionedFactor(self.mesh, self.axis, missing, chunks, self.across.factor(reduced, coupling, pivots))
 
 
@@ -174,28 +171,22 @@ class PartitionedFactor(AbstractTridiagonalFactor):
             inner = inner - matmul(chunk.before, before) - matmul(chunk.after, end)
             return jnp.concatenate([inner, end[None]])
 
-        solved = _Across(self.mesh, self.axis)(of_chunk, (self.chunks, b), PartitionSpec(self.axis), self.rest)
-        return solved[:n]
+        return _across(self.mesh, self.axis, of_chunk, (self.chunks, b), self.rest)[:n]
 
 
-class _Across:
-    """Functions of chunks on the devices along an axis of a mesh."""
-
-    def __init__(self, mesh: Mesh, axis: str):
-        self._mesh, self._axis = mesh, axis
-        self.size = mesh.shape[axis]
-
-    def __call__(self, function: Callable, chunks: PyTree[Array], out: PyTree | None = None, *same: PyTree[Array]):
-        """`function(chunk, *same)` on every device. `out`: where the results go, chunks by default."""
-        local, whole = PartitionSpec(self._axis), PartitionSpec()
-        return jax.shard_map(
-            function,
-            mesh=self._mesh,
-            in_specs=(local, *[whole] * len(same)),
-            out_specs=local if out is None else out,
-            axis_names={self._axis},
-            check_vma=False,
-        )(chunks, *same)
+def _across(
+    mesh: Mesh, axis: str, function: Callable, chunks: PyTree[Array], *same: PyTree[Array], out: PyTree | None = None
+):
+    """`function(chunk, *same)` on every device along an axis. `out`: where the results go, chunks by default."""
+    local, whole = PartitionSpec(axis), PartitionSpec()
+    return jax.shard_map(
+        function,
+        mesh=mesh,
+        in_specs=(local, *[whole] * len(same)),
+        out_specs=local if out is None else out,
+        axis_names={axis},
+        check_vma=False,
+    )(chunks, *same)
 
 
 def check_mesh(mesh: object, *axes: str) -> None:
@@ -211,9 +202,3 @@ def check_mesh(mesh: object, *axes: str) -> None:
                 f"The mesh's axis {axis!r} must be automatic: make the mesh by jaxcfa.device_mesh, or by jax.make_mesh "
                 "with axis_types=(jax.sharding.AxisType.Auto,)."
             )
-
-
-def _stacked(results: tuple[_Chunk, Array, Array]) -> tuple[_Chunk, Array, Array]:
-    """Results with a leading axis for the devices where they differ between devices."""
-    chunk, *same = results
-    return jax.tree.map(lambda x: x[None], chunk), *same

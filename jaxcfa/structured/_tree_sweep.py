@@ -77,7 +77,7 @@ def outward(
             )
         return (value, registers), output
 
-    state, outputs, start = (base, _registers(schedule, base)), [], 0
+    state, outputs, start = (base, (base,) * schedule.registers), [], 0
     for data in segments:
         branches = _branches(schedule, start, _length(data))
         state, output = _scan(visit, state, (branches, data), reverse=False)
@@ -114,7 +114,7 @@ def inward(
         message, output = step(total, data)
         return _where(branch["begins"], deliver, lambda m, r: (m, r), message, registers), output
 
-    state, outputs, stop = (zero, _registers(schedule, zero)), [], len(schedule.parents)
+    state, outputs, stop = (zero, (zero,) * schedule.registers), [], len(schedule.parents)
     for data in reversed(segments):
         stop -= _length(data)
         branches = _branches(schedule, stop, _length(data))
@@ -133,10 +133,6 @@ def _branches(schedule: TreeSchedule, start: int, size: int) -> dict[str, np.nda
         return None
     names = ("begins", "source", "keeps", "target")
     return {name: getattr(schedule, name)[start : start + size] for name in names}
-
-
-def _registers(schedule: TreeSchedule, value: Value) -> tuple[Value, ...]:
-    return (value,) * schedule.registers
 
 
 def _where(condition, then: Callable, otherwise: Callable, *operands):
