@@ -14,7 +14,7 @@ from ..structured import AbstractSchedule, Doubling, Sequential, ldl_solve
 from ..structured._rounds import rounds
 from ..structured._tree_scan import from_parents, sum_of_children
 from ..structured._tree_sweep import inward, outward
-from ..typing import Velocity
+from ..typing import BodyForces, Velocity
 from ._factors import Factors, LinkVector, bias_wrench, factorise, solve_links, torques_only
 from ._joint_elimination import eliminate
 from ._method import AbstractForwardDynamics, AbstractMassSolver, Loads
@@ -74,9 +74,7 @@ class ABA(AbstractForwardDynamics):
         factors = factorise(model, motions, self._by_scan)
         return unpad_dofs(model.topology, _by_scans(factors, loads).joints), _RefinedSolver(factors)
 
-    def solve_with_wrenches(
-        self, model: Model, motions: BodyMotions, loads: Loads
-    ) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    def solve_with_wrenches(self, model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, BodyForces]:
         if self.schedule == "sequential":
             return super().solve_with_wrenches(model, motions, loads)
         found = _by_scans(factorise(model, motions, self._by_scan), loads)

@@ -28,7 +28,7 @@ from ..structured._rounds import rounds
 from ..structured._scan import DOUBLING, check_schedule
 from ..structured._small_spd import PINNING
 from ..structured._tree_scan import from_parents, sum_of_children
-from ..typing import Velocity
+from ..typing import BodyForces, Velocity
 from ._articulated_joints import links
 from ._factors import bias_wrench
 from ._method import AbstractForwardDynamics, Loads
@@ -81,9 +81,7 @@ class CFA(AbstractForwardDynamics):
     def solve(self, model: Model, motions: BodyMotions, loads: Loads) -> Velocity:
         return self.solve_with_wrenches(model, motions, loads)[0]
 
-    def solve_with_wrenches(
-        self, model: Model, motions: BodyMotions, loads: Loads
-    ) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    def solve_with_wrenches(self, model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, BodyForces]:
         if not model.nb:
             return loads.tau, loads.f_ext
         tree, topology = model.topology.schedule, model.topology

@@ -11,7 +11,7 @@ from ..spatial import shift_motion
 from ..structured import AbstractSchedule, Sequential
 from ..structured._scan import SEQUENTIAL, check_schedule
 from ..structured._tree_scan import from_parents
-from ..typing import Velocity
+from ..typing import BodyForces, Velocity
 from ._factors import (
     Factors,
     LinkVector,
@@ -63,15 +63,13 @@ class FactoredFD(AbstractForwardDynamics):
         factors, found = self._links(model, motions, loads)
         return unpad_dofs(model.topology, found.joints), _SolverOfFactors(factors)
 
-    def solve_with_wrenches(
-        self, model: Model, motions: BodyMotions, loads: Loads
-    ) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    def solve_with_wrenches(self, model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, BodyForces]:
         _, found = self._links(model, motions, loads)
         return unpad_dofs(model.topology, found.joints), found.wrench
 
     def solve_with_body_accelerations(
         self, model: Model, motions: BodyMotions, loads: Loads
-    ) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    ) -> tuple[Velocity, BodyForces]:
         """Joint accelerations, and those of `body_accelerations`, which the sweeps have found."""
         _, found = self._links(model, motions, loads)
         return unpad_dofs(model.topology, found.joints), found.bodies - fictitious_acceleration(model).astype(
@@ -100,7 +98,7 @@ class _SolverOfFactors(AbstractMassSolver):
         return unpad_dofs(model.topology, solve_links(self.factors, torques_only(model, b)).joints)
 
 
-def _bias_torques_first(factors: Factors, tau: Float[Array, "nb d"], f_ext: Float[Array, "nb 6"]) -> LinkVector:
+def _bias_torques_first(factors: Factors, tau: Float[Array, "nb d"], f_ext: BodyForces) -> LinkVector:
     """FD1 and FD2, which differ only in whether the accelerations and wrenches of the bodies are used."""
     model, schedule, bodies = factors.model, factors.schedule, factors.bodies
     drift = drift_accelerations(model, schedule, bodies)
@@ -111,9 +109,7 @@ def _bias_torques_first(factors: Factors, tau: Float[Array, "nb d"], f_ext: Floa
     return LinkVector(found.bodies + drift, found.wrench + wrench, found.joints)
 
 
-def _bias_wrenches_in_the_filter(
-    factors: Factors, tau: Float[Array, "nb d"], f_ext: Float[Array, "nb 6"]
-) -> LinkVector:
+def _bias_wrenches_in_the_filter(factors: Factors, tau: Float[Array, "nb d"], f_ext: BodyForces) -> LinkVector:
     """FD3."""
     drift = drift_accelerations(factors.model, factors.schedule, factors.bodies)
     wrench = factors.bodies.inertia.mv(drift) + _bias(factors, f_ext)
@@ -121,7 +117,7 @@ def _bias_wrenches_in_the_filter(
     return LinkVector(found.bodies + drift, found.wrench, found.joints)
 
 
-def _local_bias_accelerations(factors: Factors, tau: Float[Array, "nb d"], f_ext: Float[Array, "nb 6"]) -> LinkVector:
+def _local_bias_accelerations(factors: Factors, tau: Float[Array, "nb d"], f_ext: BodyForces) -> LinkVector:
     """FD4."""
     motion = factors.bodies.motion
     world = fictitious_acceleration(factors.model).astype(f_ext.dtype)
@@ -138,5 +134,5 @@ _GROUPINGS = {
 }
 
 
-def _bias(factors: Factors, f_ext: Float[Array, "nb 6"]) -> Float[Array, "nb 6"]:
+def _bias(factors: Factors, f_ext: BodyForces) -> Float[Array, "nb 6"]:
     return bias_wrench(factors.bodies.inertia, factors.bodies.motion.angular, f_ext)

@@ -1,12 +1,10 @@
 """Forward dynamics by any algorithm."""
 
-from jaxtyping import Array, Float
-
 from ..defaults import prefers_parallel
 from ..model import Model
 from ..model._arguments import check_model, is_concrete
 from ..motion import BodyMotions
-from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
+from ..typing import BodyForces, BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._articulated_body import ABA
 from ._method import AbstractForwardDynamics
 from ._run import explained, solve, solve_with_wrenches
@@ -58,7 +56,7 @@ def joint_reactions(
     f_ext: BodyForcesLike | None = None,
     method: AbstractForwardDynamics | None = None,
     motions: BodyMotions | None = None,
-) -> tuple[Velocity, Float[Array, "nb 6"]]:
+) -> tuple[Velocity, BodyForces]:
     """Forward dynamics with the wrench that each joint transmits: what its bearings and motors have to bear.
 
     These are the actual wrenches (those of inverse dynamics at the accelerations found), with gravity, velocities and

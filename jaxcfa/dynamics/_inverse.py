@@ -24,7 +24,7 @@ from ..numerics import add, instantiate, is_perturbed, jvp_of_perturbed
 from ..one_function import as_one_function
 from ..spatial import Force, Motion
 from ..structured import AbstractSchedule
-from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
+from ..typing import BodyForces, BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._inverse_tangent import Direction, InverseMotion, inverse_dynamics_tangent
 
 
@@ -81,7 +81,7 @@ def _inverse_dynamics(
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
     qdd: Float[Array, "nv"],
-    f_ext: Float[Array, "nb 6"],
+    f_ext: BodyForces,
     schedule: AbstractSchedule,
     motions: BodyMotions | None,
 ) -> Velocity:
@@ -110,13 +110,13 @@ def _gravity_forces(model: Model, motions: BodyMotions) -> Velocity:
 
 
 def inverse_dynamics_of_motions(
-    model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
+    model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], f_ext: BodyForces
 ) -> Velocity:
     """`inverse_dynamics` without checks of its arguments."""
     return _torques_and_wrenches(model, motions, qdd, f_ext)[0]
 
 
-def bias_of_motions(model: Model, motions: BodyMotions, f_ext: Float[Array, "nb 6"]) -> Velocity:
+def bias_of_motions(model: Model, motions: BodyMotions, f_ext: BodyForces) -> Velocity:
     """`bias_forces` by the recursions as they stand, of which the motions have one already."""
     base = resting_world(model, f_ext.dtype)
     external = [Force.of(f) for f in split_bodies(motions.topology, f_ext)]
@@ -138,20 +138,18 @@ def without_gravity(model: Model) -> Model:
 
 
 def joint_wrenches_of_motions(
-    model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], f_ext: Float[Array, "nb 6"]
-) -> Float[Array, "nb 6"]:
+    model: Model, motions: BodyMotions, qdd: Float[Array, "nv"], f_ext: BodyForces
+) -> BodyForces:
     """Wrenches that joints apply to their bodies, world axes, at the bodies' origins."""
     return _torques_and_wrenches(model, motions, qdd, f_ext)[1]
 
 
 @jax.custom_jvp
-def _torques_and_wrenches(
-    model: Model, motions: BodyMotions, qdd: Array, f_ext: Array
-) -> tuple[Velocity, Float[Array, "nb 6"]]:
+def _torques_and_wrenches(model: Model, motions: BodyMotions, qdd: Array, f_ext: Array) -> tuple[Velocity, BodyForces]:
     return newton_euler(model, motions, qdd, f_ext)
 
 
-def newton_euler(model: Model, motions: BodyMotions, qdd: Array, f_ext: Array) -> tuple[Velocity, Float[Array, "nb 6"]]:
+def newton_euler(model: Model, motions: BodyMotions, qdd: Array, f_ext: Array) -> tuple[Velocity, BodyForces]:
     """Torques (nv,) and wrenches (nb, 6) by the recursions as they stand, which JAX can differentiate too."""
     _, totals = accelerations_and_forces(model, motions, qdd, f_ext)
     return _outputs(model, motions, qdd, totals)
@@ -183,9 +181,7 @@ def _torques_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, t
 _torques_and_wrenches.defjvp(_torques_and_wrenches_jvp, symbolic_zeros=True)
 
 
-def _outputs(
-    model: Model, motions: BodyMotions, qdd: Array, totals: list[Force]
-) -> tuple[Velocity, Float[Array, "nb 6"]]:
+def _outputs(model: Model, motions: BodyMotions, qdd: Array, totals: list[Force]) -> tuple[Velocity, BodyForces]:
     wrenches = join_bodies(motions.topology, [total.array() for total in totals])
     return joint_torques(motions, totals) + model.armature * qdd, wrenches
 

@@ -12,7 +12,7 @@ from ..model._arguments import check_instance
 from ..motion import BodyMotions
 from ..numerics import jvp_of_perturbed, linear_solution, no_tangent
 from ..structured import AbstractSchedule, Sequential
-from ..typing import Velocity
+from ..typing import BodyForces, Velocity
 from ._inverse import (
     inverse_dynamics_of_motions,
     joint_wrenches_of_motions,
@@ -42,7 +42,7 @@ class Loads(eqx.Module):
     """
 
     tau: Float[Array, "nv"]
-    f_ext: Float[Array, "nb 6"]
+    f_ext: BodyForces
 
 
 class AbstractForwardDynamics(eqx.Module):
@@ -57,9 +57,7 @@ class AbstractForwardDynamics(eqx.Module):
     def solve(self, model: Model, motions: BodyMotions, loads: Loads) -> Velocity:
         """Joint accelerations (nv,); not finite where the mass matrix is singular."""
 
-    def solve_with_wrenches(
-        self, model: Model, motions: BodyMotions, loads: Loads
-    ) -> tuple[Velocity, Float[Array, "nb 6"]]:
+    def solve_with_wrenches(self, model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, BodyForces]:
         """Joint accelerations, and the wrenches that joints transmit: by default those of inverse dynamics."""
         qdd = self.solve(model, motions, loads)
         return qdd, joint_wrenches_of_motions(model, motions, qdd, loads.f_ext)
@@ -128,7 +126,7 @@ def check_method(method: object) -> None:
 @jax.custom_jvp
 def accelerations_and_wrenches(
     method: AbstractForwardDynamics, model: Model, motions: BodyMotions, loads: Loads
-) -> tuple[Velocity, Float[Array, "nb 6"]]:
+) -> tuple[Velocity, BodyForces]:
     return method.solve_with_wrenches(model, motions, loads)
 
 

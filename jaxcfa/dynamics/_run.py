@@ -12,7 +12,7 @@ from ..model._arguments import as_arrays, is_concrete
 from ..motion import check_motions, motions_at
 from ..numerics import product
 from ..one_function import as_one_function
-from ..typing import Velocity
+from ..typing import BodyForces, Velocity
 from ._articulated_body import ABA
 from ._inverse import inverse_dynamics_of_motions
 from ._method import (
@@ -51,7 +51,7 @@ def solve(method, model, q, v, tau, f_ext, motions) -> Velocity:
 
 @jit_of_one_state
 @as_one_function
-def solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, Float[Array, "nb 6"]]:
+def solve_with_wrenches(method, model, q, v, tau, f_ext, motions) -> tuple[Velocity, BodyForces]:
     """The same with the wrenches that joints transmit, as `accelerations_and_wrenches`."""
     motions = motions_at(model, q, v, method.motion_schedule(), motions, by_rules=True)
     return accelerations_and_wrenches(method, model, motions, Loads(tau, f_ext))

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from ..compilation import jit_alone
 from ..numerics import linear_solution, transpose
 from ..numerics._options import floating_numbers
-from ._arguments import as_blocks, as_columns
+from ._arguments import Blocks, Columns, as_blocks, as_columns
 from ._products import following, matmul, previous
 from ._scan import SEQUENTIAL, AbstractSchedule, check_schedule, compose_affine
 
@@ -43,9 +43,7 @@ def affine_scan(
 
 
 @jit_alone
-def solve_recurrence(
-    a: Float[Array, "n k k"], b: Float[Array, "n k m"], schedule: AbstractSchedule, reverse: bool = False
-) -> Float[Array, "n k m"]:
+def solve_recurrence(a: Blocks, b: Columns, schedule: AbstractSchedule, reverse: bool = False) -> Columns:
     """`affine_scan` for several columns and a start at zero, without checks."""
     neighbour = following if reverse else previous
 
@@ -61,14 +59,12 @@ def solve_recurrence(
     return linear_solution(residual, b, solve, a, transpose_solve)
 
 
-def run(
-    a: Float[Array, "n k k"], b: Float[Array, "n k m"], schedule: AbstractSchedule, reverse: bool = False
-) -> Float[Array, "n k m"]:
+def run(a: Blocks, b: Columns, schedule: AbstractSchedule, reverse: bool = False) -> Columns:
     """`solve_recurrence` without its derivatives."""
     return schedule.scan(compose_affine, (a, b), reverse)[1]
 
 
-def transpose_recurrence(a: Float[Array, "n k k"], reverse: bool) -> Float[Array, "n k k"]:
+def transpose_recurrence(a: Blocks, reverse: bool) -> Blocks:
     """Matrices of the transposed recurrence, which runs the other way."""
     return transpose(previous(a) if reverse else following(a))
 

@@ -1,4 +1,4 @@
-"""Checking the arguments of public functions: stacks of square blocks, and columns that go with them."""
+"""Stacks of square blocks, and columns that go with them; checking that the arguments of public functions are such."""
 
 from collections.abc import Callable
 
@@ -8,10 +8,13 @@ from jaxtyping import Array, Float
 
 from ..numerics._options import floating_numbers
 
+Blocks = Float[Array, "n k k"]
+Columns = Float[Array, "n k m"]
+
 _BATCH = "Functions are for one system; batch them with jax.vmap."
 
 
-def as_blocks(name: str, value: ArrayLike) -> Float[Array, "n k k"]:
+def as_blocks(name: str, value: ArrayLike) -> Blocks:
     """A stack of square blocks, or `ValueError`."""
     array = floating_numbers(name, value)
     if array.ndim != 3 or array.shape[1] != array.shape[2]:
@@ -19,9 +22,7 @@ def as_blocks(name: str, value: ArrayLike) -> Float[Array, "n k k"]:
     return array
 
 
-def as_columns(
-    name: str, value: ArrayLike, blocks: Float[Array, "n k k"]
-) -> tuple[Float[Array, "n k m"], Callable[[Array], Array]]:
+def as_columns(name: str, value: ArrayLike, blocks: Blocks) -> tuple[Columns, Callable[[Array], Array]]:
     """Columns (n, k, m) from one column (n, k) or m of them, and a function that restores the given shape.
 
     They have the type that JAX promotes that of the blocks and of the value to.

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 
 from ..numerics import symmetrise, transpose
 from ._affine_scan import run, transpose_recurrence
+from ._arguments import Blocks, Columns
 from ._products import matmul
 from ._scan import SEQUENTIAL
 from ._small_spd import LDL, STRICT, PivotRule, ldl_solve
@@ -18,9 +19,7 @@ class BlockLDL(AbstractTridiagonalSolver):
     The least work and the smallest error of all solvers, and the fastest where blocks come one by one anyway.
     """
 
-    def factor(
-        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
-    ) -> "BlockLDLFactor":
+    def factor(self, diagonal: Blocks, lower: Blocks, pivots: PivotRule = STRICT) -> "BlockLDLFactor":
         """`K_i = A_{i,i-1} P_{i-1}^-1`, `P_i = A_ii - K_i A_{i,i-1}^T`."""
 
         def step(pivot, blocks):
@@ -41,7 +40,7 @@ class BlockLDLFactor(AbstractTridiagonalFactor):
     pivots: LDL
     gains: Float[Array, "n k k"]
 
-    def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+    def solve(self, b: Columns) -> Columns:
         y = run(-self.gains, b, SEQUENTIAL)
         return run(transpose_recurrence(-self.gains, False), ldl_solve(self.pivots, y), SEQUENTIAL, reverse=True)
 

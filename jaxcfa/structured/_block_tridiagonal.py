@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from ..compilation import jit_alone
 from ..numerics import linear_solution, transpose
-from ._arguments import as_blocks, as_columns
+from ._arguments import Blocks, Columns, as_blocks, as_columns
 from ._block_ldl import BLOCK_LDL
 from ._tridiagonal_solver import (
     AbstractTridiagonalFactor,
@@ -72,7 +72,7 @@ class BlockTridiagonal(eqx.Module):
         dense = dense.at[i[1:], :, i[:-1], :].set(self.lower)
         return dense.at[i[:-1], :, i[1:], :].set(transpose(self.lower)).reshape(n * k, n * k)
 
-    def _padded_lower(self) -> Float[Array, "n k k"]:
+    def _padded_lower(self) -> Blocks:
         return jnp.concatenate([jnp.zeros_like(self.diagonal[:1]), self.lower])
 
 
@@ -106,7 +106,5 @@ def _factored(matrix: BlockTridiagonal, solver: AbstractTridiagonalSolver) -> Fa
 
 
 @jit_alone
-def _solved(
-    matrix: BlockTridiagonal, factors: AbstractTridiagonalFactor, columns: Float[Array, "n k m"]
-) -> Float[Array, "n k m"]:
+def _solved(matrix: BlockTridiagonal, factors: AbstractTridiagonalFactor, columns: Columns) -> Columns:
     return linear_solution(matrix.mv, columns, lambda found, rhs: found.solve(rhs), factors)

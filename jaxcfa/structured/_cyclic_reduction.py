@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 
 from ..numerics import symmetrise, transpose
 from ..numerics._options import positive_integer
+from ._arguments import Blocks, Columns
 from ._odd_even_elimination import OddEvenElimination
 from ._products import following, matmul, previous
 from ._small_spd import LDL, STRICT, PivotRule, ldl_solve
@@ -27,13 +28,11 @@ class CyclicReduction(AbstractTridiagonalSolver):
         positive_integer("levels", self.levels, or_zero=True)
         check_tridiagonal_solver(self.rest, "rest")
 
-    def factor(
-        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
-    ) -> "CyclicReductionFactor":
+    def factor(self, diagonal: Blocks, lower: Blocks, pivots: PivotRule = STRICT) -> "CyclicReductionFactor":
         return self.factor_parts(diagonal, lower, len(diagonal), pivots)
 
     def factor_parts(
-        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], longest: int, pivots: PivotRule = STRICT
+        self, diagonal: Blocks, lower: Blocks, longest: int, pivots: PivotRule = STRICT
     ) -> "CyclicReductionFactor":
         levels: list[Level] = []
         while len(levels) < self.levels and len(diagonal) > 1:
@@ -60,7 +59,7 @@ class CyclicReductionFactor(AbstractTridiagonalFactor):
     levels: list[Level]
     rest: AbstractTridiagonalFactor
 
-    def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+    def solve(self, b: Columns) -> Columns:
         sides = []
         for level in self.levels:
             sides.append(b)

@@ -14,6 +14,7 @@ from jax.sharding import AxisType, Mesh, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
 from ..numerics import choose, lengthened, transpose
+from ._arguments import Blocks, Columns
 from ._block_ldl import BLOCK_LDL
 from ._products import matmul
 from ._scan import (
@@ -94,9 +95,7 @@ class Partitioned(AbstractTridiagonalSolver):
         for name in ("inside", "across"):
             check_tridiagonal_solver(getattr(self, name), name)
 
-    def factor(
-        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
-    ) -> AbstractTridiagonalFactor:
+    def factor(self, diagonal: Blocks, lower: Blocks, pivots: PivotRule = STRICT) -> AbstractTridiagonalFactor:
         """With i the inner blocks of a chunk, s its last one and r that of the chunk before:
 
         `S_ss = A_ss - A_si A_ii^-1 A_is - (the same of the next chunk's first block)`, `S_sr = -A_si A_ii^-1 A_ir`.
@@ -154,7 +153,7 @@ class PartitionedFactor(AbstractTridiagonalFactor):
     chunks: _Chunk
     rest: AbstractTridiagonalFactor
 
-    def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+    def solve(self, b: Columns) -> Columns:
         n = len(b)
         if self.missing:
             b = jnp.concatenate([b, jnp.zeros((self.missing, *b.shape[1:]), b.dtype)])

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..numerics import symmetrise, transpose
+from ._arguments import Blocks, Columns
 from ._products import matmul
 from ._rounds import collected_rounds
 from ._scan import doubling_rounds
@@ -19,13 +20,11 @@ class OddEvenElimination(AbstractTridiagonalSolver):
     2016, eq. 19). All rounds have the same shapes, so they are one loop body: the program does not grow with n.
     """
 
-    def factor(
-        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
-    ) -> "OddEvenFactor":
+    def factor(self, diagonal: Blocks, lower: Blocks, pivots: PivotRule = STRICT) -> "OddEvenFactor":
         return self.factor_parts(diagonal, lower, len(diagonal), pivots)
 
     def factor_parts(
-        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], longest: int, pivots: PivotRule = STRICT
+        self, diagonal: Blocks, lower: Blocks, longest: int, pivots: PivotRule = STRICT
     ) -> "OddEvenFactor":
         """Per round, with s its distance: `E_i = A_{i,i-s} A_{i-s,i-s}^-1`, `G_i = A_{i,i+s} A_{i+s,i+s}^-1`.
 
@@ -57,7 +56,7 @@ class OddEvenFactor(AbstractTridiagonalFactor):
     after: Float[Array, "r n k k"]
     pivots: LDL
 
-    def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+    def solve(self, b: Columns) -> Columns:
         """Per round `b_i -= E_i b_{i-s} + G_i b_{i+s}`; in the end every row is `A_ii x_i = b_i`."""
 
         def one_round(b, before, after, distance):

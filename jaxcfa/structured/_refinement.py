@@ -4,6 +4,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from ..numerics._options import positive_integer
+from ._arguments import Blocks, Columns
 from ._small_spd import STRICT, PivotRule
 from ._tridiagonal_solver import (
     AbstractTridiagonalFactor,
@@ -27,13 +28,11 @@ class Refined(AbstractTridiagonalSolver):
         positive_integer("steps", self.steps, or_zero=True)
         check_tridiagonal_solver(self.solver)
 
-    def factor(
-        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
-    ) -> "RefinedFactor":
+    def factor(self, diagonal: Blocks, lower: Blocks, pivots: PivotRule = STRICT) -> "RefinedFactor":
         return self.factor_parts(diagonal, lower, len(diagonal), pivots)
 
     def factor_parts(
-        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], longest: int, pivots: PivotRule = STRICT
+        self, diagonal: Blocks, lower: Blocks, longest: int, pivots: PivotRule = STRICT
     ) -> "RefinedFactor":
         return RefinedFactor(diagonal, lower, self.solver.factor_parts(diagonal, lower, longest, pivots), self.steps)
 
@@ -46,7 +45,7 @@ class RefinedFactor(AbstractTridiagonalFactor):
     factors: AbstractTridiagonalFactor
     steps: int = eqx.field(static=True)
 
-    def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+    def solve(self, b: Columns) -> Columns:
         x = self.factors.solve(b)
         for _ in range(self.steps):
             x = x + self.factors.solve(b - tridiagonal_product(self.diagonal, self.lower, x))

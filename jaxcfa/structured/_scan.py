@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PyTree
 from ..compilation import jit_alone
 from ..numerics import add, choose, cut, joined, transpose
 from ..numerics._options import check_instance, positive_integer
+from ._arguments import Blocks, Columns
 from ._products import following, matmul
 from ._rounds import rounds
 from ._tree_scan import doubling_inward, doubling_outward, doubling_sum, levels_inward, levels_outward, select
@@ -65,8 +66,11 @@ class AbstractSchedule(eqx.Module):
         """Sums over each node and all that it carries: the transpose of `ancestor_sum`."""
 
     @abc.abstractmethod
-    def inward(self, tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
-        """`y[i] = x[i] + sum of A[c]^T y[c]` over the children c of i: the transpose of an affine recurrence."""
+    def inward(self, tree: TreeSchedule, a: Blocks, x: Columns) -> Columns:
+        """`y[i] = x[i] + sum of A[c]^T y[c]` over the children c of i: the transpose of an affine recurrence.
+
+        A is (n, k, k), x and y are (n, k, m).
+        """
 
 
 class Sequential(AbstractSchedule):
@@ -107,7 +111,7 @@ class Sequential(AbstractSchedule):
 
         return sweep_inward(tree, step, _zero_of(x), [x])[0]
 
-    def inward(self, tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+    def inward(self, tree: TreeSchedule, a: Blocks, x: Columns) -> Columns:
         def step(children, x):
             a, own = x
             total = children + own
@@ -128,7 +132,7 @@ class AbstractParallelSchedule(AbstractSchedule):
     def subtree_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
         return prefix_sum(x, self, reverse=True) if tree.is_chain else doubling_sum(tree, x)
 
-    def inward(self, tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+    def inward(self, tree: TreeSchedule, a: Blocks, x: Columns) -> Columns:
         if not tree.is_chain:
             return doubling_inward(tree, a, x)
         return self.scan(compose_affine, (transpose(following(a)), x), reverse=True)[1]
@@ -213,7 +217,7 @@ class Levels(AbstractSchedule):
     def subtree_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
         return levels_inward(tree, lambda _, total: total, x)
 
-    def inward(self, tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+    def inward(self, tree: TreeSchedule, a: Blocks, x: Columns) -> Columns:
         return levels_inward(tree, lambda node, total: matmul(transpose(a[node]), total), x)
 
 
@@ -236,7 +240,7 @@ class AncestorMask(AbstractSchedule):
     def subtree_sum(self, tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
         return jax.tree.map(lambda x: _product(jnp.asarray(tree.ancestor_mask.T, x.dtype), x), x)
 
-    def inward(self, tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+    def inward(self, tree: TreeSchedule, a: Blocks, x: Columns) -> Columns:
         return DOUBLING.inward(tree, a, x)
 
 

@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from ..numerics import transpose
+from ._arguments import Blocks, Columns
 from ._products import filled, following, matmul, previous
 from ._tree_schedule import TreeSchedule
 
@@ -43,7 +44,7 @@ def doubling_sum(tree: TreeSchedule, x: PyTree[Array]) -> PyTree[Array]:
     return lax.scan(one_round, x, jnp.asarray(tree.ancestors))[0]
 
 
-def doubling_inward(tree: TreeSchedule, a: Float[Array, "n k k"], x: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
+def doubling_inward(tree: TreeSchedule, a: Blocks, x: Columns) -> Columns:
     """The inward recurrence: `doubling_sum` with the products of the maps on the way."""
 
     def one_round(state: tuple[Array, Array], ancestor: Array) -> tuple[tuple[Array, Array], None]:

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from ..numerics import transpose
 from ..numerics._options import check_instance
+from ._arguments import Blocks, Columns
 from ._products import following, matmul, previous
 from ._small_spd import STRICT, PivotRule
 
@@ -15,8 +16,8 @@ class AbstractTridiagonalFactor(eqx.Module):
     """A factorisation of a symmetric positive definite block-tridiagonal matrix."""
 
     @abc.abstractmethod
-    def solve(self, b: Float[Array, "n k m"]) -> Float[Array, "n k m"]:
-        """`A^-1 b`, for m columns."""
+    def solve(self, b: Columns) -> Columns:
+        """`A^-1 b` (n, k, m), for m columns."""
 
 
 class AbstractTridiagonalSolver(eqx.Module):
@@ -28,16 +29,14 @@ class AbstractTridiagonalSolver(eqx.Module):
     """
 
     @abc.abstractmethod
-    def factor(
-        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], pivots: PivotRule = STRICT
-    ) -> AbstractTridiagonalFactor:
+    def factor(self, diagonal: Blocks, lower: Blocks, pivots: PivotRule = STRICT) -> AbstractTridiagonalFactor:
         """Factorises the matrix with the blocks `A_ii = diagonal[i]`, `A_{i,i-1} = lower[i]`; `lower[0]` is zero.
 
-        Blocks are factorised by `pivots.factor`.
+        Both are (n, k, k). Blocks are factorised by `pivots.factor`.
         """
 
     def factor_parts(
-        self, diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], longest: int, pivots: PivotRule = STRICT
+        self, diagonal: Blocks, lower: Blocks, longest: int, pivots: PivotRule = STRICT
     ) -> AbstractTridiagonalFactor:
         """`factor` of a matrix in which no more than `longest` successive blocks are coupled; may do less work."""
         return self.factor(diagonal, lower, pivots)
@@ -50,7 +49,7 @@ def check_tridiagonal_solver(solver: object, name: str = "solver") -> None:
 
 def tridiagonal_product(
     diagonal: Float[Array, "n k k"], lower: Float[Array, "n k k"], x: Float[Array, "n k m"]
-) -> Float[Array, "n k m"]:
+) -> Columns:
     """`A x`, in the notation of `AbstractTridiagonalSolver.factor`."""
     above = following(matmul(transpose(lower), x))
     return matmul(lower, previous(x)) + matmul(diagonal, x) + above
