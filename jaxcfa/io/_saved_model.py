@@ -1,6 +1,5 @@
 """Models in files of jaxcfa's own."""
 
-import operator
 from collections.abc import Sequence
 
 import jax
@@ -23,6 +22,7 @@ from ..model import (
     Weld,
 )
 from ..model._carried import Carried, ends_of
+from ..model._layout import PLACES, array_at, shape_of
 from ..spatial import Transform
 from ._archive import read_archive, types_by_name, with_own_types, write_archive
 from ._source import PathOrText
@@ -31,26 +31,6 @@ _JOINTS = [kind for kind in vars(joints).values() if isinstance(kind, type) and 
 _CONSTRAINTS = [Carried, Connect, Distance, JointCoupling, LoopJoint, Weld]
 _PARTS = [Actuators, Keyframes, Limits, Model, Topology, Transform]
 _KNOWN = types_by_name([*_JOINTS, *_CONSTRAINTS, *_PARTS])
-
-_SHAPES = {
-    "nb": ("mass",),
-    "nb 3": ("com", "placement.translation"),
-    "nb 3 3": ("inertia", "placement.rotation"),
-    "nv": ("armature", "damping", "friction_loss", "stiffness", "limits.velocity", "limits.effort"),
-    "nq": ("spring_reference", "limits.lower", "limits.upper"),
-    "3": ("gravity",),
-    "nf 3": ("frame_placement.translation",),
-    "nf 3 3": ("frame_placement.rotation",),
-    "nk nq": ("keyframes.q",),
-    "nk nv": ("keyframes.v",),
-    "nu nq": ("actuators.length_gradient",),
-    "nu nv": ("actuators.moment",),
-    "nu 3": ("actuators.bias",),
-    "nu": (
-        *("actuators.length_offset", "actuators.gain", "actuators.control_lower", "actuators.control_upper"),
-        *("actuators.force_lower", "actuators.force_upper"),
-    ),
-}
 
 
 def save_model(path: PathOrText, model: Model) -> None:
@@ -83,13 +63,10 @@ def read_model(data: bytes, name: str, types: Sequence[type]) -> Model:
 def _check(model: Model) -> None:
     """Raises for sizes and numbers that contradict one another. Leading axes may be a batch."""
     topology = model.topology
-    sizes = {"nb": model.nb, "nq": model.nq, "nv": model.nv, "nf": len(model.frame_names), "3": 3}
-    sizes |= {"nu": len(model.actuators.names), "nk": len(model.keyframes.names)}
-    for letters, fields in _SHAPES.items():
-        shape = tuple(sizes[letter] for letter in letters.split())
-        for field in fields:
-            found = operator.attrgetter(field)(model).shape
-            _require(found[len(found) - len(shape) :] == shape, f"{field} has shape {found}")
+    sizes = topology.sizes | {"nu": len(model.actuators.names), "nk": len(model.keyframes.names)}
+    for place, letters in PLACES.items():
+        shape, found = shape_of(letters, sizes), array_at(model, place).shape
+        _require(found[len(found) - len(shape) :] == shape, f"{place} has shape {found}")
     bodies = np.concatenate([np.zeros(0, dtype=int), *topology.group_bodies])
     _require(np.array_equal(np.sort(bodies), np.arange(model.nb)), "groups of joints")
     _require(len(topology.joint_names) == len(topology.body_names) == model.nb, "names of bodies or joints")

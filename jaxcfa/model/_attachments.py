@@ -4,6 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ._layout import LAYOUT, shape_of
+
 INITIAL = "qpos0"  # the keyframe that every model from MJCF has
 
 
@@ -32,19 +34,8 @@ class Actuators(eqx.Module):
     @staticmethod
     def none(nq: int, nv: int, dtype: jnp.dtype) -> "Actuators":
         """No actuators."""
-        empty = jnp.zeros(0, dtype)
-        return Actuators(
-            names=(),
-            moment=jnp.zeros((0, nv), dtype),
-            length_gradient=jnp.zeros((0, nq), dtype),
-            length_offset=empty,
-            gain=empty,
-            bias=jnp.zeros((0, 3), dtype),
-            control_lower=empty,
-            control_upper=empty,
-            force_lower=empty,
-            force_upper=empty,
-        )
+        sizes = {"nu": 0, "nq": nq, "nv": nv}
+        return Actuators((), **{x: jnp.zeros(shape_of(y, sizes), dtype) for x, y in LAYOUT["actuators"].items()})
 
 
 class Keyframes(eqx.Module):
