@@ -20,8 +20,8 @@ from ..compilation import jit_of_one_state
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, map_joints
 from ..model._arguments import as_arrays
-from ..model._joint_groups import take
 from ..motion import BodyMotions, Link, motions_at, schedule_for
+from ..numerics import picked
 from ..one_function import in_batches
 from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
 from ..structured import AbstractSchedule
@@ -59,7 +59,7 @@ def _coriolis_matrix(
     topology = model.topology
     own, velocity = join_bodies(topology, [jax.vmap(_own)(link) for link in motions.links])
     moved = moved_columns(motions, _subspace_rates(model, q, v))
-    velocity = jax.tree.map(lambda x: take(x, topology.dof_bodies), velocity)
+    velocity = jax.tree.map(lambda x: picked(x, topology.dof_bodies), velocity)
     columns = each_dof(motions, _columns, moved, velocity, over_subtrees(motions, own))
     within = (columns.turned, columns.momentum), (columns.motion.angular, columns.rate)
     return of_pairs(model, within, (columns.motion, columns.change))

@@ -6,11 +6,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..numerics import product
+from ..numerics import picked, product
 from ._carried import ends_of, renumbered
 from ._constraints import AbstractConstraint
 from ._given import is_concrete
-from ._joint_groups import take
 from ._layout import PLACES, array_at, with_arrays
 from ._model import Model
 from ._topology import WORLD
@@ -46,7 +45,7 @@ def select(model: Model, bodies: np.ndarray, q: Float[Array, "nq"], actuators: t
     q_index, v_index = np.flatnonzero(q_mask), np.flatnonzero(bodies[topology.dof_bodies])
     frames = np.flatnonzero(numbers[topology.frame_bodies] != _GONE)
     groups = [
-        (jax.tree.map(lambda x, own=own: take(x, own), joint), numbers[group[own]])
+        (jax.tree.map(lambda x, own=own: picked(x, own), joint), numbers[group[own]])
         for joint, group in zip(model.joints, topology.group_bodies, strict=True)
         if len(own := np.flatnonzero(bodies[group]))
     ]
@@ -94,5 +93,5 @@ def _with_lengths_at_rest(model: Model, still: np.ndarray, q: Float[Array, "nq"]
 def _taken(x: Array, letters: list[str], index: dict[str, np.ndarray]) -> Array:
     """What is left of an array along its first axis, and the second."""
     first, *others = letters
-    x = take(x, index[first]) if first in index else x
+    x = picked(x, index[first]) if first in index else x
     return x[:, index[others[0]]] if others and others[0] in index else x
