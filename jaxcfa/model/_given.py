@@ -222,15 +222,6 @@ def is_concrete(*trees) -> bool:
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
 
 
-def as_configuration(model: Model, q: Numbers) -> Float[Array, "nq"]:
-    """A configuration in the model's floating-point type."""
-    array = as_array("q")(q).astype(model.dtype)
-    if array.shape != (model.nq,):
-        raise ValueError(f"q must have shape (nq,) = ({model.nq},), got {array.shape}.")
-    check_quaternions(model, "q", array)
-    return array
-
-
 def as_placement(placement: Placement | None, dtype, what: str) -> Transform:
     """A placement as for `ModelBuilder`, which may be traced."""
     if is_concrete(placement):
