@@ -6,7 +6,7 @@ and forces that stand for the columns of a matrix have components (d,); a scalar
 
 import abc
 import operator
-from typing import Self
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -28,9 +28,12 @@ from ._algebra import (
 )
 from ._transform import Transform
 
+# Not `typing.Self`, which beartype takes in classes that it decorates only.
+Vectors = TypeVar("Vectors", bound="AbstractSpatialVector")
+
 
 class AbstractSpatialVector(eqx.Module):
-    """Two vectors of which an array `[first; second]` consists."""
+    """What motions and forces share: two vectors, `[angular; linear]` or `[moment; force]`."""
 
     @property
     @abc.abstractmethod
@@ -38,17 +41,17 @@ class AbstractSpatialVector(eqx.Module):
         """The two."""
 
     @classmethod
-    def of(cls, array: Float[Array, "*n 6"]) -> Self:
+    def of(cls: type[Vectors], array: Float[Array, "*n 6"]) -> Vectors:
         """From an array whose last axis has both."""
         return cls(*_two_vectors(array, -1))
 
     @classmethod
-    def columns(cls, array: Float[Array, "*n 6 d"]) -> Self:
+    def columns(cls: type[Vectors], array: Float[Array, "*n 6 d"]) -> Vectors:
         """The columns of a matrix."""
         return cls(*_two_vectors(array, -2))
 
     @classmethod
-    def zero(cls, dtype: jnp.dtype) -> Self:
+    def zero(cls: type[Vectors], dtype: jnp.dtype) -> Vectors:
         """Two vectors of zeros."""
         return cls(_zero(dtype), _zero(dtype))
 
@@ -60,20 +63,20 @@ class AbstractSpatialVector(eqx.Module):
         """Columns as a matrix."""
         return _stacked(*self.parts, axis=-2)
 
-    def __add__(self, other: Self) -> Self:
+    def __add__(self: Vectors, other: Vectors) -> Vectors:
         return type(self)(*map(operator.add, self.parts, other.parts))
 
-    def __sub__(self, other: Self) -> Self:
+    def __sub__(self: Vectors, other: Vectors) -> Vectors:
         return type(self)(*map(operator.sub, self.parts, other.parts))
 
-    def __mul__(self, factor: Scalar) -> Self:
+    def __mul__(self: Vectors, factor: Scalar) -> Vectors:
         return type(self)(*(part * factor for part in self.parts))
 
-    def rotated(self, by: Matrix) -> Self:
+    def rotated(self: Vectors, by: Matrix) -> Vectors:
         """The same in other axes."""
         return type(self)(*(by @ part for part in self.parts))
 
-    def combined(self, x: Float[Array, "d"]) -> Self:
+    def combined(self: Vectors, x: Float[Array, "d"]) -> Vectors:
         """The sum of the columns times x."""
         return type(self)(*(_combined(part, x) for part in self.parts))
 
