@@ -1,5 +1,7 @@
 """What a file adds to the mechanism: actuators and stored configurations."""
 
+import functools
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -35,7 +37,9 @@ class Actuators(eqx.Module):
     def none(nq: int, nv: int, dtype: jnp.dtype) -> "Actuators":
         """No actuators."""
         sizes = {"nu": 0, "nq": nq, "nv": nv}
-        return Actuators((), **{x: jnp.zeros(shape_of(y, sizes), dtype) for x, y in LAYOUT["actuators"].items()})
+        # One array for those of equal shapes, which are then one argument of programs.
+        zeros = functools.cache(lambda letters: jnp.zeros(shape_of(letters, sizes), dtype))
+        return Actuators((), **{name: zeros(letters) for name, letters in LAYOUT["actuators"].items()})
 
 
 class Keyframes(eqx.Module):
