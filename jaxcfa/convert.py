@@ -33,7 +33,7 @@ from .io._mjcf_layout import joint_of, joints_of, read_layout
 from .joints import AbstractJoint, Anchored, Composite, Free, Planar, Revolute, Spherical
 from .model import Model
 from .model._arguments import as_array, check_model, check_quaternions
-from .model._joint_groups import part_names
+from .model._joint_groups import joints_of_bodies, part_names
 from .numerics import product, transpose
 from .spatial import quaternion_to_matrix, unit
 from .typing import Configuration, ConfigurationLike, Velocity, VelocityLike
@@ -197,8 +197,8 @@ class Pinocchio(AbstractCoordinates):
             raise ValueError(f"pin_model must be a pinocchio.Model, got {pin_model!r:.200}.")
         joints = zip(pin_model.names, pin_model.joints, strict=True)
         slots = {name: _Slot(joint.idx_q, joint.idx_v, joint.nq) for name, joint in joints if name != "universe"}
-        for body, joint in _joints(model):
-            name = model.joint_names[body]
+        own = dict(zip(model.joint_names, joints_of_bodies(model), strict=True))
+        for name, joint in own.items():
             if isinstance(joint, Composite) and name not in slots:
                 # Plus signs are between the parts' names, and may be in the first of them.
                 parts = name.split("+")
@@ -209,9 +209,8 @@ class Pinocchio(AbstractCoordinates):
         _check_names(model.joint_names, slots, "Pinocchio")
         self._model = model
         self._layout = _Layout(pin_model.nq)
-        for body, joint in _joints(model):
-            name = model.joint_names[body]
-            size = self._add(joint, model.q_slice(body).start, model.v_slice(body).start, slots[name])
+        for name, joint in own.items():
+            size = self._add(joint, model.q_slice(name).start, model.v_slice(name).start, slots[name])
             _check_size(name, joint, size, slots[name].nq)
 
     def _add(self, joint: AbstractJoint, q: int, v: int, slot: _Slot) -> int:
@@ -287,16 +286,10 @@ class MuJoCo(AbstractCoordinates):
             self._layout.v += [(v + i, slot.v + i) for i in range(joint.nv)]
 
 
-def _joints(model: Model) -> Iterator[tuple[int, AbstractJoint]]:
-    """All bodies with their joints, whose parameters are those of the whole group."""
-    for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        yield from ((int(body), joint) for body in group.bodies)
-
-
 def _elementary_joints(model: Model) -> Iterator[tuple[str, AbstractJoint, int, int]]:
     """Name, joint and first coordinates of all joints, composite ones taken apart."""
     names = part_names(model)
-    for body, joint in _joints(model):
+    for body, joint in enumerate(joints_of_bodies(model)):
         q, v = model.q_slice(body).start, model.v_slice(body).start
         parts = joint.joints if isinstance(joint, Composite) else (joint,)
         own = names[body] if len(names[body]) == len(parts) else [f"{names[body][0]}[{i}]" for i in range(len(parts))]

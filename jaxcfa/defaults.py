@@ -1,4 +1,4 @@
-"""What is chosen where the user does not choose: the one place for it.
+"""Which schedule and which forward dynamics are chosen where the user does not choose.
 
 | | schedule | forward dynamics |
 |---|---|---|

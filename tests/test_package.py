@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 import textwrap
@@ -76,6 +77,22 @@ def test_one_module_uses_what_is_private_to_jax():
     """So that what a new version of JAX may break is in one place."""
     root = Path(jaxcfa.__file__).parent
     assert [x.name for x in root.rglob("*.py") if "from jax._src" in x.read_text("utf-8")] == ["_private_jax.py"]
+
+
+def test_imports_go_upwards_in_the_table_of_the_design():
+    root = Path(jaxcfa.__file__).parent
+    design = (Path(__file__).parents[1] / "docs" / "design.md").read_text("utf-8")
+    table = re.findall(r"^\| (`.*?`) \|", design, re.MULTILINE)
+    place = {name: row for row, names in enumerate(table) for name in re.findall(r"`(\w+)(?:\.py|/)`", names)}
+    parts = {x.stem for x in root.iterdir() if x.name.endswith(".py") or (x / "__init__.py").exists()}
+    assert place.keys() == parts - {"__init__", "__main__"}
+    for file in root.glob("*/*.py"):
+        found = re.findall(r"^ *from \.\.(\w*)[.\w]* import \(?\s*(\w+)", file.read_text("utf-8"), re.MULTILINE)
+        for name in {folder or module for folder, module in found} & place.keys():
+            assert place[name] <= place[file.parent.name], f"{file} imports {name}"
+    for file in root.glob("[!_]*.py"):
+        for name in set(re.findall(r"^from \.(\w+)", file.read_text("utf-8"), re.MULTILINE)) & place.keys():
+            assert place[name] < place[file.stem], f"{file} imports {name}"
 
 
 def public_objects(module: types.ModuleType) -> dict[str, object]:

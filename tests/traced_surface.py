@@ -111,7 +111,6 @@ def _rotations(dtype: jnp.dtype) -> None:
         Transform.from_matrix(pose.as_matrix()),
         Transform.from_translation(axis),
         Transform.exp(pose.log()),
-        spatial.transform_exp(spatial.transform_log(pose)),
     ):
         described.as_rotation_vector()
     spatial.rpy_to_matrix(spatial.matrix_to_rpy(pose.rotation))
@@ -120,7 +119,7 @@ def _rotations(dtype: jnp.dtype) -> None:
 
 def _spatial_vectors(dtype: jnp.dtype) -> None:
     x, r, turn, columns = (jnp.ones(shape, dtype) for shape in ((4, 6), (4, 3), (4, 3, 3), (4, 6, 2)))
-    spatial.pack(spatial.angular(x), spatial.linear(x))
+    spatial.pack(r, r)
     for function in (spatial.shift_motion, spatial.shift_force):
         function(x, r)
         function(x[0], r[0])

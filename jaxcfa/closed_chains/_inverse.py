@@ -14,7 +14,7 @@ from ..compilation import jit_of_one_state
 from ..defaults import choose_schedule
 from ..dynamics._inverse import inverse_dynamics_of_motions
 from ..model import AbstractConstraint, Model
-from ..model._driven import driven_coordinates
+from ..model._arguments import driven_coordinates
 from ..motion import motions_at
 from ..numerics import product
 from ..one_function import in_batches

@@ -18,8 +18,8 @@ from jaxtyping import Array, Float
 
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, map_joints
-from ..model._joint_groups import take
 from ..motion import BodyMotions, Link, of_motions
+from ..numerics import picked
 from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, VelocityLike
@@ -51,7 +51,7 @@ def _coriolis_matrix(model: Model, motions: BodyMotions) -> Float[Array, "nv nv"
     topology = model.topology
     own, velocity = join_bodies(topology, [jax.vmap(_own)(link) for link in motions.links])
     moved = moved_columns(motions, _subspace_rates(model, motions.q, motions.v))
-    velocity = jax.tree.map(lambda x: take(x, topology.dof_bodies), velocity)
+    velocity = jax.tree.map(lambda x: picked(x, topology.dof_bodies), velocity)
     columns = each_dof(motions, _columns, moved, velocity, over_subtrees(motions, own))
     within = (columns.turned, columns.momentum), (columns.motion.angular, columns.rate)
     return of_pairs(model, within, (columns.motion, columns.change))

@@ -23,9 +23,8 @@ from jaxtyping import Array, Float
 
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, joints_of_segments, map_joints, split_dofs, unpad_dofs
-from ..model._joint_groups import take
 from ..motion import BodyMotions, Link, joint_motions, of_motions, resting_world
-from ..numerics import add, matvec, transpose
+from ..numerics import add, matvec, picked, transpose
 from ..one_function import in_batches
 from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
 from ..structured import AbstractSchedule
@@ -95,7 +94,7 @@ def derivatives_of_motions(
 
     # What displacements and velocities of each degree of freedom do to all that it carries.
     own = moved_columns(motions, *by_joints)
-    parent, velocity = jax.tree.map(lambda x: take(x, model.topology.dof_bodies), (parent, state[0]))
+    parent, velocity = jax.tree.map(lambda x: picked(x, model.topology.dof_bodies), (parent, state[0]))
     x = each_dof(motions, _columns, own, parent, velocity, subtrees)
     turned_loads = ((), ()) if f_ext is None else (x.external, x.motion.angular)
 

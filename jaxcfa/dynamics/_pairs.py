@@ -16,10 +16,9 @@ from jaxtyping import Array, Float, PyTree
 from .. import backend
 from ..joints import AbstractJoint
 from ..model import Model, join_dofs, joints_of_segments, split_bodies
-from ..model._joint_groups import take
 from ..motion import BodyMotions, Link
 from ..motion._jacobians import moving_dofs
-from ..numerics import product
+from ..numerics import picked, product
 from ..spatial import Motion, ZeroVector
 from ..structured import Sequential
 from ..structured._tree_scan import from_parents
@@ -49,7 +48,7 @@ def over_subtrees(motions: BodyMotions, own: Value) -> Value:
         mask = tree.ancestor_mask.T[bodies]
         return jax.tree.map(lambda x: product(jnp.asarray(mask, x.dtype), x), own)
     array, values = _stacked(own)
-    return values(take(motions.schedule.subtree_sum(tree, array), bodies))
+    return values(picked(motions.schedule.subtree_sum(tree, array), bodies))
 
 
 def _by_products(motions: BodyMotions) -> bool:

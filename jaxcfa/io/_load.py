@@ -10,7 +10,7 @@ from ..numerics._options import as_finite, check_flag
 from ._archive import check_types
 from ._mjcf import load_mjcf
 from ._mjcf_compile import ASSETS_OF_URDF, check_assets
-from ._saved_model import read_model
+from ._saved import read_model
 from ._source import FileOrCompiled, PathOrText, is_archive, read_file, read_source, root_tag, unknown_root
 from ._urdf import load_urdf
 

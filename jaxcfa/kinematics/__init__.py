@@ -11,18 +11,21 @@ be traced, so that one compiled program serves all frames; what is traced is not
 (`LOCAL`).
 """
 
-from ._accelerations import frame_acceleration as frame_acceleration, jacobian_dot_v as jacobian_dot_v
 from ._bodies import (
     body_accelerations as body_accelerations,
     body_velocities as body_velocities,
     forward_kinematics as forward_kinematics,
 )
-from ._jacobians import jacobian as jacobian
-from ._poses import frame_pose as frame_pose
+from ._of_frames import (
+    frame_acceleration as frame_acceleration,
+    frame_pose as frame_pose,
+    frame_velocity as frame_velocity,
+    jacobian as jacobian,
+    jacobian_dot_v as jacobian_dot_v,
+)
 from ._relative import (
     relative_jacobian as relative_jacobian,
     relative_pose as relative_pose,
     relative_velocity as relative_velocity,
 )
-from ._velocities import frame_velocity as frame_velocity
 from ._wrenches import generalized_forces as generalized_forces, wrench_at as wrench_at

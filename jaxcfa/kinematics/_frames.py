@@ -1,5 +1,6 @@
 """Placements of frames, whose numbers may be traced, and the axes of their motions."""
 
+from functools import partial
 from typing import Literal
 
 import equinox as eqx
@@ -8,12 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from ..compilation import jit_of_one_state
 from ..model import WORLD, Model
 from ..motion import BodyMotions
 from ..numerics import matmul, matvec, transpose
 from ..spatial import Transform, rotate
 
 Axes = Literal["world", "local"]
+jit_with_axes = partial(jit_of_one_state, jit=partial(jax.jit, static_argnames="axes"))
 
 
 class PlacedFrames(eqx.Module):

@@ -1,8 +1,5 @@
 """Wrenches on bodies and frames."""
 
-from functools import partial
-
-import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
@@ -15,7 +12,7 @@ from ..one_function import in_batches
 from ..spatial import Force, rotate, shift_force
 from ..structured import AbstractSchedule
 from ..typing import BodyForces, BodyForcesLike, ConfigurationLike, Frames, Velocity
-from ._frames import Axes, check_axes, place_frames
+from ._frames import Axes, check_axes, jit_with_axes, place_frames
 
 
 def generalized_forces(
@@ -84,7 +81,7 @@ def wrench_at(
     return _wrench_at(model, q.astype(dtype), numbers, values.astype(dtype), schedule, motions, axes)
 
 
-@partial(jit_of_one_state, jit=partial(jax.jit, static_argnames="axes"))
+@jit_with_axes
 @in_batches
 def _wrench_at(
     model: Model,

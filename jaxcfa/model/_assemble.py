@@ -10,6 +10,7 @@ from ..joints import AbstractJoint
 from ..numerics._options import as_finite, floating_type
 from ..spatial import Transform
 from ._attachments import Actuators, Keyframes
+from ._layout import PARAMETERS, shape_of
 from ._model import Limits, Model
 from ._topology import Topology
 
@@ -65,8 +66,7 @@ def assemble(
     """A model from arrays over bodies.
 
     **Arguments:** `joints`, `group_bodies`: stacked joints and their bodies. `rotation`, `translation`: placements of
-    the joint frames. `dofs`: any of `armature`, `damping`, `friction_loss`, `stiffness`, `velocity`, `effort` (nv,)
-    and `spring_reference`, `lower`, `upper` (nq,); absent ones are zero, neutral or unlimited.
+    the joint frames. `dofs`: any of `PARAMETERS`, (nq,) or (nv,); by default those of the table.
     """
     dtype = default_dtype() if dtype is None else floating_type(dtype)
     nb = len(parents)
@@ -82,24 +82,18 @@ def assemble(
     # Within a function that is traced, too, the arrays are values, so that what is wrong with them can be seen.
     with jax.ensure_compile_time_eval():
         joints = tuple(jax.tree.map(lambda x: jnp.asarray(x, dtype), joint) for joint in joints)
-        dofs = {"spring_reference": _neutral(joints, topology), **(dofs or {})}
+        given = {"spring_reference": _neutral(joints, topology), **(dofs or {})}
+        of = {
+            key: array(given.get(key, x.default), shape_of(x.letters, topology.sizes)) for key, x in PARAMETERS.items()
+        }
         return Model(
             joints=joints,
             placement=Transform(array(rotation, (nb, 3, 3)), array(translation, (nb, 3))),
             mass=array(mass, (nb,)),
             com=array(com, (nb, 3)),
             inertia=array(inertia, (nb, 3, 3)),
-            armature=array(dofs.get("armature", 0.0), (nv,)),
-            damping=array(dofs.get("damping", 0.0), (nv,)),
-            friction_loss=array(dofs.get("friction_loss", 0.0), (nv,)),
-            stiffness=array(dofs.get("stiffness", 0.0), (nv,)),
-            spring_reference=array(dofs["spring_reference"], (nq,)),
-            limits=Limits(
-                lower=array(dofs.get("lower", -np.inf), (nq,)),
-                upper=array(dofs.get("upper", np.inf), (nq,)),
-                velocity=array(dofs.get("velocity", np.inf), (nv,)),
-                effort=array(dofs.get("effort", np.inf), (nv,)),
-            ),
+            **{key: of[key] for key in ("armature", "damping", "friction_loss", "stiffness", "spring_reference")},
+            limits=Limits(of["lower"], of["upper"], of["velocity_limit"], of["effort_limit"]),
             gravity=array(as_finite(gravity, (3,), "gravity"), (3,)),
             frame_placement=Transform(
                 array(np.eye(3) if frame_rotation is None else frame_rotation, (nf, 3, 3)),

@@ -15,7 +15,7 @@ from ._attachments import Keyframes
 from ._carried import carried
 from ._combine import combine
 from ._given import Placement, as_placement
-from ._joint_groups import neutral_configuration
+from ._joint_groups import joints_of_bodies, neutral_configuration
 from ._lock import lock_joints
 from ._model import Model, require_single
 from ._topology import WORLD
@@ -75,8 +75,7 @@ def attach(
 
 def _free_roots(model: Model) -> list[int]:
     """Bodies that hang on the world by a free joint."""
-    groups = zip(model.joints, model.topology.group_bodies, strict=True)
-    free = [int(body) for joint, bodies in groups if isinstance(joint, Free) for body in bodies]
+    free = [body for body, joint in enumerate(joints_of_bodies(model)) if isinstance(joint, Free)]
     return [body for body in free if model.topology.parents[body] == WORLD]
 
 

@@ -1,8 +1,12 @@
 """What a file adds to the mechanism: actuators and stored configurations."""
 
+import functools
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from ._layout import LAYOUT, shape_of
 
 INITIAL = "qpos0"  # the keyframe that every model from MJCF has
 
@@ -32,19 +36,10 @@ class Actuators(eqx.Module):
     @staticmethod
     def none(nq: int, nv: int, dtype: jnp.dtype) -> "Actuators":
         """No actuators."""
-        empty = jnp.zeros(0, dtype)
-        return Actuators(
-            names=(),
-            moment=jnp.zeros((0, nv), dtype),
-            length_gradient=jnp.zeros((0, nq), dtype),
-            length_offset=empty,
-            gain=empty,
-            bias=jnp.zeros((0, 3), dtype),
-            control_lower=empty,
-            control_upper=empty,
-            force_lower=empty,
-            force_upper=empty,
-        )
+        sizes = {"nu": 0, "nq": nq, "nv": nv}
+        # One array for those of equal shapes, which are then one argument of programs.
+        zeros = functools.cache(lambda letters: jnp.zeros(shape_of(letters, sizes), dtype))
+        return Actuators((), **{name: zeros(letters) for name, letters in LAYOUT["actuators"].items()})
 
 
 class Keyframes(eqx.Module):

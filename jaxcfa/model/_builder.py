@@ -10,20 +10,10 @@ from ..joints import AbstractJoint, Fixed
 from ..numerics._options import check_instance
 from ..typing import NameOrNumber
 from ._assemble import STANDARD_GRAVITY, assemble, group_joints
-from ._given import as_coordinates, as_dofs, as_finite, as_inertia, as_mass, as_pose, check_name, check_spring
+from ._given import as_coordinates, as_finite, as_inertia, as_mass, as_pose, check_name, check_spring
+from ._layout import PARAMETERS
 from ._model import Model, as_number
 from ._topology import WORLD
-
-_DOF_DEFAULTS = {
-    "armature": 0.0,
-    "damping": 0.0,
-    "friction_loss": 0.0,
-    "stiffness": 0.0,
-    "velocity_limit": np.inf,
-    "effort_limit": np.inf,
-}
-_Q_DEFAULTS = {"spring_reference": None, "lower": -np.inf, "upper": np.inf}
-_MODEL_KEYS = {"velocity_limit": "velocity", "effort_limit": "effort"}
 
 _Pose = tuple[np.ndarray, np.ndarray]  # rotation, translation
 
@@ -188,7 +178,7 @@ class ModelBuilder:
             inertia=_stack([body.inertia for body in merged.inertias], (3, 3)),
             body_names=[link.name for link in links],
             joint_names=[link.joint_name for link in links],
-            dofs=_collect_dofs(links),
+            dofs={key: _stack([link.dofs[key] for link in links], None) for key in PARAMETERS},
             frame_names=[frame.name for frame in frames],
             frame_bodies=[frame.link for frame in frames],
             frame_rotation=_stack([frame.rotation for frame in frames], (3, 3)),
@@ -268,11 +258,6 @@ def _carried(frame: _Frame, merged: _Merged) -> _Frame:
     return _Frame(frame.name, merged.body[frame.link], *pose)
 
 
-def _collect_dofs(links: list[_Link]) -> dict[str, np.ndarray]:
-    keys = (*_DOF_DEFAULTS, *_Q_DEFAULTS)
-    return {_MODEL_KEYS.get(key, key): _stack([link.dofs[key] for link in links], None) for key in keys}
-
-
 def _stack(arrays: list[np.ndarray], shape: tuple[int, ...] | None) -> np.ndarray:
     if shape is None:
         return np.concatenate(arrays) if arrays else np.zeros(0)
@@ -280,21 +265,19 @@ def _stack(arrays: list[np.ndarray], shape: tuple[int, ...] | None) -> np.ndarra
 
 
 def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndarray]:
-    unknown = sorted(set(values) - set(_DOF_DEFAULTS) - set(_Q_DEFAULTS))
+    unknown = sorted(set(values) - set(PARAMETERS))
     if unknown:
-        raise ValueError(
-            f"Unknown argument {unknown[0]!r} for {what}; known are {', '.join((*_DOF_DEFAULTS, *_Q_DEFAULTS))}."
-        )
+        raise ValueError(f"Unknown argument {unknown[0]!r} for {what}; known are {', '.join(PARAMETERS)}.")
     if values and not joint.nq:
         raise ValueError(
             f"{_at_start(what)} is fixed to its parent, so that it has no {next(iter(values))}. Give it a joint that "
             "moves, such as joint=Revolute((0, 0, 1)), or leave that out."
         )
-    result = {key: as_dofs(key, values.get(key, default), joint.nv, what) for key, default in _DOF_DEFAULTS.items()}
-    for key, default in _Q_DEFAULTS.items():
-        value = values.get(key, default)
-        value = _neutral(joint) if value is None else value
-        result[key] = as_coordinates(key, value, joint.nq, what)
+    result, sizes = {}, {"nq": joint.nq, "nv": joint.nv}
+    for key, parameter in PARAMETERS.items():
+        value = values.get(key, parameter.default)
+        value = _neutral(joint) if value is None and parameter.letters == "nq" else value
+        result[key] = as_coordinates(key, value, sizes[parameter.letters], what)
     check_spring(joint, result["spring_reference"], result["stiffness"], what)
     if np.any(result["lower"] > result["upper"]):
         raise ValueError(

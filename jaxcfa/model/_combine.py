@@ -8,25 +8,21 @@ from itertools import chain
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from ..joints import AbstractJoint
 from ..numerics._options import quoted
 from ._assemble import group_key
-from ._attachments import Actuators, Keyframes
+from ._attachments import Keyframes
 from ._carried import ends_of
 from ._constraints import AbstractConstraint
 from ._given import check_name
+from ._layout import LAYOUT, PLACES, array_at, with_arrays
 from ._model import Model, require_single
 from ._rename import renamed
 from ._topology import WORLD, Topology
 
-# Arrays over bodies, coordinates or frames, which are put one after the other.
-_ROWS = (
-    *("placement", "mass", "com", "inertia", "frame_placement", "limits"),
-    *("armature", "damping", "friction_loss", "stiffness", "spring_reference"),
-)
-_ACTUATOR_ROWS = ("length_offset", "gain", "bias", "control_lower", "control_upper", "force_lower", "force_upper")
+_NOT_JOINED = ("gravity", *(f"keyframes.{name}" for name in LAYOUT["keyframes"]))
 
 
 def combine(models: Iterable[Model], prefixes: Iterable[str] | None = None) -> Model:
@@ -61,16 +57,21 @@ def combine(models: Iterable[Model], prefixes: Iterable[str] | None = None) -> M
         [name for model in models for name in model.frame_names],
         _join_numbers([model.topology.frame_bodies for model in models], starts).tolist(),
     )
-    return Model(
+    places = [place for place in PLACES if place not in _NOT_JOINED]
+    arrays = {place: _joined([array_at(model, place) for model in models], PLACES[place]) for place in places}
+    joined = with_arrays(models[0], arrays)
+    return dataclasses.replace(
+        joined,
         joints=joints,
-        **{row: _concatenate([getattr(model, row) for model in models]) for row in _ROWS},
         gravity=gravity.astype(dtype),
         constraints=tuple(
             _renumbered(constraint, start)
             for model, start in zip(models, starts[:-1], strict=True)
             for constraint in model.constraints
         ),
-        actuators=_join_actuators([model.actuators for model in models]),
+        actuators=dataclasses.replace(
+            joined.actuators, names=tuple(name for model in models for name in model.actuators.names)
+        ),
         keyframes=_join_keyframes([model.keyframes for model in models]),
         topology=topology,
     )
@@ -128,16 +129,12 @@ def _join_groups(models: Sequence[Model], starts: list[int]) -> tuple[tuple[Abst
     for members in groups.values():
         bodies = np.concatenate([numbers for _, numbers in members])
         order = np.argsort(bodies)
-        joint = _concatenate([joint for joint, _ in members])
+        joint = jax.tree.map(lambda *x: jnp.concatenate(x), *(joint for joint, _ in members))
         if np.any(np.diff(order) < 0):
             joint = jax.tree.map(lambda x, order=order: x[order], joint)
         stacked.append(joint)
         group_bodies.append(bodies[order])
     return tuple(stacked), group_bodies
-
-
-def _concatenate(parts: Sequence[PyTree[Array]]) -> PyTree[Array]:
-    return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
 def _common_gravity(parts: Sequence[Float[Array, "3"]]) -> Float[Array, "3"]:
@@ -164,16 +161,10 @@ def _renumbered(constraint: AbstractConstraint, start: int) -> AbstractConstrain
     return dataclasses.replace(constraint, **changes)
 
 
-def _join_actuators(parts: Sequence[Actuators]) -> Actuators:
-    return Actuators(
-        names=tuple(name for part in parts for name in part.names),
-        moment=_block_diagonal([part.moment for part in parts]),
-        length_gradient=_block_diagonal([part.length_gradient for part in parts]),
-        **{row: jnp.concatenate([getattr(part, row) for part in parts]) for row in _ACTUATOR_ROWS},
-    )
-
-
-def _block_diagonal(blocks: Sequence[Float[Array, "_ _"]]) -> Float[Array, "n k"]:
+def _joined(blocks: Sequence[Array], letters: str) -> Array:
+    """Arrays one after the other; as a block diagonal where columns are coordinates, too."""
+    if letters not in ("nu nv", "nu nq"):
+        return jnp.concatenate(blocks)
     stops = np.cumsum([block.shape[1] for block in blocks]).tolist()
     return jnp.concatenate(
         [jnp.pad(x, ((0, 0), (stop - x.shape[1], stops[-1] - stop))) for x, stop in zip(blocks, stops, strict=True)]

@@ -14,12 +14,11 @@ from ..joints import AbstractJoint
 from ..numerics._options import any_numbers, as_finite as as_finite, known_numbers
 from ..spatial import Transform
 from ..typing import NameOrNumber
+from ._layout import PARAMETERS
 from ._model import Model
 
 Numbers = ArrayLike | Sequence[ArrayLike] | Sequence[Sequence[ArrayLike]]
 Placement = Transform | Numbers
-MAY_BE_INFINITE = ("lower", "upper", "velocity_limit", "effort_limit")
-NOT_NEGATIVE = ("armature", "damping", "friction_loss", "velocity_limit", "effort_limit")
 
 
 def as_mass(mass, what: str) -> float:
@@ -76,23 +75,18 @@ def _parts(array: Any, what: str) -> tuple[Any, Any]:
 
 
 def as_coordinates(key: str, value, size: int, what: str) -> np.ndarray:
-    """(size,): a parameter of coordinates, one number for each of them, or one for all."""
-    what = f"{key} of {what}"
+    """(size,): one of the `PARAMETERS`, one number for each coordinate, or one for all."""
+    parameter, what = PARAMETERS[key], f"{key} of {what}"
     array = known_numbers(f"The {what}", value)
     if array.shape not in ((), (size,)):
         raise ValueError(f"The {what} must be one number or have shape ({size},), got {array.shape}.")
     if np.any(np.isnan(array)):
         raise ValueError(f"The {what} must not be NaN.")
-    if key not in MAY_BE_INFINITE and np.any(np.isinf(array)):
+    if parameter.default not in (-np.inf, np.inf) and np.any(np.isinf(array)):
         raise ValueError(f"The {what} must be finite, got {array.tolist()}. Only limits may be infinite.")
-    return np.array(np.broadcast_to(array, (size,)))
-
-
-def as_dofs(key: str, value, size: int, what: str) -> np.ndarray:
-    """(size,): a parameter of degrees of freedom, one number for each of them, or one for all."""
-    array = as_coordinates(key, value, size, what)
-    if key in NOT_NEGATIVE and np.any(array < 0):
-        raise ValueError(f"The {key} of {what} must not be negative, got {array.tolist()}.")
+    array = np.array(np.broadcast_to(array, (size,)))
+    if parameter.not_negative and np.any(array < 0):
+        raise ValueError(f"The {what} must not be negative, got {array.tolist()}.")
     return array
 
 
@@ -116,7 +110,7 @@ def given_inertia(inertia: Numbers, dtype, what: str) -> Float[Array, "3 3"]:
 
 
 def given_coordinates(key: str, value: Numbers, size: int, dtype, what: str) -> Float[Array, "size"]:
-    """A parameter of coordinates, which may be traced: one number for each of them, or one for all."""
+    """`as_coordinates` of what may be traced."""
     array = _given(value, lambda x: as_coordinates(key, x, size, what), ((), (size,)), dtype, f"{key} of {what}")
     return jnp.broadcast_to(array, (size,))
 
@@ -226,15 +220,6 @@ def not_negative_each(what: str, value: Numbers, count: int, of: str, dtype: jnp
 def is_concrete(*trees) -> bool:
     """Whether values can be looked at: no leaf is being traced."""
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
-
-
-def as_configuration(model: Model, q: Numbers) -> Float[Array, "nq"]:
-    """A configuration in the model's floating-point type."""
-    array = as_array("q")(q).astype(model.dtype)
-    if array.shape != (model.nq,):
-        raise ValueError(f"q must have shape (nq,) = ({model.nq},), got {array.shape}.")
-    check_quaternions(model, "q", array)
-    return array
 
 
 def as_placement(placement: Placement | None, dtype, what: str) -> Transform:

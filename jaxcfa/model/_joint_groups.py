@@ -1,6 +1,6 @@
-"""Evaluating all joints of a model, whatever their types. Dispatch on joint type happens here and nowhere else."""
+"""Evaluating all joints of a model, whatever their types."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Literal
 
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree
 
 from ..joints import AbstractJoint, Composite, Fixed, Free
 from ..joints._elements import elements
@@ -17,11 +17,6 @@ from ._model import Model
 from ._topology import Segment, Topology
 
 Layout = Literal["body", "q", "v"]
-
-
-def take(x: Shaped[Array, "n *rest"], index: np.ndarray) -> Shaped[Array, "..."]:
-    """`x[index]` for a static index array, as slices where the index is one range, or a few."""
-    return picked(x, index)
 
 
 def map_joints(
@@ -44,14 +39,14 @@ def map_joints(
     results, index = [], []
     for joint, group in zip(model.joints, topology.groups, strict=True):
         indices = {"body": group.bodies, "q": group.q_index, "v": group.v_index}
-        own = [jax.tree.map(partial(take, index=indices[layout]), x) for layout, x in coordinates]
+        own = [jax.tree.map(partial(picked, index=indices[layout]), x) for layout, x in coordinates]
         results.append(jax.tree.map(partial(_of_type, dtype=dtype), jax.vmap(function)(joint, *own)))
         index.append(indices[out].reshape(-1))
     if not results:
         return _no_joints(function, *coordinates, out=out)
     flatten = (lambda x: x) if out == "body" else (lambda x: x.reshape(-1))
     order = np.argsort(np.concatenate(index))
-    return jax.tree.map(lambda *parts: take(jnp.concatenate([flatten(x) for x in parts]), order), *results)
+    return jax.tree.map(lambda *parts: picked(jnp.concatenate([flatten(x) for x in parts]), order), *results)
 
 
 def _of_type(x: Array, dtype: np.dtype) -> Array:
@@ -61,20 +56,32 @@ def _of_type(x: Array, dtype: np.dtype) -> Array:
 def part_names(model: Model) -> list[list[str]]:
     """The names of each body's joint (nb): of a composite one those of its parts, joined by plus signs."""
     names = [[name] for name in model.joint_names]
-    for joint, bodies in zip(model.joints, model.topology.group_bodies, strict=True):
+    for body, joint in enumerate(joints_of_bodies(model)):
         if isinstance(joint, Composite):
-            for body in bodies:
-                parts = model.joint_names[body].split("+")
-                names[body] = parts if len(parts) == len(joint.joints) else names[body]
+            parts = model.joint_names[body].split("+")
+            names[body] = parts if len(parts) == len(joint.joints) else names[body]
     return names
+
+
+def joints_of_bodies(model: Model) -> list[AbstractJoint]:
+    """The joint (nb) of each body, whose parameters are those of its whole group."""
+    groups = zip(model.joints, model.topology.group_bodies, strict=True)
+    found = {body: joint for joint, bodies in groups for body in bodies.tolist()}
+    return [found[body] for body in range(model.nb)]
+
+
+def elementary_joints(model: Model) -> Iterator[tuple[AbstractJoint, np.ndarray, np.ndarray]]:
+    """The joints that those of each group are made of, stacked, and their coordinates in q (n, nq) and v (n, nv)."""
+    for joint, group in zip(model.joints, model.topology.groups, strict=True):
+        for element, in_q, in_v in elements(joint):
+            yield element, group.q_index[:, in_q], group.v_index[:, in_v]
 
 
 def free_dofs(model: Model) -> np.ndarray:
     """(nv,): whether a coordinate of the velocity is one of a free joint, which no motor drives."""
     free = np.zeros(model.nv, bool)
-    for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        for element, _, in_v in elements(joint):
-            free[group.v_index[:, in_v]] = isinstance(element, Free)
+    for element, _, v in elementary_joints(model):
+        free[v] = isinstance(element, Free)
     return free
 
 
@@ -99,7 +106,7 @@ def motion_subspace_blocks(model: Model, q: Float[Array, "nq"]) -> tuple[Float[A
     """The joints' motion subspaces in body axes, per segment, padded with zero columns; of the type of `q`."""
     topology = model.topology
     groups = [
-        _of_type(jax.vmap(lambda joint, x: joint.motion_subspace(x))(joint, take(q, group.q_index)), q.dtype)
+        _of_type(jax.vmap(lambda joint, x: joint.motion_subspace(x))(joint, picked(q, group.q_index)), q.dtype)
         for joint, group in zip(model.joints, topology.groups, strict=True)
     ]
     group_of, place_in = np.zeros(model.nb, int), np.zeros(model.nb, int)
@@ -115,9 +122,9 @@ def motion_subspace_blocks(model: Model, q: Float[Array, "nq"]) -> tuple[Float[A
             own = np.flatnonzero(group_of[bodies] == number)
             if len(own):
                 missing = segment.d - subspace.shape[-1]
-                parts.append(jnp.pad(take(subspace, place_in[bodies[own]]), ((0, 0), (0, 0), (0, missing))))
+                parts.append(jnp.pad(picked(subspace, place_in[bodies[own]]), ((0, 0), (0, 0), (0, missing))))
                 visits.append(own)
-        return take(jnp.concatenate(parts), np.argsort(np.concatenate(visits)))
+        return picked(jnp.concatenate(parts), np.argsort(np.concatenate(visits)))
 
     return tuple(block(segment) for segment in topology.segments)
 
@@ -137,7 +144,7 @@ def split_bodies(topology: Topology, tree: PyTree[Array]) -> list[PyTree[Array]]
     """Arrays over bodies, cut into the segments of the topology."""
     leaves, structure = jax.tree.flatten(tree)
     lengths = [segment.stop - segment.start for segment in topology.segments]
-    parts = [lax.split(take(x, topology.schedule.visits), lengths) for x in leaves]
+    parts = [lax.split(picked(x, topology.schedule.visits), lengths) for x in leaves]
     return [jax.tree.unflatten(structure, [of_leaf[k] for of_leaf in parts]) for k in range(len(lengths))]
 
 
@@ -145,7 +152,7 @@ def join_bodies(topology: Topology, parts: Sequence[PyTree[Array]]) -> PyTree[Ar
     """Inverse of `split_bodies`."""
     order = topology.schedule.inverse_order
     together = jax.tree.map(lambda *x: jnp.concatenate(x) if len(x) > 1 else x[0], *parts)
-    return together if order is None else jax.tree.map(lambda x: take(x, order), together)
+    return together if order is None else jax.tree.map(lambda x: picked(x, order), together)
 
 
 def split_dofs(topology: Topology, x: Float[Array, "nv *rest"]) -> list[Float[Array, "_ _ *rest"]]:
@@ -164,8 +171,8 @@ def join_dofs(topology: Topology, parts: Sequence[PyTree[Float[Array, "_ _ *rest
 
     def joined(*arrays: Array) -> Array:
         each = zip(arrays, rows, strict=True)
-        flat = [take(x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), own) for x, own in each]
-        return take(jnp.concatenate(flat) if len(flat) > 1 else flat[0], order)
+        flat = [picked(x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), own) for x, own in each]
+        return picked(jnp.concatenate(flat) if len(flat) > 1 else flat[0], order)
 
     return jax.tree.map(joined, *parts)
 
@@ -178,13 +185,13 @@ def pad_dofs(topology: Topology, x: Float[Array, "nv *rest"], missing: float = 0
 def unpad_dofs(topology: Topology, x: Float[Array, "nb d *rest"]) -> Float[Array, "nv *rest"]:
     """Inverse of `pad_dofs`."""
     _, present = _dofs_of(topology, np.arange(topology.nb), topology.widest)
-    return take(x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), np.flatnonzero(present.reshape(-1)))
+    return picked(x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), np.flatnonzero(present.reshape(-1)))
 
 
 def _padded(x: Float[Array, "nv *rest"], index: np.ndarray, present: np.ndarray, missing: float) -> Array:
     """`x[index]` where a degree of freedom is present, of which there may be none at all."""
     if present.all():
-        return take(x, index)
+        return picked(x, index)
     if not present.any():
         return jnp.full((*index.shape, *x.shape[1:]), missing, x.dtype)
     mask = present.reshape(*present.shape, *(1,) * (x.ndim - 1))

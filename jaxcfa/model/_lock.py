@@ -12,13 +12,13 @@ from jaxtyping import Array, Float
 from ..numerics import matmul, transpose
 from ..spatial import Transform
 from ..typing import NameOrNumber
-from ._arguments import is_concrete
+from ._add import with_parts
+from ._arguments import as_arrays, is_concrete
 from ._carried import carried, with_held_joints
 from ._constraints import JointCoupling
-from ._given import Numbers, as_configuration, as_list
+from ._given import Numbers, as_list
 from ._joint_groups import map_joints, neutral_configuration
 from ._model import Model, require_single
-from ._rigid_parts import with_parts
 from ._select import acting, select
 from ._topology import WORLD
 
@@ -50,7 +50,7 @@ def lock_joints(model: Model, joints: NameOrNumber | Sequence[NameOrNumber], q: 
         return model
     kept = np.ones(model.nb, dtype=bool)
     kept[list(locked)] = False
-    given = None if q is None else as_configuration(model, q)
+    given = None if q is None else as_arrays(model, q=q)[0].astype(model.dtype)
     _check_finite(model, given, locked)
     return _locked(model, given, locked, acting(model, kept))
 

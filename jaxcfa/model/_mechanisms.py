@@ -21,7 +21,7 @@ from ..joints import (
 from ..numerics._options import check_instance, checked_key, known_numbers, positive_integer
 from ..typing import Key
 from ._assemble import STANDARD_GRAVITY, assemble
-from ._given import as_dofs, as_finite, as_mass
+from ._given import as_coordinates, as_finite, as_mass
 from ._model import Model
 
 _EXAMPLES: tuple[AbstractJoint, ...] = (
@@ -158,7 +158,7 @@ def _with_axes(joint: AbstractJoint, axes: np.ndarray, n: int) -> AbstractJoint:
 def _of_all(joints: list[AbstractJoint], group_bodies: list[np.ndarray], **dofs) -> dict[str, np.ndarray]:
     """Parameters of all degrees of freedom (nv,), one number for each of them or one for all."""
     nv = sum(joint.nv * len(bodies) for joint, bodies in zip(joints, group_bodies, strict=True))
-    return {key: as_dofs(key, value, nv, "the joints") for key, value in dofs.items()}
+    return {key: as_coordinates(key, value, nv, "the joints") for key, value in dofs.items()}
 
 
 class _Kind(NamedTuple):

@@ -17,6 +17,7 @@ from ..spatial import Inertia, Transform
 from ..typing import NameOrNumber
 from ._attachments import Actuators, Keyframes
 from ._constraints import AbstractConstraint
+from ._layout import PARAMETERS, array_at
 from ._topology import WORLD, Topology
 from ._views import BodyView, JointView
 
@@ -155,6 +156,7 @@ class Model(eqx.Module):
         i, q, v = self.joint_index(joint), self.q_slice(joint), self.v_slice(joint)
         require_single(self, "Model.joint")
         group, place = self.topology.place_in_groups(i)
+        rows = {"nq": q, "nv": v}
         return JointView(
             name=self.joint_names[i],
             number=i,
@@ -164,15 +166,7 @@ class Model(eqx.Module):
             placement=self.placement[i],
             q=q,
             v=v,
-            lower=self.limits.lower[q],
-            upper=self.limits.upper[q],
-            velocity_limit=self.limits.velocity[v],
-            effort_limit=self.limits.effort[v],
-            armature=self.armature[v],
-            damping=self.damping[v],
-            friction_loss=self.friction_loss[v],
-            stiffness=self.stiffness[v],
-            spring_reference=self.spring_reference[q],
+            **{key: array_at(self, x.place)[rows[x.letters]] for key, x in PARAMETERS.items()},
         )
 
     def body(self, body: NameOrNumber) -> BodyView:
@@ -301,16 +295,12 @@ def require_single(model: Model, function: str = "This function", what: str = "m
     check_model(model)
     # This is done at every call: attributes of modules take longer to look up than these dictionaries.
     fields = vars(model)
-    own, limits, placements, frames = fields["topology"].shapes
-    for where, part, shapes in (
-        ("", fields, own),
-        ("limits.", vars(fields["limits"]), limits),
-        ("placement.", vars(fields["placement"]), placements),
-        ("frame_placement.", vars(fields["frame_placement"]), frames),
-    ):
+    for part, shapes in fields["topology"].array_shapes.items():
+        arrays = vars(fields[part]) if part else fields
         for name, shape in shapes.items():
-            if getattr(part[name], "shape", None) != shape:
-                raise ValueError(_misshapen(where + name, part[name], shape, function, what))
+            if getattr(arrays[name], "shape", None) != shape:
+                place = f"{part}.{name}" if part else name
+                raise ValueError(_misshapen(place, arrays[name], shape, function, what))
 
 
 def _misshapen(name: str, given: Any, expected: tuple[int, ...], function: str, what: str) -> str:

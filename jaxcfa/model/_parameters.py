@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -11,12 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array
 
 from ..joints import AbstractJoint
 from ..typing import NameOrNumber
 from ._given import (
-    NOT_NEGATIVE,
     Numbers,
     as_placement,
     check_spring,
@@ -26,23 +23,8 @@ from ._given import (
     given_mass,
     is_concrete,
 )
+from ._layout import PARAMETERS
 from ._model import Model, require_single, suggestion
-
-Where = Callable[[Model], Array]
-
-_OF_V: dict[str, Where] = {
-    "armature": lambda m: m.armature,
-    "damping": lambda m: m.damping,
-    "friction_loss": lambda m: m.friction_loss,
-    "stiffness": lambda m: m.stiffness,
-    "velocity_limit": lambda m: m.limits.velocity,
-    "effort_limit": lambda m: m.limits.effort,
-}
-_OF_Q: dict[str, Where] = {
-    "spring_reference": lambda m: m.spring_reference,
-    "lower": lambda m: m.limits.lower,
-    "upper": lambda m: m.limits.upper,
-}
 
 
 def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
@@ -68,10 +50,8 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
     group, place = model.topology.place_in_groups(number)
     own = _own_parameters(model.joints[group])
     for key, value in parameters.items():
-        if key in _OF_V:
-            model = _with_rows(model, _OF_V[key], model.v_slice(number), key, value, name)
-        elif key in _OF_Q:
-            model = _with_rows(model, _OF_Q[key], model.q_slice(number), key, value, name)
+        if key in PARAMETERS:
+            model = _with_rows(model, number, key, value, name)
         elif key == "placement":
             pose = as_placement(value, model.dtype, name)
             placement = jax.tree.map(lambda x, y: jnp.asarray(x).at[number].set(y), model.placement, pose)
@@ -81,7 +61,7 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
             joints[group] = _with_own_value(joints[group], place, key, value, f"{key} of {name}")
             model = dataclasses.replace(model, joints=tuple(joints))
         else:
-            known = (*_OF_V, *_OF_Q, "placement", *own)
+            known = (*PARAMETERS, "placement", *own)
             raise ValueError(f"Unknown parameter {key!r} of {name}; {suggestion(key, known)}")
     _check_range(model, number, name)
     _check_own_spring(model, number, name)
@@ -90,11 +70,12 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
     return model
 
 
-def _with_rows(model: Model, where: Where, rows: slice, key: str, value: Numbers, what: str) -> Model:
+def _with_rows(model: Model, number: int, key: str, value: Numbers, what: str) -> Model:
     """The model with other values of the coordinates of one joint."""
+    parameter = PARAMETERS[key]
+    rows = model.q_slice(number) if parameter.letters == "nq" else model.v_slice(number)
     array = given_coordinates(key, value, rows.stop - rows.start, model.dtype, what)
-    if key in NOT_NEGATIVE and is_concrete(array) and np.any(np.asarray(array) < 0):
-        raise ValueError(f"The {key} of {what} must not be negative, got {np.asarray(array).tolist()}.")
+    where = operator.attrgetter(parameter.place)
     return eqx.tree_at(where, model, jnp.asarray(where(model)).at[rows].set(array))
 
 

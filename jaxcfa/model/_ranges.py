@@ -6,8 +6,8 @@ from jaxtyping import Array, Float, Int
 
 from ..joints import Free
 from ..joints._base import FARTHEST, FARTHEST_ANGLE, near_ends
-from ..joints._elements import elements, turning
-from ._joint_groups import free_dofs, neutral_configuration
+from ..joints._elements import turning
+from ._joint_groups import elementary_joints, free_dofs, neutral_configuration
 from ._model import Model
 
 Ends = tuple[Float[Array, "nq"], Float[Array, "nq"]]
@@ -16,9 +16,9 @@ Ends = tuple[Float[Array, "nq"], Float[Array, "nq"]]
 def ends_of_ranges(model: Model) -> Ends:
     """The limits of the coordinates; of quaternions, whose numbers have none, infinite."""
     free = np.zeros(model.nq, bool)
-    for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        for start in joint.quaternions:
-            free[group.q_index[:, start : start + 4]] = True
+    for element, q, _ in elementary_joints(model):
+        for start in element.quaternions:
+            free[q[:, start : start + 4]] = True
     return jnp.where(free, -jnp.inf, model.limits.lower), jnp.where(free, jnp.inf, model.limits.upper)
 
 
@@ -31,21 +31,19 @@ def ranges_to_cover(model: Model, ends: Ends) -> Ends:
 def turning_coordinates(model: Model) -> np.ndarray:
     """(nq,): which coordinates only turn a body."""
     turns = np.zeros(model.nq, bool)
-    for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        for element, in_q, _ in elements(joint):
-            turns[group.q_index[:, in_q]] = turning(element)
+    for element, q, _ in elementary_joints(model):
+        turns[q] = turning(element)
     return turns
 
 
 def rated_coordinates(model: Model) -> np.ndarray:
     """(nv,): the configuration coordinate that each one of the velocity is the rate of; -1 if it is of none."""
     own = np.full(model.nv, -1)
-    for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        for element, in_q, in_v in elements(joint):
-            if isinstance(element, Free):  # its position, but not its quaternion
-                own[group.v_index[:, in_v][:, :3]] = group.q_index[:, in_q][:, :3]
-            elif not element.quaternions and element.nq == element.nv:
-                own[group.v_index[:, in_v]] = group.q_index[:, in_q]
+    for element, q, v in elementary_joints(model):
+        if isinstance(element, Free):  # its position, but not its quaternion
+            own[v[:, :3]] = q[:, :3]
+        elif not element.quaternions and element.nq == element.nv:
+            own[v] = q
     return own
 
 

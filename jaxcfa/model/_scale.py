@@ -25,13 +25,13 @@ from ..joints import (
     Spherical,
     Universal,
 )
-from ..joints._elements import elements
 from ..numerics._options import known_numbers
 from ..spatial import Transform
 from ._attachments import Keyframes
 from ._carried import Carried
 from ._constraints import AbstractConstraint, Connect, Distance, JointCoupling, LoopJoint, Weld
 from ._given import is_concrete
+from ._joint_groups import elementary_joints
 from ._model import Limits, Model, require_single
 
 # Which coordinates of a joint are lengths, in q and in v alike.
@@ -98,11 +98,10 @@ def _scaled(model: Model, length: Float[Array, ""], density: Float[Array, ""]) -
 def _lengths(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """Masks of q and v: which coordinates are lengths."""
     q, v = np.zeros(model.nq, bool), np.zeros(model.nv, bool)
-    for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        for element, in_q, in_v in elements(joint):
-            lengths = list(_translations(element))
-            q[group.q_index[:, in_q][:, lengths]] = True
-            v[group.v_index[:, in_v][:, lengths]] = True
+    for element, of_q, of_v in elementary_joints(model):
+        lengths = list(_translations(element))
+        q[of_q[:, lengths]] = True
+        v[of_v[:, lengths]] = True
     return q, v
 
 

@@ -6,17 +6,15 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..numerics import product
-from ._attachments import Actuators, Keyframes
+from ..numerics import picked, product
 from ._carried import ends_of, renumbered
 from ._constraints import AbstractConstraint
 from ._given import is_concrete
-from ._joint_groups import take
-from ._model import Limits, Model
+from ._layout import PLACES, array_at, with_arrays
+from ._model import Model
 from ._topology import WORLD
 
 _GONE = -2
-_OF_DOFS = ("armature", "damping", "friction_loss", "stiffness")
 
 
 def acting(model: Model, bodies: np.ndarray) -> tuple[int, ...]:
@@ -47,31 +45,19 @@ def select(model: Model, bodies: np.ndarray, q: Float[Array, "nq"], actuators: t
     q_index, v_index = np.flatnonzero(q_mask), np.flatnonzero(bodies[topology.dof_bodies])
     frames = np.flatnonzero(numbers[topology.frame_bodies] != _GONE)
     groups = [
-        (jax.tree.map(lambda x, own=own: take(x, own), joint), numbers[group[own]])
+        (jax.tree.map(lambda x, own=own: picked(x, own), joint), numbers[group[own]])
         for joint, group in zip(model.joints, topology.group_bodies, strict=True)
         if len(own := np.flatnonzero(bodies[group]))
     ]
     groups.sort(key=lambda group: int(group[1][0]))
-    limits = model.limits
-    return Model(
+    index = {"nb": kept, "nq": q_index, "nv": v_index, "nf": frames, "nu": np.array(actuators, dtype=int)}
+    whole = _with_lengths_at_rest(model, np.flatnonzero(~q_mask), q)
+    part = with_arrays(whole, {place: _taken(array_at(whole, place), x.split(), index) for place, x in PLACES.items()})
+    return dataclasses.replace(
+        part,
         joints=tuple(joint for joint, _ in groups),
-        placement=jax.tree.map(lambda x: take(x, kept), model.placement),
-        mass=take(model.mass, kept),
-        com=take(model.com, kept),
-        inertia=take(model.inertia, kept),
-        **{name: take(getattr(model, name), v_index) for name in _OF_DOFS},
-        spring_reference=take(model.spring_reference, q_index),
-        limits=Limits(
-            take(limits.lower, q_index),
-            take(limits.upper, q_index),
-            take(limits.velocity, v_index),
-            take(limits.effort, v_index),
-        ),
-        gravity=model.gravity,
-        frame_placement=jax.tree.map(lambda x: take(x, frames), model.frame_placement),
         constraints=_constraints(model.constraints, numbers, function),
-        actuators=_actuators(model.actuators, np.array(actuators, dtype=int), q_mask, v_index, q),
-        keyframes=Keyframes(model.keyframes.names, model.keyframes.q[:, q_index], model.keyframes.v[:, v_index]),
+        actuators=dataclasses.replace(part.actuators, names=tuple(model.actuators.names[row] for row in actuators)),
         topology=topology.replace(
             parents=numbers[topology.parents[kept]],
             nqs=topology.nqs[kept],
@@ -96,17 +82,16 @@ def _constraints(
     return tuple(remaining)
 
 
-def _actuators(
-    actuators: Actuators, rows: np.ndarray, q_mask: np.ndarray, v_index: np.ndarray, q: Float[Array, "nq"]
-) -> Actuators:
-    gradient = actuators.length_gradient
-    at_rest = product(gradient[:, ~q_mask], q[~q_mask]) if (~q_mask).any() else 0
-    whole = dataclasses.replace(
-        actuators,
-        names=(),
-        moment=actuators.moment[:, v_index],
-        length_gradient=gradient[:, q_mask],
-        length_offset=actuators.length_offset + at_rest,
-    )
-    chosen = jax.tree.map(lambda x: take(x, rows), whole)
-    return dataclasses.replace(chosen, names=tuple(actuators.names[row] for row in rows))
+def _with_lengths_at_rest(model: Model, still: np.ndarray, q: Float[Array, "nq"]) -> Model:
+    """The model whose actuators' lengths count with some coordinates where they rest."""
+    actuators = model.actuators
+    at_rest = product(actuators.length_gradient[:, still], q[still]) if len(still) else 0
+    offset = actuators.length_offset + at_rest
+    return dataclasses.replace(model, actuators=dataclasses.replace(actuators, length_offset=offset))
+
+
+def _taken(x: Array, letters: list[str], index: dict[str, np.ndarray]) -> Array:
+    """What is left of an array along its first axis, and the second."""
+    first, *others = letters
+    x = picked(x, index[first]) if first in index else x
+    return x[:, index[others[0]]] if others and others[0] in index else x

@@ -10,6 +10,7 @@ from ..typing import NameOrNumber
 from ._attachments import Actuators
 from ._given import Numbers, as_list, not_negative_each
 from ._joint_groups import free_dofs
+from ._layout import LAYOUT
 from ._model import Model, require_single
 from ._ranges import rated_coordinates
 
@@ -61,8 +62,7 @@ def add_servos(
         force_lower=-unlimited,
         force_upper=unlimited,
     )
-    old = {field.name: getattr(model.actuators, field.name) for field in dataclasses.fields(Actuators)}
-    both = {name: jnp.concatenate([x, getattr(servos, name)]) for name, x in old.items() if name != "names"}
+    both = {x: jnp.concatenate([getattr(y, x) for y in (model.actuators, servos)]) for x in LAYOUT["actuators"]}
     return dataclasses.replace(
         model,
         actuators=Actuators(names=(*model.actuators.names, *names), **both),

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..structured._tree_schedule import TreeSchedule
 from ..structured._tree_tables import subtree_sizes
+from ._layout import LAYOUT, shape_of
 
 WORLD = -1
 TOPOLOGY_FIELDS = (
@@ -114,14 +115,15 @@ class Topology:
         return int(self.nvs.sum())
 
     @functools.cached_property
-    def shapes(self) -> tuple[dict[str, tuple[int, ...]], ...]:
-        """Those of the arrays of a single model, of its limits, its placements and those of its frames, by name."""
-        nb, nq, nv = self.nb, self.nq, self.nv
-        own: dict[str, tuple[int, ...]] = {"mass": (nb,), "com": (nb, 3), "inertia": (nb, 3, 3), "gravity": (3,)}
-        own |= dict.fromkeys(("armature", "damping", "friction_loss", "stiffness"), (nv,)) | {"spring_reference": (nq,)}
-        limits: dict[str, tuple[int, ...]] = {"lower": (nq,), "upper": (nq,), "velocity": (nv,), "effort": (nv,)}
-        places, frames = ({"translation": (n, 3), "rotation": (n, 3, 3)} for n in (nb, len(self.frame_names)))
-        return own, limits, places, frames
+    def sizes(self) -> dict[str, int]:
+        """Those that `LAYOUT` has letters for."""
+        return {"nb": self.nb, "nq": self.nq, "nv": self.nv, "nf": len(self.frame_names)}
+
+    @functools.cached_property
+    def array_shapes(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """Those of a single model's arrays, by part of the model and name, without actuators and keyframes."""
+        parts = ("", "limits", "placement", "frame_placement")
+        return {part: {name: shape_of(x, self.sizes) for name, x in LAYOUT[part].items()} for part in parts}
 
     @functools.cached_property
     def q_starts(self) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Arithmetic that all else is written in: products of small and of large matrices, and what derivative rules share."""
 
-from ._finite import all_finite as all_finite
 from ._linear_solution import linear_solution as linear_solution
 from ._perturbed import (
     instantiate as instantiate,
@@ -25,4 +24,9 @@ from ._small import (
     symmetrise as symmetrise,
     transpose as transpose,
 )
-from ._trees import add as add, choose as choose, without_derivatives as without_derivatives
+from ._trees import (
+    add as add,
+    all_finite as all_finite,
+    choose as choose,
+    without_derivatives as without_derivatives,
+)

@@ -1,6 +1,8 @@
-"""Functions of two pytrees, leaf by leaf."""
+"""Functions of pytrees, leaf by leaf."""
 
-from typing import TypeVar
+import functools
+import operator
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -23,3 +25,8 @@ def add(one: Tree, other: Tree) -> Tree:
 def without_derivatives(tree: Tree) -> Tree:
     """The same values without derivatives; leaves that are no numeric arrays, such as functions, are kept."""
     return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)
+
+
+def all_finite(tree: Any) -> Bool[Array, ""]:
+    """Whether no number in the tree is infinite or NaN."""
+    return functools.reduce(operator.and_, (jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)))

@@ -17,7 +17,7 @@ from ..kinematics import frame_velocity
 from ..model._arguments import as_array
 from ..numerics import matmul, matvec, transpose
 from ..numerics._options import check_hashable, is_hashable
-from ..spatial import Transform, rotation_log, transform_log, unit
+from ..spatial import Transform, rotation_log, unit
 from ..typing import NameOrNumber
 from ._frame_poses import placed_frame
 from ._robot_dynamics import RobotInverseDynamics
@@ -64,7 +64,7 @@ class FramePose(SmoothTerm):
                 "The target of FramePose must be one Transform, got one with translations of shape "
                 f"{jnp.shape(self.target.translation)}. Batch what solves for one target with jax.vmap."
             )
-        return transform_log(self.target.inverse() @ _pose(stage, self.frame))
+        return (self.target.inverse() @ _pose(stage, self.frame)).log()
 
 
 class FramePosition(SmoothTerm):

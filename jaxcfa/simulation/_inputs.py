@@ -8,8 +8,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..model import Model
-from ..model._arguments import as_arrays, check_model
-from ..model._driven import driven_coordinates
+from ..model._arguments import as_arrays, check_model, driven_coordinates
 from ..typing import BodyForcesLike, ConfigurationLike, NameOrNumber, VelocityLike
 
 # As users say it: joints, or actuators (also `True`), all coordinates (`False`), all joints but free ones (`None`).

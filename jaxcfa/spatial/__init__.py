@@ -6,6 +6,7 @@ Functions of arrays take lists and integers, too, as `jax.numpy` does not.
 from ._algebra import Matrix as Matrix, Symmetric as Symmetric, Vector as Vector, ZeroVector as ZeroVector
 from ._inertia import Inertia as Inertia, inverse_inertia as inverse_inertia, steiner as steiner
 from ._quantities import (
+    AbstractSpatialVector as AbstractSpatialVector,
     ArticulatedInertia as ArticulatedInertia,
     Force as Force,
     Motion as Motion,
@@ -29,11 +30,9 @@ from ._rotation import (
     rpy_to_matrix as rpy_to_matrix,
     unit as unit,
 )
-from ._transform import Transform as Transform, transform_exp as transform_exp, transform_log as transform_log
+from ._transform import Transform as Transform
 from ._vectors import (
-    angular as angular,
     force_cross as force_cross,
-    linear as linear,
     motion_cross as motion_cross,
     motion_transform as motion_transform,
     pack as pack,

@@ -4,6 +4,7 @@ So the recursions of dynamics read as in the textbooks, and compile to plain loo
 and forces that stand for the columns of a matrix have components (d,); a scalar quantity then acts on each column.
 """
 
+import abc
 import operator
 from typing import TypeVar
 
@@ -27,10 +28,60 @@ from ._algebra import (
 )
 from ._transform import Transform
 
-Self = TypeVar("Self", "Motion", "Force")
+# Not `typing.Self`, which beartype takes in classes that it decorates only.
+Vectors = TypeVar("Vectors", bound="AbstractSpatialVector")
 
 
-class Motion(eqx.Module):
+class AbstractSpatialVector(eqx.Module):
+    """What motions and forces share: two vectors, `[angular; linear]` or `[moment; force]`."""
+
+    @property
+    @abc.abstractmethod
+    def parts(self) -> tuple[AnyVector, AnyVector]:
+        """The two."""
+
+    @classmethod
+    def of(cls: type[Vectors], array: Float[Array, "*n 6"]) -> Vectors:
+        """From an array whose last axis has both."""
+        return cls(*_two_vectors(array, -1))
+
+    @classmethod
+    def columns(cls: type[Vectors], array: Float[Array, "*n 6 d"]) -> Vectors:
+        """The columns of a matrix."""
+        return cls(*_two_vectors(array, -2))
+
+    @classmethod
+    def zero(cls: type[Vectors], dtype: jnp.dtype) -> Vectors:
+        """Two vectors of zeros."""
+        return cls(_zero(dtype), _zero(dtype))
+
+    def array(self) -> Float[Array, "*n 6"]:
+        """Both along a last axis."""
+        return _stacked(*self.parts)
+
+    def matrix(self) -> Float[Array, "*n 6 d"]:
+        """Columns as a matrix."""
+        return _stacked(*self.parts, axis=-2)
+
+    def __add__(self: Vectors, other: Vectors) -> Vectors:
+        return type(self)(*map(operator.add, self.parts, other.parts))
+
+    def __sub__(self: Vectors, other: Vectors) -> Vectors:
+        return type(self)(*map(operator.sub, self.parts, other.parts))
+
+    def __mul__(self: Vectors, factor: Scalar) -> Vectors:
+        return type(self)(*(part * factor for part in self.parts))
+
+    def rotated(self: Vectors, by: Matrix) -> Vectors:
+        """The same in other axes."""
+        return type(self)(*(by @ part for part in self.parts))
+
+    def combined(self: Vectors, x: Float[Array, "d"]) -> Vectors:
+        """The sum of the columns times x."""
+        return type(self)(*(_combined(part, x) for part in self.parts))
+
+
+class Motion(AbstractSpatialVector):
     """Velocity or acceleration of a body: that of its axes, and that of the point that it is taken about.
 
     Either may be known to be zero, as the linear part for joints that only turn.
@@ -39,34 +90,9 @@ class Motion(eqx.Module):
     angular: AnyVector
     linear: AnyVector
 
-    @staticmethod
-    def of(array: Float[Array, "*n 6"]) -> "Motion":
-        """From an array whose last axis is `[angular; linear]`."""
-        return Motion(*_two_vectors(array, -1))
-
-    @staticmethod
-    def columns(array: Float[Array, "*n 6 d"]) -> "Motion":
-        """The columns of a matrix."""
-        return Motion(*_two_vectors(array, -2))
-
-    @staticmethod
-    def zero(dtype: jnp.dtype) -> "Motion":
-        """No motion."""
-        return Motion(_zero(dtype), _zero(dtype))
-
-    def array(self) -> Float[Array, "*n 6"]:
-        """`[angular; linear]` along a last axis."""
-        return _stacked(self.angular, self.linear)
-
-    def matrix(self) -> Float[Array, "*n 6 d"]:
-        """Columns as a matrix."""
-        return _stacked(self.angular, self.linear, axis=-2)
-
-    def __add__(self, other: "Motion") -> "Motion":
-        return Motion(self.angular + other.angular, self.linear + other.linear)
-
-    def __mul__(self, factor: Scalar) -> "Motion":
-        return Motion(self.angular * factor, self.linear * factor)
+    @property
+    def parts(self) -> tuple[AnyVector, AnyVector]:
+        return self.angular, self.linear
 
     def at(self, r: Vector) -> "Motion":
         """The same about a point of the body displaced by r: `[w; v + w x r]`."""
@@ -74,17 +100,13 @@ class Motion(eqx.Module):
 
     def cross(self, other: "Motion") -> "Motion":
         """Rate of a motion that is fixed to what moves with this one: `[w x a; w x b + v x a]`."""
-        w, v = self.angular, self.linear
+        w, v = self.parts
         return Motion(w.cross(other.angular), w.cross(other.linear) + v.cross(other.angular))
 
     def cross_force(self, force: "Force") -> "Force":
         """Rate of a force that is fixed to what moves with this motion: `[w x n + v x f; w x f]`."""
-        w, v = self.angular, self.linear
+        w, v = self.parts
         return Force(w.cross(force.moment) + v.cross(force.force), w.cross(force.force))
-
-    def rotated(self, by: Matrix) -> "Motion":
-        """The same in other axes."""
-        return Motion(by @ self.angular, by @ self.linear)
 
     def dense(self) -> "Motion":
         """The same with explicit zeros for parts that are known to be zero."""
@@ -95,60 +117,20 @@ class Motion(eqx.Module):
         """Power of a force."""
         return self.angular.dot(force.moment) + self.linear.dot(force.force)
 
-    def combined(self, x: Float[Array, "d"]) -> "Motion":
-        """The sum of the columns times x."""
-        return Motion(_combined(self.angular, x), _combined(self.linear, x))
 
-
-class Force(eqx.Module):
+class Force(AbstractSpatialVector):
     """A wrench, or momentum: its moment about a point, and the force."""
 
     moment: Vector
     force: Vector
 
-    @staticmethod
-    def of(array: Float[Array, "*n 6"]) -> "Force":
-        """From an array whose last axis is `[moment; force]`."""
-        return Force(*_two_vectors(array, -1))
-
-    @staticmethod
-    def columns(array: Float[Array, "*n 6 d"]) -> "Force":
-        """The columns of a matrix."""
-        return Force(*_two_vectors(array, -2))
-
-    @staticmethod
-    def zero(dtype: jnp.dtype) -> "Force":
-        """No force."""
-        return Force(_zero(dtype), _zero(dtype))
-
-    def array(self) -> Float[Array, "*n 6"]:
-        """`[moment; force]` along a last axis."""
-        return _stacked(self.moment, self.force)
-
-    def matrix(self) -> Float[Array, "*n 6 d"]:
-        """Columns as a matrix."""
-        return _stacked(self.moment, self.force, axis=-2)
-
-    def __add__(self, other: "Force") -> "Force":
-        return Force(self.moment + other.moment, self.force + other.force)
-
-    def __sub__(self, other: "Force") -> "Force":
-        return Force(self.moment - other.moment, self.force - other.force)
-
-    def __mul__(self, factor: Scalar) -> "Force":
-        return Force(self.moment * factor, self.force * factor)
+    @property
+    def parts(self) -> tuple[AnyVector, AnyVector]:
+        return self.moment, self.force
 
     def carried(self, r: Vector) -> "Force":
         """The same about a point displaced by -r, such as the parent's origin: `[n + r x f; f]`."""
         return Force(self.moment + r.cross(self.force), self.force)
-
-    def rotated(self, by: Matrix) -> "Force":
-        """The same in other axes."""
-        return Force(by @ self.moment, by @ self.force)
-
-    def combined(self, x: Float[Array, "d"]) -> "Force":
-        """The sum of the columns times x."""
-        return Force(_combined(self.moment, x), _combined(self.force, x))
 
 
 class Pose(eqx.Module):

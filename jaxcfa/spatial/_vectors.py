@@ -15,18 +15,6 @@ Point = Float[Array, "*#batch 3"]
 
 
 @of_numbers
-def angular(x: SpatialVector) -> Float[Array, "*batch 3"]:
-    """Angular part: angular velocity, or moment."""
-    return x[..., :3]
-
-
-@of_numbers
-def linear(x: SpatialVector) -> Float[Array, "*batch 3"]:
-    """Linear part: velocity of the reference point, or force."""
-    return x[..., 3:]
-
-
-@of_numbers
 def pack(angular_part: Point, linear_part: Point) -> Float[Array, "*batch 6"]:
     """`[angular; linear]`."""
     return jnp.concatenate([angular_part, linear_part], axis=-1)

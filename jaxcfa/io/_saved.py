@@ -1,12 +1,13 @@
-"""Models in files of jaxcfa's own."""
+"""Models and motions in files of jaxcfa's own."""
 
-import operator
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
 from .. import joints
+from ..environments import Transition
 from ..joints import AbstractJoint
 from ..model import (
     WORLD,
@@ -23,34 +24,21 @@ from ..model import (
     Weld,
 )
 from ..model._carried import Carried, ends_of
+from ..model._layout import PLACES, array_at, shape_of
+from ..optimal_control import History, Solution
+from ..optimal_control._local import Multipliers, Rows
+from ..simulation import Linearization, State, Trajectory
 from ..spatial import Transform
 from ._archive import read_archive, types_by_name, with_own_types, write_archive
-from ._source import PathOrText
+from ._source import PathOrText, read_file
 
 _JOINTS = [kind for kind in vars(joints).values() if isinstance(kind, type) and issubclass(kind, AbstractJoint)]
 _CONSTRAINTS = [Carried, Connect, Distance, JointCoupling, LoopJoint, Weld]
 _PARTS = [Actuators, Keyframes, Limits, Model, Topology, Transform]
-_KNOWN = types_by_name([*_JOINTS, *_CONSTRAINTS, *_PARTS])
-
-_SHAPES = {
-    "nb": ("mass",),
-    "nb 3": ("com", "placement.translation"),
-    "nb 3 3": ("inertia", "placement.rotation"),
-    "nv": ("armature", "damping", "friction_loss", "stiffness", "limits.velocity", "limits.effort"),
-    "nq": ("spring_reference", "limits.lower", "limits.upper"),
-    "3": ("gravity",),
-    "nf 3": ("frame_placement.translation",),
-    "nf 3 3": ("frame_placement.rotation",),
-    "nk nq": ("keyframes.q",),
-    "nk nv": ("keyframes.v",),
-    "nu nq": ("actuators.length_gradient",),
-    "nu nv": ("actuators.moment",),
-    "nu 3": ("actuators.bias",),
-    "nu": (
-        *("actuators.length_offset", "actuators.gain", "actuators.control_lower", "actuators.control_upper"),
-        *("actuators.force_lower", "actuators.force_upper"),
-    ),
-}
+_OF_MODELS = types_by_name([*_JOINTS, *_CONSTRAINTS, *_PARTS])
+_OF_MOTIONS = types_by_name(
+    [Trajectory, State, Linearization, Transition, Solution, History, Multipliers, Rows, Transform]
+)
 
 
 def save_model(path: PathOrText, model: Model) -> None:
@@ -67,12 +55,12 @@ def save_model(path: PathOrText, model: Model) -> None:
     """
     if not isinstance(model, Model):
         raise ValueError(f"save_model saves a Model, got {model!r:.200}.")
-    write_archive(path, "model", model, _KNOWN, own=True)
+    write_archive(path, "model", model, _OF_MODELS, own=True)
 
 
 def read_model(data: bytes, name: str, types: Sequence[type]) -> Model:
     """The model in a file that `save_model` wrote; `types` are those of the user's joints and constraints."""
-    model = read_archive(data, name, "model", with_own_types(_KNOWN, types))
+    model = read_archive(data, name, "model", with_own_types(_OF_MODELS, types))
     try:
         _check(model)
     except Exception as error:  # whatever the parts of a damaged file do not have
@@ -83,13 +71,10 @@ def read_model(data: bytes, name: str, types: Sequence[type]) -> Model:
 def _check(model: Model) -> None:
     """Raises for sizes and numbers that contradict one another. Leading axes may be a batch."""
     topology = model.topology
-    sizes = {"nb": model.nb, "nq": model.nq, "nv": model.nv, "nf": len(model.frame_names), "3": 3}
-    sizes |= {"nu": len(model.actuators.names), "nk": len(model.keyframes.names)}
-    for letters, fields in _SHAPES.items():
-        shape = tuple(sizes[letter] for letter in letters.split())
-        for field in fields:
-            found = operator.attrgetter(field)(model).shape
-            _require(found[len(found) - len(shape) :] == shape, f"{field} has shape {found}")
+    sizes = topology.sizes | {"nu": len(model.actuators.names), "nk": len(model.keyframes.names)}
+    for place, letters in PLACES.items():
+        shape, found = shape_of(letters, sizes), array_at(model, place).shape
+        _require(found[len(found) - len(shape) :] == shape, f"{place} has shape {found}")
     bodies = np.concatenate([np.zeros(0, dtype=int), *topology.group_bodies])
     _require(np.array_equal(np.sort(bodies), np.arange(model.nb)), "groups of joints")
     _require(len(topology.joint_names) == len(topology.body_names) == model.nb, "names of bodies or joints")
@@ -109,3 +94,29 @@ def _check(model: Model) -> None:
 def _require(condition: bool, what: str) -> None:
     if not condition:
         raise ValueError(what)
+
+
+def save_trajectory(path: PathOrText, trajectory: Any) -> None:
+    """Write a motion to a file, from which `load_trajectory` reads it again, bit by bit.
+
+    **Arguments:** `path`: of the file, which is overwritten; it must end with `.npz`. `trajectory`: what `rollout`,
+    `step`, `linearize` or `optimal_control.solve` returns, or the `Transition` of `environments.unroll`, one or a
+    batch; or dictionaries, tuples and lists of such, arrays, numbers and strings, for example
+    `{"robot": "arm", "q": q, "forces": wrenches}`. Arrays are called after their places, as in
+    `numpy.load(path)["q"]`.
+
+    **Raises:** `ValueError` for another ending, for what is traced, and for what cannot be stored.
+    """
+    write_archive(path, "trajectory", trajectory, _OF_MOTIONS)
+
+
+def load_trajectory(path: PathOrText) -> Any:
+    """What `save_trajectory` wrote: the same types, with JAX arrays.
+
+    Doubles become single precision where JAX's double precision is off. Nothing in the file is executed.
+
+    **Raises:** `FileNotFoundError` for a wrong path; `ValueError` for a file that is damaged, of another kind, or
+    written by a newer version.
+    """
+    source = read_file(path)
+    return read_archive(source.data, source.name, "trajectory", _OF_MOTIONS)
