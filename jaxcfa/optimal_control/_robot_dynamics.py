@@ -22,7 +22,7 @@ from ..numerics import cross, matvec, transpose
 from ..numerics._options import check_flag
 from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
 from ..simulation._checks import check_integrator, checked_dt
-from ..simulation._equation_of_motion import equation_of_motion
+from ..simulation._equation_of_motion import Options, equation_of_motion
 from ..simulation._inputs import Actuated, Driven, driven_by, input_size
 from ..simulation._linearize import linearized_step
 from ..simulation._step import advance
@@ -121,19 +121,8 @@ class RobotDynamics(AbstractRobotDynamics):
         if driven == "actuators" and not model.actuators.names:
             raise ValueError('actuated="actuators" needs a model with actuators, and this one has none. Name joints.')
         self.dt = checked_dt(dt, model.dtype)
-        self.equation = equation_of_motion(
-            model,
-            dt=self.dt,
-            actuated=driven,
-            method=method,
-            passive_forces=passive_forces,
-            friction_velocity=friction_velocity,
-            constraints=constraints,
-            stabilization=stabilization,
-            solver=solver,
-            limits=limits,
-            contacts=contacts,
-        )
+        given = Options(method, passive_forces, friction_velocity, constraints, stabilization, solver, limits, contacts)
+        self.equation = equation_of_motion(model, given, driven, self.dt)
         (self.f_ext,) = as_arrays(model, f_ext=f_ext)
 
     @property  # type: ignore[misc]
