@@ -94,7 +94,7 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
     motion = point.states, point.controls
     local = with_curvature(problem, model_of(problem, x0, *motion), *motion, point.multipliers)
     proximity = jnp.asarray(jnp.finfo(x0.dtype).eps ** 0.5, x0.dtype) / jax.lax.stop_gradient(steepness(local, _USUAL))
-    weights = Rows(*(z / s for z, s in zip(point.multipliers.inequalities, point.slack, strict=True)))
+    weights = jax.tree.map(lambda z, s: z / s, point.multipliers.inequalities, point.slack)
 
     def condensed(model: StageModel, h: Array, g: Array, weight: Array) -> tuple[Array, Array]:
         gradient = product(h / proximity, model.equalities) + product(weight * g, model.inequalities)
@@ -110,10 +110,11 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
     equalities, inequalities = add((h, g), rows_along(local, found.states, found.controls))
     multipliers = Multipliers(
         found.costates,
-        Rows(*(x / proximity for x in equalities)),
-        Rows(*(weight * x for weight, x in zip(weights, inequalities, strict=True))),
+        jax.tree.map(lambda x: x / proximity, equalities),
+        jax.tree.map(jnp.multiply, weights, inequalities),
     )
-    return Change(found.states, found.controls, multipliers, Rows(*(-x for x in inequalities)), rate.lagrangian)
+    slack = jax.tree.map(jnp.negative, inequalities)
+    return Change(found.states, found.controls, multipliers, slack, rate.lagrangian)
 
 
 def _conditions(problem: Problem, x0: Float[Array, "nx"], point: Point) -> _Conditions:
