@@ -14,13 +14,13 @@ from jaxtyping import Array, Float
 
 from ..numerics import add, jvp_of_perturbed, product
 from ._barrier_updates import steepness
-from ._dynamics import AbstractDynamics
 from ._interior_point import Point, condensed_hessian, rows_along
 from ._local import (
     Multipliers,
     Rows,
     StageModel,
     evaluate,
+    gap,
     linear_quadratic_of,
     model_of,
     over_stages,
@@ -120,13 +120,10 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
 def _conditions(problem: Problem, x0: Float[Array, "nx"], point: Point) -> _Conditions:
     lam, y, z = point.multipliers
 
-    def reached(_: int, dynamics: AbstractDynamics, x: Array, u: Array, t: Array, following: Array) -> Array:
-        return dynamics.minus(dynamics.step(x, u, t), following)
-
     def lagrangian(dx: Array, du: Array):
         states, controls = jax.vmap(problem.dynamics.plus)(point.states, dx), point.controls + du
         # As in the models of the stages: in tangent vectors at the states that are not displaced.
-        gaps = over_stages(problem, reached, states[:-1], controls, point.states[1:]) - dx[1:]
+        gaps = over_stages(problem, lambda _, *stage: gap(*stage), states[:-1], controls, point.states[1:]) - dx[1:]
         before = start_gap(problem, x0, states.at[0].set(point.states[0]))
         values = evaluate(problem, x0, states, controls, gaps)._replace(start=before - dx[0])
         pairs = [
