@@ -22,10 +22,9 @@ from ..model._arguments import FOR_ACTUATORS, NO_ACTUATORS, as_arrays, check_mod
 from ..numerics import all_finite, without_derivatives
 from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
-from ._checks import check_arguments, check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, Options, equation_of_motion
-from ._inputs import Actuated, driven_by, input_size
-from ._integrators import AbstractIntegrator
+from ._inputs import Actuated, check_arguments, checked_dt, driven_by, input_size
+from ._integrators import AbstractIntegrator, check_integrator
 from ._step import SEMI_IMPLICIT_EULER, advance
 from ._stops import Stops
 

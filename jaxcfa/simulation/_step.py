@@ -16,10 +16,9 @@ from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..model._arguments import as_arrays
 from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
-from ._checks import check_integrator, checked_dt
 from ._equation_of_motion import EquationOfMotion, Options, equation_of_motion
-from ._inputs import Actuated, driven_by, input_size
-from ._integrators import AbstractIntegrator, SemiImplicitEuler
+from ._inputs import Actuated, checked_dt, driven_by, input_size
+from ._integrators import AbstractIntegrator, SemiImplicitEuler, check_integrator
 from ._stops import Stops
 
 SEMI_IMPLICIT_EULER = SemiImplicitEuler()
