@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from ..model._arguments import check_instance, checked_key, positive_integer
-from ..simulation._checks import check_arguments
+from ..simulation._inputs import check_arguments
 from ..typing import Key
 from ._environment import AbstractEnvironment, State
 

@@ -25,9 +25,6 @@ _MOST_PASSES = 5  # of solving for a step within the ranges
 _FIRST_WEIGHT = 0.5  # of the preferences, whose weight is halved by every step
 
 
-Constants = tuple["Problem", Array, Array, Array, Array]
-
-
 class Phase(enum.IntEnum):
     """What a search does: all starts until one reaches the targets; the least sum with preferences; targets again."""
 
@@ -118,11 +115,12 @@ def search(
     )
     arrays, static = eqx.partition((problem, origin, tolerance, starts, max_iterations), eqx.is_array)
 
-    def unfinished(arrays: Any, state: Searched) -> Bool[Array, ""]:
-        return _unfinished(eqx.combine(arrays, static), state)
+    def unfinished(_: Any, s: Searched) -> Bool[Array, ""]:
+        is_last = (s.phase == Phase.CLOSE) | (not problem.has_preferences)
+        return (s.phase < Phase.DONE) & ~(s.is_reached & is_last)
 
-    def improve(arrays: Any, state: Searched) -> Searched:
-        return _improve(eqx.combine(arrays, static), state)
+    def improve(arrays: Any, s: Searched) -> Searched:
+        return _improve(s, *eqx.combine(arrays, static))
 
     return lane_loop(unfinished, improve, arrays, first)
 
@@ -132,26 +130,14 @@ def last_weight(dtype: jnp.dtype) -> float:
     return float(jnp.finfo(dtype).eps) ** 0.2
 
 
-def _at(
-    problem: Problem, q: Float[Array, "nq"], weight: Float[Array, ""], tolerance: Float[Array, ""]
-) -> tuple[Rows, Float[Array, ""], Bool[Array, ""]]:
-    """Rows, cost, and whether the targets are reached."""
-    rows = rows_of(problem, q)
-    return rows, _cost(rows, weight), jnp.all(jnp.abs(rows.hard) <= tolerance)
-
-
 def _cost(rows: Rows, weight: Float[Array, ""]) -> Float[Array, ""]:
     return 0.5 * jnp.sum(rows.preferring(weight)[0] ** 2)
 
 
-def _unfinished(constants: Constants, s: Searched) -> Bool[Array, ""]:
-    is_last = (s.phase == Phase.CLOSE) | (not constants[0].has_preferences)
-    return (s.phase < Phase.DONE) & ~(s.is_reached & is_last)
-
-
-def _improve(constants: Constants, s: Searched) -> Searched:
+def _improve(
+    s: Searched, problem: Problem, origin: Array, tolerance: Array, starts: Array, max_iterations: Array
+) -> Searched:
     """One step, or the beginning of the next start or phase."""
-    problem, origin, tolerance, starts, max_iterations = constants
     epsilon = float(jnp.finfo(origin.dtype).eps)
     lightest, heaviest = (last_weight(origin.dtype), _FIRST_WEIGHT) if problem.has_preferences else (0.0, 0.0)
     searching, refining = s.phase == Phase.SEARCH, s.phase == Phase.REFINE
@@ -169,7 +155,8 @@ def _improve(constants: Constants, s: Searched) -> Searched:
     moved = problem.clipped(integrate(problem.model, s.q, jnp.where(begins, 0, step)))
     anew = jnp.where(stuck, problem.start(origin, start), moved)
     tried = jnp.where(ended, jnp.where(searching, s.best, s.q), anew)
-    rows, cost, reached = _at(problem, tried, s.weight, tolerance)
+    rows = rows_of(problem, tried)
+    cost, reached = _cost(rows, s.weight), jnp.all(jnp.abs(rows.hard) <= tolerance)
     better = (cost < s.cost) | fresh
     q, rows, reached = jax.tree.map(
         lambda a, b: jnp.where(better, a, b), (tried, rows, reached), (s.q, s.rows, s.is_reached)

@@ -6,16 +6,8 @@ of a `Stage`. `solve` finds a `Solution` by `MultipleShooting`, `FDDP` or `Shoot
 is for equilibria.
 """
 
-from ._costs_and_bounds import (
-    Bounds as Bounds,
-    Cost as Cost,
-    Equality as Equality,
-    SmoothCost as SmoothCost,
-)
-from ._dynamics import (
-    AbstractDynamics as AbstractDynamics,
-    FunctionDynamics as FunctionDynamics,
-)
+from ._costs_and_bounds import Bounds as Bounds, Cost as Cost, Equality as Equality, SmoothCost as SmoothCost
+from ._dynamics import AbstractDynamics as AbstractDynamics, FunctionDynamics as FunctionDynamics
 from ._fddp import FDDP as FDDP
 from ._lqr import Regulator as Regulator, lqr as lqr
 from ._mpc import mpc_step as mpc_step

@@ -59,12 +59,7 @@ class Memory(NamedTuple):
 
 @partial(in_batches, derivatives=False)
 def accelerated(
-    dynamics: AbstractDynamics,
-    local: LocalModel,
-    point: Point,
-    step: Step,
-    memory: Memory,
-    continues: Bool[Array, ""],
+    dynamics: AbstractDynamics, local: LocalModel, point: Point, step: Step, memory: Memory, continues: Bool[Array, ""]
 ) -> tuple[Step, Memory]:
     """A step with what the last ones tell, and what is known after it.
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Time = Int[Array, ""]
 """The number of a stage, from 0 on."""
 
+LinearizedStep = tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]
+"""The next state (nx,), and its derivatives by displacements of the state (n, n) and by the control (n, m)."""
+
 
 class AbstractDynamics(eqx.Module):
     """A system in discrete time whose states x (nx,) are on a manifold with tangent vectors dx (n,).
@@ -66,10 +69,8 @@ class AbstractDynamics(eqx.Module):
         """The `blocks` of the state displaced by those of a tangent vector."""
         return (self.plus(x, jnp.concatenate(dx)),)
 
-    def linearized_step(
-        self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time
-    ) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
-        """The next state, and its derivatives by displacements of the state and by the control."""
+    def linearized_step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> LinearizedStep:
+        """The next state (nx,), and its derivatives by displacements of the state (n, n) and by the control (n, m)."""
         after = self.step(x, u, t)
 
         def displaced(dx: Float[Array, "n"], du: Float[Array, "m"]) -> Float[Array, "n"]:
@@ -78,7 +79,7 @@ class AbstractDynamics(eqx.Module):
         zeros = jnp.zeros(self.tangent_size, x.dtype), jnp.zeros(self.control_size, x.dtype)
         return after, *jax.jacfwd(displaced, (0, 1))(*zeros)
 
-    def linearized_step_at(self, stage: "Stage") -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+    def linearized_step_at(self, stage: "Stage") -> LinearizedStep:
         """`linearized_step` from a stage, some of whose quantities may be known."""
         return self.linearized_step(stage.x, stage.u, stage.t)
 
@@ -108,10 +109,7 @@ class FunctionDynamics(AbstractDynamics):
             check_hashable("function", function)
             function = _Static(function)
         self.function = function
-        self.sizes = (
-            positive_integer("states", states),
-            positive_integer("controls", controls),
-        )
+        self.sizes = positive_integer("states", states), positive_integer("controls", controls)
 
     @property
     def state_size(self) -> int:

@@ -11,7 +11,6 @@ from ..structured import Extremal, LinearTerms, Riccati, RiccatiFactors
 from ..structured._products import matvec
 from ._local import LocalModel, evaluate, linear_quadratic_of, model_of
 from ._problem import Problem
-from ._progress import report
 from ._rollout import closed_loop
 from ._solution import History, Solution, SolveStatus
 from ._solver import (
@@ -21,6 +20,7 @@ from ._solver import (
     count,
     iterate,
     own_tolerance,
+    recorded,
     tolerances,
     unconstrained,
 )
@@ -88,13 +88,7 @@ class _State(NamedTuple):
 
 
 def _iterate(
-    solver: FDDP,
-    problem: Problem,
-    x0: Array,
-    state: _State,
-    tolerance: float,
-    stationarity: float,
-    progress: bool,
+    solver: FDDP, problem: Problem, x0: Array, state: _State, tolerance: float, stationarity: float, progress: bool
 ) -> _State:
     local = model_of(problem, x0, state.states, state.controls)
     values = local.values
@@ -144,16 +138,15 @@ def _iterate(
     # The first step shows whether derivatives are finite, too.
     broken = (state.iteration == 0) & ~all_finite(local)
     status = jnp.where(broken, SolveStatus.NOT_FINITE, status)
-    history = state.history.with_entry(
-        state.iteration,
+    history = recorded(
+        state,
+        progress,
         cost=values.cost,
         violation=gap,
         stationarity=residual,
         step=jnp.where(taken, length, 0),
         regularization=state.regularization,
     )
-    if progress:
-        report(state.iteration, solver.max_iterations, values.cost, gap, residual)
     return _State(
         jnp.where(taken, states, state.states),
         jnp.where(taken, controls, state.controls),

@@ -14,13 +14,13 @@ from jaxtyping import Array, Float
 
 from ..numerics import add, jvp_of_perturbed, product
 from ._barrier_updates import steepness
-from ._dynamics import AbstractDynamics
 from ._interior_point import Point, condensed_hessian, rows_along
 from ._local import (
     Multipliers,
     Rows,
     StageModel,
     evaluate,
+    gap,
     linear_quadratic_of,
     model_of,
     over_stages,
@@ -94,7 +94,7 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
     motion = point.states, point.controls
     local = with_curvature(problem, model_of(problem, x0, *motion), *motion, point.multipliers)
     proximity = jnp.asarray(jnp.finfo(x0.dtype).eps ** 0.5, x0.dtype) / jax.lax.stop_gradient(steepness(local, _USUAL))
-    weights = Rows(*(z / s for z, s in zip(point.multipliers.inequalities, point.slack, strict=True)))
+    weights = jax.tree.map(lambda z, s: z / s, point.multipliers.inequalities, point.slack)
 
     def condensed(model: StageModel, h: Array, g: Array, weight: Array) -> tuple[Array, Array]:
         gradient = product(h / proximity, model.equalities) + product(weight * g, model.inequalities)
@@ -110,22 +110,20 @@ def _sensitivity(static: Any, arrays: Any, tangents: Any, point: Point) -> Chang
     equalities, inequalities = add((h, g), rows_along(local, found.states, found.controls))
     multipliers = Multipliers(
         found.costates,
-        Rows(*(x / proximity for x in equalities)),
-        Rows(*(weight * x for weight, x in zip(weights, inequalities, strict=True))),
+        jax.tree.map(lambda x: x / proximity, equalities),
+        jax.tree.map(jnp.multiply, weights, inequalities),
     )
-    return Change(found.states, found.controls, multipliers, Rows(*(-x for x in inequalities)), rate.lagrangian)
+    slack = jax.tree.map(jnp.negative, inequalities)
+    return Change(found.states, found.controls, multipliers, slack, rate.lagrangian)
 
 
 def _conditions(problem: Problem, x0: Float[Array, "nx"], point: Point) -> _Conditions:
     lam, y, z = point.multipliers
 
-    def reached(_: int, dynamics: AbstractDynamics, x: Array, u: Array, t: Array, following: Array) -> Array:
-        return dynamics.minus(dynamics.step(x, u, t), following)
-
     def lagrangian(dx: Array, du: Array):
         states, controls = jax.vmap(problem.dynamics.plus)(point.states, dx), point.controls + du
         # As in the models of the stages: in tangent vectors at the states that are not displaced.
-        gaps = over_stages(problem, reached, states[:-1], controls, point.states[1:]) - dx[1:]
+        gaps = over_stages(problem, lambda _, *stage: gap(*stage), states[:-1], controls, point.states[1:]) - dx[1:]
         before = start_gap(problem, x0, states.at[0].set(point.states[0]))
         values = evaluate(problem, x0, states, controls, gaps)._replace(start=before - dx[0])
         pairs = [

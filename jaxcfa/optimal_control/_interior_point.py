@@ -8,6 +8,7 @@ terms in the stages' own quadratic models. Equalities `h = 0` become `h = rho (y
 at once if rho is small, and which tolerates redundant rows.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -49,9 +50,12 @@ class Barrier(NamedTuple):
         large, small = 0.5 * (m + far), 0.5 * (m + m * (m / far))
         return jnp.where(g <= 0, large, small), jnp.where(g <= 0, small, large)
 
+    def slack(self, g: Float[Array, "*k"]) -> Float[Array, "*k"]:
+        return self.divided(g)[0]
+
     def multipliers(self, g: Float[Array, "*k"]) -> Float[Array, "*k"]:
         """Multipliers of the central path: the slope of the minimum."""
-        return self.near(self.parameter / self.divided(g)[0], g)
+        return self.near(self.parameter / self.slack(g), g)
 
     def near(self, z: Float[Array, "*k"], g: Float[Array, "*k"]) -> Float[Array, "*k"]:
         """Multipliers, kept between zero and the price, and not too near to these."""
@@ -150,8 +154,8 @@ def linear_quadratic(
     """The problem that is left for the displacements, and its linear terms."""
     values = local.values
     g, z = values.inequalities, point.multipliers.inequalities
-    weights = _map(lambda z, g: barrier.pull(z, g)[0], z, g)
-    pushes = _map(lambda z, g: z + barrier.pull(z, g)[1], z, g)
+    weights = jax.tree.map(lambda z, g: barrier.pull(z, g)[0], z, g)
+    pushes = jax.tree.map(lambda z, g: z + barrier.pull(z, g)[1], z, g)
 
     def condensed(model: StageModel, y, h, weight, push):
         rows = product(y + h / proximity, model.equalities) + product(push, model.inequalities)
@@ -192,13 +196,13 @@ def recovered(
     """The displacements of multipliers that belong to those of states and controls."""
     values, multipliers = local.values, point.multipliers
     dh, dg = rows_along(local, found.states, found.controls)
-    equalities = _map(lambda h, dh: (h + dh) / proximity, values.equalities, dh)
+    equalities = jax.tree.map(lambda h, dh: (h + dh) / proximity, values.equalities, dh)
 
     def followed(z: Array, g: Array, dg: Array) -> Array:
         rate, change = barrier.pull(z, g)
         return change + rate * dg
 
-    inequalities = _map(followed, multipliers.inequalities, values.inequalities, dg)
+    inequalities = jax.tree.map(followed, multipliers.inequalities, values.inequalities, dg)
     costates = found.costates - multipliers.costates
     return Step(found.states, found.controls, Multipliers(costates, equalities, inequalities), dg, gains)
 
@@ -216,7 +220,7 @@ def optimality(local: LocalModel, point: Point, barrier: Barrier, start: Start) 
         largest(*_slopes(local, point.multipliers, start)) / scale,
         largest(values.gaps, values.start, *values.equalities),
         _excess(values),
-        largest(*_map(products, z, values.inequalities)) / scale,
+        largest(*jax.tree.map(products, z, values.inequalities)) / scale,
     )
 
 
@@ -281,7 +285,7 @@ def violation(values: Values) -> Float[Array, ""]:
 
 
 def _excess(values: Values) -> Float[Array, ""]:
-    return jnp.max(jnp.concatenate([g.reshape(-1) for g in values.inequalities]), initial=0)
+    return jnp.max(_flat(values.inequalities), initial=0)
 
 
 def infeasibility(values: Values, share: Float[Array, ""]) -> Float[Array, ""]:
@@ -301,7 +305,7 @@ def remaining(step: Step, proximity: Float[Array, ""]) -> Float[Array, ""]:
 
 def bound_terms(values: Values, barrier: Barrier) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """What inequalities add to the cost: `-sum(log s + log e)`, for mu, and `sum(e)`, for the price."""
-    g = jnp.concatenate([x.reshape(-1) for x in values.inequalities])
+    g = _flat(values.inequalities)
     slack, excess = barrier.divided(g)
     # Without what far bounds have in common: e tends to mu / price.
     return -jnp.sum(jnp.log(slack) + jnp.log(excess * barrier.price / barrier.parameter)), jnp.sum(excess)
@@ -311,12 +315,8 @@ def slope(local: LocalModel, step: Step, barrier: Barrier) -> Float[Array, ""]:
     """The derivative of the cost and of what inequalities add to it along a step."""
     z = jnp.concatenate([step.states[:-1], step.controls], axis=-1)
     along = jnp.sum(local.stages.gradient * z) + jnp.sum(local.end.gradient * step.states[-1])
-    pulls = _map(lambda g, dg: dg / barrier.divided(g)[0], local.values.inequalities, step.inequalities)
-    return along + barrier.parameter * _total(lambda x: x, *pulls)
-
-
-def _map(function, *rows: Rows) -> Rows:
-    return Rows(function(*(x.stages for x in rows)), function(*(x.end for x in rows)))
+    pulls = jax.tree.map(lambda g, dg: dg / barrier.slack(g), local.values.inequalities, step.inequalities)
+    return along + barrier.parameter * jnp.sum(_flat(pulls))
 
 
 def _transposed(jacobians: Float[Array, "T k z"], x: Float[Array, "T k"]) -> Float[Array, "T z"]:
@@ -325,12 +325,12 @@ def _transposed(jacobians: Float[Array, "T k z"], x: Float[Array, "T k"]) -> Flo
 
 def largest(*arrays: Array) -> Float[Array, ""]:
     """The largest absolute value."""
-    return jnp.max(jnp.concatenate([jnp.abs(x).reshape(-1) for x in arrays]), initial=0)
-
-
-def _total(function, *arrays: Array) -> Float[Array, ""]:
-    return jnp.sum(function(jnp.concatenate([x.reshape(-1) for x in arrays])))
+    return jnp.max(_flat(map(jnp.abs, arrays)), initial=0)
 
 
 def _norm(*arrays: Array) -> Float[Array, ""]:
-    return jnp.sqrt(_total(jnp.square, *arrays))
+    return jnp.sqrt(jnp.sum(jnp.square(_flat(arrays))))
+
+
+def _flat(arrays: Iterable[Array]) -> Float[Array, "_"]:
+    return jnp.concatenate([x.reshape(-1) for x in arrays])

@@ -180,8 +180,8 @@ def search(
         lambda carry: ~carry[1] & (carry[0] < -(-_LENGTHS // together)), attempt, nothing
     )
     multipliers = _multipliers(point, step, g, barrier, length)
-    slack = Rows(*(barrier.divided(x)[0] for x in g))
-    return Found(jnp.where(accepted, length, 0), penalty, Point(states, controls, multipliers, slack), worth)
+    point = Point(states, controls, multipliers, jax.tree.map(barrier.slack, g))
+    return Found(jnp.where(accepted, length, 0), penalty, point, worth)
 
 
 def _straight(problem: Problem, local: LocalModel, point: Point, step: Step, length: Array) -> tuple:
@@ -229,19 +229,13 @@ def _sufficient(
     return Penalty(weight, share), violated, closed
 
 
-def _multipliers(
-    point: Point,
-    step: Step,
-    g: Rows,
-    barrier: Barrier,
-    length: Float[Array, ""],
-) -> Multipliers:
+def _multipliers(point: Point, step: Step, g: Rows, barrier: Barrier, length: Float[Array, ""]) -> Multipliers:
     """Multipliers after a step; those of inequalities have their own step length, between zero and the price."""
     lam, y, z = point.multipliers
     dlam, dy, dz = step.multipliers
     fraction = jnp.maximum(0.99, 1 - barrier.parameter)
-    room, less = (Rows(*(f(x) for x in rows)) for f, rows in ((lambda x: barrier.price - x, z), (jnp.negative, dz)))
+    room, less = jax.tree.map(lambda x: barrier.price - x, z), jax.tree.map(jnp.negative, dz)
     dual = jnp.minimum(fraction_to_boundary(z, dz, fraction), fraction_to_boundary(room, less, fraction))
-    inequalities = Rows(*(barrier.near(a + dual * da, x) for a, da, x in zip(z, dz, g, strict=True)))
-    equalities = Rows(*(a + length * da for a, da in zip(y, dy, strict=True)))
+    inequalities = jax.tree.map(lambda a, da, x: barrier.near(a + dual * da, x), z, dz, g)
+    equalities = jax.tree.map(lambda a, da: a + length * da, y, dy)
     return Multipliers(lam + length * dlam, equalities, inequalities)

@@ -76,9 +76,9 @@ def evaluate(
 ) -> Values:
     """Values of everything along a motion, whose `gaps` may be known."""
 
-    def at_stage(phase: int, dynamics: AbstractDynamics, x, u, t, following):
-        gap = dynamics.minus(dynamics.step(x, u, t), following) if gaps is None else None
-        return gap, _values(stage_parts(problem, phase, x.dtype), Stage(dynamics, x, u, t))
+    def at_stage(phase: int, here: Stage, following):
+        found = gap(here, following) if gaps is None else None
+        return found, _values(stage_parts(problem, phase, here.x.dtype), here)
 
     found, of_stages = over_stages(problem, at_stage, states[:-1], controls, states[1:])
     of_end = _values(end_parts(problem), end_stage(problem, states))
@@ -86,24 +86,20 @@ def evaluate(
 
 
 def model_of(
-    problem: Problem,
-    x0: Float[Array, "nx"],
-    states: Float[Array, "T+1 nx"],
-    controls: Float[Array, "T m"],
+    problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+1 nx"], controls: Float[Array, "T m"]
 ) -> LocalModel:
     """The quadratic model of a problem about a motion.
 
     Its Hessians are those of the costs, of `Cost` by Gauss and Newton, of `SmoothCost` projected.
     """
 
-    def at_stage(phase: int, dynamics: AbstractDynamics, x, u, t, following):
-        here, sizes = Stage(dynamics, x, u, t), (*dynamics.tangent_blocks, dynamics.control_size)
-        after, a, b = dynamics.linearized_step_at(here)
-        model, values = _model(stage_parts(problem, phase, x.dtype), here, sizes)
-        return (dynamics.minus(after, following), values), a, b, model
+    def at_stage(phase: int, here: Stage, following):
+        after, a, b = here.dynamics.linearized_step_at(here)
+        model, values = _model(stage_parts(problem, phase, here.x.dtype), here)
+        return (here.dynamics.minus(after, following), values), a, b, model
 
     (gaps, of_stages), a, b, stages = over_stages(problem, at_stage, states[:-1], controls, states[1:])
-    end, of_end = _model(end_parts(problem), end_stage(problem, states), problem.dynamics.tangent_blocks)
+    end, of_end = _model(end_parts(problem), end_stage(problem, states))
     return LocalModel(_joined(gaps, start_gap(problem, x0, states), of_stages, of_end), a, b, stages, end)
 
 
@@ -117,15 +113,13 @@ def with_curvature(
     """The model with the Hessians of the Lagrangian, which may be indefinite."""
     last, (costates, equalities, inequalities) = end_parts(problem), multipliers
 
-    def at_stage(phase: int, dynamics: AbstractDynamics, x, u, t, following, costate, *rows):
-        here, sizes = Stage(dynamics, x, u, t), (*dynamics.tangent_blocks, dynamics.control_size)
-        parts = stage_parts(problem, phase, x.dtype)
+    def at_stage(phase: int, here: Stage, following, costate, *rows):
+        parts = stage_parts(problem, phase, here.x.dtype)
 
         def lagrangian(stage: Stage) -> Array:
-            reached = dynamics.minus(dynamics.step(stage.x, stage.u, t), following)
-            return _lagrangian(parts, stage, *rows) + _inner(costate, reached)
+            return _lagrangian(parts, stage, *rows) + _inner(costate, gap(stage, following))
 
-        return _hessian(lagrangian, here, sizes)
+        return by_displacements(jax.hessian, lagrangian, here)
 
     rows = costates[1:], equalities.stages, inequalities.stages
     stages = over_stages(problem, at_stage, states[:-1], controls, states[1:], *rows)
@@ -133,7 +127,7 @@ def with_curvature(
     def lagrangian_of_end(stage: Stage) -> Array:
         return _lagrangian(last, stage, equalities.end, inequalities.end)
 
-    end = _hessian(lagrangian_of_end, end_stage(problem, states), problem.dynamics.tangent_blocks)
+    end = by_displacements(jax.hessian, lagrangian_of_end, end_stage(problem, states))
     return local._replace(stages=local.stages._replace(hessian=stages), end=local.end._replace(hessian=end))
 
 
@@ -190,6 +184,11 @@ def _joined(gaps: Float[Array, "T n"], start: Float[Array, "n"], of_stages: tupl
     return Values(jnp.sum(costs) + end_cost, gaps, start, *rows)
 
 
+def gap(here: Stage, following: Float[Array, "nx"]) -> Float[Array, "n"]:
+    """The displacement from the state that follows to the one that the dynamics reach."""
+    return here.dynamics.minus(here.dynamics.step(here.x, here.u, here.t), following)
+
+
 def start_gap(problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+1 nx"]) -> Float[Array, "n"]:
     """The displacement of the first state that is missing to where it has to be."""
     if problem.start == "free":
@@ -197,15 +196,19 @@ def start_gap(problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+
     return problem.dynamics.minus(states[-1] if problem.start == "periodic" else x0, states[0])
 
 
-def over_stages(problem: Problem, function: Callable, *arrays):
-    """`function(phase, dynamics, x, u, t, ...)` at all stages at once, and the results of all in one.
+def over_stages(problem: Problem, function: Callable, states: Array, controls: Array, *others):
+    """`function(phase, stage, ...)` at all stages at once, and the results of all in one.
 
-    It is called once for each phase, with its number and its dynamics.
+    It is called once for each phase, with its number.
     """
-    found, first, arrays = [], 0, (*arrays[:2], jnp.arange(problem.steps), *arrays[2:])
+    found, first, arrays = [], 0, (states, controls, jnp.arange(problem.steps), *others)
     for number, phase in enumerate(problem.phases):
         own = jax.tree.map(lambda x, first=first, phase=phase: x[first : first + phase.steps], arrays)
-        at_stage = in_batches(partial(function, number), derivatives=False)
+
+        @partial(in_batches, derivatives=False)
+        def at_stage(dynamics: AbstractDynamics, x, u, t, *rest, number=number):
+            return function(number, Stage(dynamics, x, u, t), *rest)
+
         found.append(jax.vmap(partial(at_stage, phase.dynamics))(*own))
         first += phase.steps
     return found[0] if len(found) == 1 else jax.tree.map(lambda *x: jnp.concatenate(x), *found)
@@ -226,33 +229,40 @@ def _lagrangian(parts: Parts, stage: Stage, equalities: Array, inequalities: Arr
     return parts.cost(stage) + rows
 
 
-def _hessian(function: Callable[[Stage], Array], here: Stage, sizes: tuple[int, ...]) -> Float[Array, "z z"]:
-    """Hessian by displacements of a stage."""
+def by_displacements(derivative: Callable, function: Callable[[Stage], Array], here: Stage) -> Array:
+    """A derivative, such as `jax.hessian`, of a function of a stage by displacements z of it."""
+    sizes = _sizes(here)
     splits = np.cumsum(sizes)[:-1].tolist()
     zero = jnp.zeros(sum(sizes), here.x.dtype)
-    return jax.hessian(lambda dz: function(here.displaced(*jnp.split(dz, splits))))(zero)
+    return derivative(lambda dz: function(here.displaced(*jnp.split(dz, splits))))(zero)
 
 
-def _model(parts: Parts, here: Stage, sizes: tuple[int, ...]) -> tuple[StageModel, tuple[Array, Array, Array]]:
+def _sizes(here: Stage) -> tuple[int, ...]:
+    """Of the parts of z by which a stage is displaced."""
+    dynamics = here.dynamics
+    return dynamics.tangent_blocks if here.is_end else (*dynamics.tangent_blocks, dynamics.control_size)
+
+
+def _model(parts: Parts, here: Stage) -> tuple[StageModel, tuple[Array, Array, Array]]:
     """The model of one stage, and its values.
 
     Rows are differentiated by one part of z after the other: what does not depend on a part is a zero known while
     tracing, and costs nothing.
     """
-    zeros = [jnp.zeros(size, here.x.dtype) for size in sizes]
+    zeros = [jnp.zeros(size, here.x.dtype) for size in _sizes(here)]
     values = _values(parts, here)
 
     def rows(*dz: Array):
         stage = here.displaced(*dz, first_order=True)
         return [x for x, _ in parts.each_weighted(stage)], parts.equalities(stage), parts.inequalities(stage)
 
-    by_part = [jax.jacfwd(rows, i)(*zeros) for i in range(len(sizes))]
+    by_part = [jax.jacfwd(rows, i)(*zeros) for i in range(len(zeros))]
     jacobians, equalities, inequalities = zip(*by_part, strict=True)
     gradient, hessian = _gauss_newton(parts.each_weighted(here), jacobians, _dependence(rows, zeros), zeros)
     if parts.has_smooth_costs:
         slopes = jax.grad(lambda dz: parts.smooth(here.displaced(*dz)))(zeros)
         gradient = gradient + jnp.concatenate(slopes)
-        hessian = hessian + projected(_hessian(parts.smooth, here, sizes))
+        hessian = hessian + projected(by_displacements(jax.hessian, parts.smooth, here))
     joined = (jnp.concatenate(x, axis=-1) for x in (equalities, inequalities))
     return StageModel(gradient, hessian, *joined), values
 

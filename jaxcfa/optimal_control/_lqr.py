@@ -56,10 +56,10 @@ def lqr(problem: Problem, x, u) -> Regulator:
     u = as_array("u")(u).astype(x.dtype)
     if u.shape != (problem.dynamics.control_size,):
         raise ValueError(f"u must have shape (m,) = ({problem.dynamics.control_size},), got {u.shape}.")
-    found, drift = _regulator(problem, x, u)
+    found, moves = _regulator(problem, x, u)
     if is_concrete(found):
-        if not drift <= max(1e3 * float(jnp.finfo(x.dtype).eps), 1e-5) * (1 + float(jnp.max(jnp.abs(x)))):
-            raise ValueError(f"x and u must be an equilibrium, but in one step the system moves by {float(drift):.1e}.")
+        if not moves <= max(1e3 * float(jnp.finfo(x.dtype).eps), 1e-5) * (1 + float(jnp.max(jnp.abs(x)))):
+            raise ValueError(f"x and u must be an equilibrium, but in one step the system moves by {float(moves):.1e}.")
         if not found.residual <= float(jnp.finfo(x.dtype).eps) ** 0.4:
             raise ValueError(
                 "No stabilising feedback: the controls do not reach what is unstable, or the costs do not see it. Give "

@@ -17,11 +17,10 @@ from ._multiple_shooting_start import start_of
 from ._multiple_shooting_state import Settings, State, is_last
 from ._multiple_shooting_step import preferred_model, trial_of
 from ._problem import Problem
-from ._progress import report
 from ._recovery import disturbed, look_back
 from ._robot_dynamics import AbstractRobotDynamics
 from ._solution import Solution, SolveStatus, coordinates, with_unbounded
-from ._solver import AbstractSolver, Guess, count, iterate, own_tolerance, tolerances
+from ._solver import AbstractSolver, Guess, count, iterate, own_tolerance, recorded, tolerances
 
 
 def _stage_solver(schedule: Any) -> AbstractStageSolver:
@@ -114,16 +113,15 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, state: State, prog
 
     found, values, again, first = trial.found, trial.values, setback.again, first_barrier(settings, x0.dtype)
     elsewhere = disturbed(problem, point, values, first, state.disturbances)
-    history = state.history.with_entry(
-        state.iteration,
+    history = recorded(
+        state,
+        progress,
         cost=values.cost,
         violation=final.violation,
         stationarity=final.stationarity,
         step=jnp.where(trial.taken, found.length, 0),
         regularization=state.regularization,
     )
-    if progress:
-        report(state.iteration, settings.max_iterations, values.cost, final.violation, final.stationarity)
     return State(
         point=choose(again, elsewhere, choose(trial.taken, found.point, point)),
         known=known,

@@ -9,7 +9,7 @@ from ._barrier_updates import barrier_of_plan, first_barrier
 from ._curvature import Curvature
 from ._interior_point import Point
 from ._line_search import Penalty, Seen, Worth
-from ._local import Multipliers, Rows, Values, evaluate, unknown_model
+from ._local import Multipliers, Values, evaluate, unknown_model
 from ._multiple_shooting_state import DISTURBANCES, Settings, State
 from ._problem import Problem
 from ._solution import History, SolveStatus
@@ -26,17 +26,16 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
     if guess.multipliers is None or not _fits(guess.multipliers, values):
         multipliers = Multipliers(
             jnp.zeros((problem.steps + 1, problem.dynamics.tangent_size), dtype),
-            Rows(*(jnp.zeros_like(h) for h in values.equalities)),
-            Rows(*(barrier.multipliers(g) for g in values.inequalities)),
+            jax.tree.map(jnp.zeros_like, values.equalities),
+            jax.tree.map(barrier.multipliers, values.inequalities),
         )
     else:
         if guess.barrier is not None:
             barrier = barrier._replace(parameter=jnp.maximum(guess.barrier, settings.smallest_barrier))
         z = guess.multipliers.inequalities
         barrier = barrier_of_plan(settings, barrier, z)
-        inequalities = Rows(*(barrier.near(z, g) for z, g in zip(z, values.inequalities, strict=True)))
-        multipliers = guess.multipliers._replace(inequalities=inequalities)
-    slack = Rows(*(barrier.divided(g)[0] for g in values.inequalities))
+        multipliers = guess.multipliers._replace(inequalities=jax.tree.map(barrier.near, z, values.inequalities))
+    slack = jax.tree.map(barrier.slack, values.inequalities)
     point = Point(guess.states, guess.controls, multipliers, slack)
     m, n = problem.dynamics.control_size, problem.dynamics.tangent_size
     nothing = jnp.asarray(jnp.inf, dtype)

@@ -68,10 +68,7 @@ def trial_of(
         faster, memory = accelerated(problem.dynamics, local, point, step, state.memory, continues)
         memory = memory._replace(length=state.length)
         step = choose(slope(local, faster, barrier) < 0, faster, step)
-    steps, together = settings.steps, settings.together
     seen = state.seen.with_entry(local.values, barrier, state.penalty)
-    # Those of Gauss and Newton converge linearly, and swing to and fro at the end if they may climb.
-    stuck = state.regularization >= _STUCK
     found = search(
         problem,
         x0,
@@ -81,12 +78,12 @@ def trial_of(
         barrier,
         proximity,
         state.penalty,
-        stuck,
+        state.regularization >= _STUCK,
         seen,
-        curved,
+        curved,  # steps of Gauss and Newton converge linearly, and swing to and fro at the end if they may climb
         state.length,
-        steps,
-        together,
+        settings.steps,
+        settings.together,
     )
     settled = (gain <= settings.tolerance * (jnp.abs(local.values.cost) + settings.tolerance)) | (found.length == 0)
     solved = reached & settled

@@ -111,15 +111,11 @@ class Problem(eqx.Module):
 
 def _check_stages(part: Cost | SmoothCost | Equality | Bounds, steps: int) -> None:
     for first, end in as_intervals(part.during) or ():
-        if end is not None and end > steps:
+        if first >= steps if end is None else end > steps:
+            remedy = ": leave it out." if end is None else f". Write ({first}, None) for all that follow."
             raise ValueError(
                 f"The {type(part).__name__} of {part.term!r} counts during ({first}, {end}), but the problem has "
-                f"{steps} steps, whose stages are 0 to {steps - 1}. Write ({first}, None) for all that follow."
-            )
-        if end is None and first >= steps:
-            raise ValueError(
-                f"The {type(part).__name__} of {part.term!r} counts during ({first}, None), but the problem has "
-                f"{steps} steps, whose stages are 0 to {steps - 1}: leave it out."
+                f"{steps} steps, whose stages are 0 to {steps - 1}{remedy}"
             )
 
 

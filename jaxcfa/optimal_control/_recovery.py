@@ -10,7 +10,7 @@ from ..numerics import all_finite
 from ._barrier_updates import dearer, is_cheap, largest_price
 from ._interior_point import Barrier, Optimality, Point, Step, distance_to_feasible, largest
 from ._line_search import Found
-from ._local import LocalModel, Rows, Values
+from ._local import LocalModel, Values
 from ._multiple_shooting_state import DISTURBANCES, FAR_OFF, Settings, State, is_last
 from ._multiple_shooting_step import Trial
 from ._problem import Problem
@@ -37,12 +37,7 @@ class Setback(NamedTuple):
 
 
 def look_back(
-    settings: Settings,
-    problem: Problem,
-    state: State,
-    safe: LocalModel,
-    final: Optimality,
-    trial: Trial,
+    settings: Settings, problem: Problem, state: State, safe: LocalModel, final: Optimality, trial: Trial
 ) -> Setback:
     """What to do where a step leads nowhere, or constraints contradict one another."""
     point, barrier, last = state.point, trial.barrier, is_last(settings, state)
@@ -124,5 +119,5 @@ def disturbed(problem: Problem, point: Point, values: Values, barrier: Barrier, 
     controls = point.controls + (1 + largest(point.controls)) * waves[:-1, :m]
     states = jax.vmap(problem.dynamics.plus)(point.states, waves[:, m:].at[0].set(0))
     nothing = jax.tree.map(jnp.zeros_like, point.multipliers)
-    inequalities = Rows(*(barrier.multipliers(g) for g in values.inequalities))
+    inequalities = jax.tree.map(barrier.multipliers, values.inequalities)
     return Point(states, controls, nothing._replace(inequalities=inequalities), point.slack)

@@ -21,13 +21,13 @@ from ..motion import BodyMotions
 from ..numerics import cross, matvec, transpose
 from ..numerics._options import check_flag
 from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
-from ..simulation._checks import check_integrator, checked_dt
-from ..simulation._equation_of_motion import equation_of_motion
-from ..simulation._inputs import Actuated, Driven, driven_by, input_size
+from ..simulation._equation_of_motion import Options, equation_of_motion
+from ..simulation._inputs import Actuated, Driven, checked_dt, driven_by, input_size
+from ..simulation._integrators import check_integrator
 from ..simulation._linearize import linearized_step
 from ..simulation._step import advance
 from ..typing import BodyForces, BodyForcesLike, NameOrNumber
-from ._dynamics import AbstractDynamics, Time
+from ._dynamics import AbstractDynamics, LinearizedStep, Time
 from ._frame_poses import placed_frame
 
 if TYPE_CHECKING:
@@ -121,19 +121,8 @@ class RobotDynamics(AbstractRobotDynamics):
         if driven == "actuators" and not model.actuators.names:
             raise ValueError('actuated="actuators" needs a model with actuators, and this one has none. Name joints.')
         self.dt = checked_dt(dt, model.dtype)
-        self.equation = equation_of_motion(
-            model,
-            dt=self.dt,
-            actuated=driven,
-            method=method,
-            passive_forces=passive_forces,
-            friction_velocity=friction_velocity,
-            constraints=constraints,
-            stabilization=stabilization,
-            solver=solver,
-            limits=limits,
-            contacts=contacts,
-        )
+        given = Options(method, passive_forces, friction_velocity, constraints, stabilization, solver, limits, contacts)
+        self.equation = equation_of_motion(model, given, driven, self.dt)
         (self.f_ext,) = as_arrays(model, f_ext=f_ext)
 
     @property  # type: ignore[misc]
@@ -163,17 +152,13 @@ class RobotDynamics(AbstractRobotDynamics):
         f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
         return jnp.concatenate(advance(self.integrator, self.equation, q, v, tau, f_ext, dt))
 
-    def linearized_step(
-        self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time
-    ) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+    def linearized_step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> LinearizedStep:
         return self._linearized(x, u, None)
 
-    def linearized_step_at(self, stage: "Stage") -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+    def linearized_step_at(self, stage: "Stage") -> LinearizedStep:
         return self._linearized(stage.x, stage.u, stage.motions)
 
-    def _linearized(
-        self, x: Float[Array, "nx"], u: Float[Array, "m"], motions: BodyMotions | None
-    ) -> tuple[Float[Array, "nx"], Float[Array, "n n"], Float[Array, "n m"]]:
+    def _linearized(self, x: Float[Array, "nx"], u: Float[Array, "m"], motions: BodyMotions | None) -> LinearizedStep:
         q, v = self.split(x)
         f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
         q, v, a, b = linearized_step(self.integrator, self.equation, q, v, u, f_ext, dt, motions=motions)

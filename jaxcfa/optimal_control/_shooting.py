@@ -14,10 +14,18 @@ from ..numerics._options import check_instance
 from ._fddp import feedback
 from ._local import evaluate, model_of
 from ._problem import Problem
-from ._progress import report
 from ._rollout import closed_loop
 from ._solution import History, Solution, SolveStatus
-from ._solver import AbstractSolver, Guess, check_unconstrained, count, own_tolerance, tolerances, unconstrained
+from ._solver import (
+    AbstractSolver,
+    Guess,
+    check_unconstrained,
+    count,
+    own_tolerance,
+    recorded,
+    tolerances,
+    unconstrained,
+)
 
 LBFGS = optax.lbfgs()
 
@@ -55,16 +63,10 @@ class Shooting(AbstractSolver):
             slope = jnp.max(jnp.abs(gradient), initial=0)
             solved, finite = slope <= stationarity, jnp.isfinite(value) & jnp.isfinite(slope)
             last = state.iteration + 1 >= self.max_iterations
-            history = state.history.with_entry(
-                state.iteration,
-                cost=value,
-                violation=jnp.zeros_like(value),
-                stationarity=slope,
-                step=jnp.ones_like(value),
-                regularization=jnp.zeros_like(value),
+            zero, one = jnp.zeros_like(value), jnp.ones_like(value)
+            history = recorded(
+                state, progress, cost=value, violation=zero, stationarity=slope, step=one, regularization=zero
             )
-            if progress:
-                report(state.iteration, self.max_iterations, value, jnp.zeros_like(value), slope)
             status = jnp.where(solved, SolveStatus.SOLVED, SolveStatus.ITERATIONS)
             going = finite & ~solved
             # Later it is the step that was too long: the controls before it are what was reached.

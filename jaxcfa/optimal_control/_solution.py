@@ -19,7 +19,6 @@ from ._local import Multipliers, Rows, over_stages
 from ._problem import Problem
 from ._robot_dynamics import AbstractRobotDynamics
 from ._rollout import closed_loop
-from ._stage import Stage
 from ._states import as_state
 
 _FALLEN = 1e8  # so many times below what the cost was at the start
@@ -166,10 +165,7 @@ class Solution(eqx.Module):
             dt = phase.dynamics.dt.astype(t.dtype)
             t = jnp.concatenate([t, t[-1] + dt * jnp.arange(1, phase.steps + 1, dtype=t.dtype)])
 
-        def torques(_: int, dynamics: AbstractRobotDynamics, x: Array, u: Array, t: Array) -> Array:
-            return Stage(dynamics, x, u, t).tau
-
-        tau = over_stages(problem, torques, self.states[:-1], self.controls)
+        tau = over_stages(problem, lambda _, stage: stage.tau, self.states[:-1], self.controls)
         finite = all_finite((self.states, tau))
         status = jnp.where(finite, 0, jnp.asarray(ConstraintStatus.NOT_FINITE, jnp.int32))
         return Trajectory(t, self.q, self.v, tau, status)

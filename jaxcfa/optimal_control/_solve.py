@@ -1,7 +1,6 @@
 """Solving problems of optimal control."""
 
 import dataclasses
-import warnings
 from functools import partial
 from typing import Any
 
@@ -14,21 +13,16 @@ from ..compilation import jit_of_one_state
 from ..model._arguments import as_array, is_concrete
 from ..numerics import without_derivatives
 from ._closures import hoisted
-from ._first_state import violated_by_the_start
+from ._explanations import explain
 from ._implicit import attached, moved
 from ._interior_point import Point
 from ._multiple_shooting import MultipleShooting
-from ._not_finite import first_that_is_not_finite
 from ._problem import Problem, check_bounds
-from ._robot_dynamics import AbstractRobotDynamics
-from ._shooting import Shooting
-from ._solution import Solution, SolveStatus
+from ._solution import Solution
 from ._solver import AbstractSolver, Guess
 from ._states import as_state, as_states, strongly_typed
 
 MULTIPLE_SHOOTING = MultipleShooting()
-_KEPT = SolveStatus.STALLED, SolveStatus.UNBOUNDED  # constraints are not what is wrong
-_VIOLATED = 1e-2  # from here on, constraints may be what is wrong
 
 
 def solve(
@@ -71,7 +65,7 @@ def solve(
     if progress and is_concrete(found.status):
         jax.block_until_ready(found.status)
     if is_concrete(problem, found):
-        _explain(problem, x0, start, found, solver)
+        explain(problem, x0, start, found, solver)
     return found
 
 
@@ -106,35 +100,3 @@ def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
         if getattr(found, name).shape != shape:
             raise ValueError(f"The {name} of the guess must have shape {shape}, got {getattr(found, name).shape}.")
     return jax.tree.map(lambda x: jnp.asarray(x).astype(x0.dtype), found)
-
-
-def _explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: AbstractSolver) -> None:
-    """Says what went wrong, where it can be seen."""
-    status = SolveStatus(int(found.status))
-    if status == SolveStatus.SOLVED:
-        return
-    if status == SolveStatus.NOT_FINITE:
-        states = found.states if isinstance(solver, Shooting) else guess.states  # of which states do not count
-        raise ValueError(first_that_is_not_finite(problem, x0, states, guess.controls))
-    start = violated_by_the_start(problem, x0, found.controls[0]) if status not in _KEPT else ""
-    advice = {
-        SolveStatus.STALLED: "no step makes the cost smaller. Often this is as good as precision allows; if not, scale "
-        "costs and states to similar sizes, or use float64",
-        SolveStatus.INFEASIBLE: "the constraints could not be satisfied. Look whether they contradict one another, "
-        "start from a guess closer to satisfying them, or allow more steps",
-        SolveStatus.ITERATIONS: "the iterations were used up. Continue with this solution as the guess, raise "
-        "max_iterations, or try another guess",
-        SolveStatus.UNBOUNDED: "the cost falls without bound. Give every control and what they drive a cost that grows "
-        "with it, such as Cost(Control()), or Bounds",
-    }[status]
-    if status == SolveStatus.ITERATIONS and found.violation > _VIOLATED:
-        advice += ". Constraints are far from being satisfied: look whether they contradict one another, too"
-    robot = isinstance(problem.dynamics, AbstractRobotDynamics)
-    if status == SolveStatus.ITERATIONS and robot and isinstance(solver, MultipleShooting) and solver.hessian is None:
-        advice += '. Swing-ups from rest need MultipleShooting(hessian="secant")'
-    warnings.warn(
-        f"Not solved after {int(found.iterations)} iterations ({status.name}): {advice}.{start} "
-        f"Cost {float(found.cost):.6g}, largest violation {float(found.violation):.1e}, "
-        f"stationarity {float(found.stationarity):.1e}.",
-        stacklevel=3,
-    )

@@ -1,10 +1,12 @@
 """The interface of solvers."""
 
 import abc
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -13,7 +15,7 @@ from ..numerics._options import positive_integer, positive_number
 from ..structured._lane_loop import lane_loop
 from ._local import Multipliers, Rows
 from ._problem import Problem
-from ._solution import Solution, coordinates, with_unbounded
+from ._solution import History, Solution, coordinates, with_unbounded
 
 State = TypeVar("State", bound=Any)
 
@@ -92,6 +94,21 @@ def unconstrained(
         history=end.history,
         coordinates=coordinates(problem),
     )
+
+
+def recorded(state: Any, progress: bool, **entries: Array) -> History:
+    """The history of a solver's state with what its iteration has found, which is shown if `progress` is."""
+    i, total = state.iteration, len(state.history.cost)
+
+    def show(i, cost, violation, stationarity) -> None:
+        text = f"iteration {int(i) + 1:4d} of {total}: cost {float(cost):.6g}, violation {float(violation):.1e}"
+        # One line that is written over by the next, from within a compiled loop.
+        sys.stderr.write(f"\r{text}, stationarity {float(stationarity):.1e} ")
+        sys.stderr.flush()
+
+    if progress:
+        jax.debug.callback(show, i, entries["cost"], entries["violation"], entries["stationarity"])
+    return state.history.with_entry(i, **entries)
 
 
 # Numbers in the states of all stages that make a program on a CPU as fast for each as more would.

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,12 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..actuation import actuator_forces
-from ..closed_chains import (
-    AbstractConstraintSolver,
-    AbstractStabilization,
-    Baumgarte,
-    constrained_forward_dynamics,
-)
+from ..closed_chains import AbstractConstraintSolver, AbstractStabilization, Baumgarte, constrained_forward_dynamics
 from ..closed_chains._checks import check_constraints
 from ..closed_chains._delassus import LEAST_NORM, check_solver
 from ..closed_chains._forward import status_in_motion
@@ -226,25 +221,26 @@ class _OfLoops(AbstractLawOfMotion):
         return self.equation._solve(self.model, self.q, self.v, self.loads.tau + tau, self.loads.f_ext)
 
 
-def equation_of_motion(
-    model: Model,
-    *,
-    dt: Float[Array, ""],
-    actuated: Driven,
-    method: Any,
-    passive_forces: bool,
-    friction_velocity: float,
-    constraints: AbstractConstraint | Sequence[AbstractConstraint],
-    stabilization: Any,
-    solver: Any,
-    limits: Any,
-    contacts: Any,
-) -> EquationOfMotion:
+class Options(NamedTuple):
+    """What else acts in a step, and how forces and accelerations are found: as users of `simulation.step` say it."""
+
+    method: AbstractForwardDynamics | None
+    passive_forces: bool
+    friction_velocity: float
+    constraints: AbstractConstraint | Sequence[AbstractConstraint]
+    stabilization: AbstractStabilization | None
+    solver: AbstractConstraintSolver
+    limits: bool | Stops
+    contacts: AbstractContacts | None
+
+
+def equation_of_motion(model: Model, options: Options, actuated: Driven, dt: Float[Array, ""]) -> EquationOfMotion:
     """The equation of `simulation.step` with its options, checked; `dt` is the length of the steps [s].
 
     The algorithm is chosen and checked here, where the model's values can still be looked at: inside `jit` they
     cannot.
     """
+    method, passive_forces, friction_velocity, constraints, stabilization, solver, limits, contacts = options
     loops = check_constraints(model, constraints)
     if loops and method is not None:
         raise ValueError(
@@ -266,18 +262,8 @@ def equation_of_motion(
     stops = _stops(model, limits)
     if actuated == "actuators" or stops is not None:
         _check_efforts(model, actuated)
-    return EquationOfMotion(
-        model,
-        method,
-        bool(passive_forces),
-        positive_number("friction_velocity", friction_velocity),
-        loops,
-        stabilization,
-        solver,
-        actuated,
-        stops,
-        contacts,
-    )
+    passive, friction = bool(passive_forces), positive_number("friction_velocity", friction_velocity)
+    return EquationOfMotion(model, method, passive, friction, loops, stabilization, solver, actuated, stops, contacts)
 
 
 def _stops(model: Model, limits: Any) -> StopForces | None:

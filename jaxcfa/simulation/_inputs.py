@@ -1,15 +1,17 @@
-"""What drives a mechanism: torques of all joints or of some, or controls of actuators."""
+"""What steps are given, checked: torques of all joints or of some, controls of actuators, functions; their length."""
 
-from collections.abc import Sequence
+import inspect
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from ..model import Model
-from ..model._arguments import as_arrays, check_model, driven_coordinates
-from ..typing import BodyForcesLike, ConfigurationLike, NameOrNumber, VelocityLike
+from ..model._arguments import check_model, driven_coordinates, is_concrete
+from ..typing import NameOrNumber
 
 # As users say it: joints, or actuators (also `True`), all coordinates (`False`), all joints but free ones (`None`).
 Actuated = Sequence[NameOrNumber] | Literal["actuators"] | bool | None
@@ -22,7 +24,8 @@ def driven_by(model: Model, actuated: Actuated) -> Driven:
     check_model(model)
     if actuated == "actuators" if isinstance(actuated, str) else isinstance(actuated, bool | np.bool_) and actuated:
         return "actuators"
-    return _or_all(model, driven_coordinates(model, actuated, '"actuators" (or True) for those of the model, '))
+    coordinates = driven_coordinates(model, actuated, '"actuators" (or True) for those of the model, ')
+    return None if coordinates == list(range(model.nv)) else tuple(coordinates)
 
 
 def input_size(model: Model, driven: Driven) -> tuple[int, str]:
@@ -32,19 +35,29 @@ def input_size(model: Model, driven: Driven) -> tuple[int, str]:
     return (model.nv, "nv") if driven is None else (len(driven), "m")
 
 
-def as_state_and_inputs(
-    model: Model,
-    driven: Driven,
-    q: ConfigurationLike,
-    v: VelocityLike,
-    inputs: ArrayLike,
-    f_ext: BodyForcesLike | None,
-) -> list[Array]:
-    """All four, checked as by `as_arrays`."""
-    name = "control" if driven == "actuators" else "tau"
-    given: dict[str, Any] = {"q": q, "v": v, name: inputs, "f_ext": f_ext}
-    return as_arrays(model, sizes={name: input_size(model, driven)}, **given)
+def checked_dt(dt: Any, dtype: Any) -> Float[Array, ""]:
+    """The time step as a scalar, positive if that can be seen."""
+    try:
+        array = jnp.asarray(dt)
+        if array.dtype == bool or jnp.iscomplexobj(array):
+            raise TypeError
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"dt must be a time step in seconds, got {dt!r}.") from error
+    if array.shape != ():
+        raise ValueError(f"dt must be one number, got shape {array.shape}. Batch with jax.vmap.")
+    # As a number of Python's: comparing JAX's own would be traced where anything is, and arrays made there are, too.
+    if is_concrete(dt) and not 0 < float(np.asarray(dt)) < math.inf:
+        raise ValueError(f"dt must be positive and finite, got {dt}.")
+    return array.astype(dtype)
 
 
-def _or_all(model: Model, coordinates: list[int]) -> tuple[int, ...] | None:
-    return None if coordinates == list(range(model.nv)) else tuple(coordinates)
+def check_arguments(wanted: str, function: Callable, *arguments: str) -> None:
+    """Raises `ValueError`, which begins with what is `wanted`, for a function that does not take these arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # functions that are not Python's may have none
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise ValueError(f"{wanted}, but {function!r:.200} has the arguments {signature}.") from error

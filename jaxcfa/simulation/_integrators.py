@@ -1,6 +1,7 @@
 """Integrators on the configuration manifold: one step in time each."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,7 +11,7 @@ from jaxtyping import Array, Float
 
 from ..configuration import displacement, integrate
 from ..model import Model
-from ..model._arguments import positive_integer
+from ..model._arguments import check_instance, positive_integer
 from ..numerics import jvp_of_perturbed
 from ..typing import Configuration, Velocity
 from ._derivatives import jacobian
@@ -34,6 +35,11 @@ class AbstractIntegrator(eqx.Module):
         dt: Float[Array, ""],
     ) -> tuple[Configuration, Velocity]:
         """The state after `dt` [s], under constant torques and wrenches."""
+
+
+def check_integrator(integrator: Any) -> None:
+    """Raises `ValueError` for anything but an integrator."""
+    check_instance("integrator", integrator, AbstractIntegrator, "one such as SemiImplicitEuler() or RungeKutta4()")
 
 
 class SemiImplicitEuler(AbstractIntegrator):

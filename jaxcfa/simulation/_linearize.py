@@ -21,7 +21,7 @@ from ..motion import BodyMotions
 from ..numerics import product
 from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
 from ._derivatives import acceleration_by_state, columns, jacobian
-from ._equation_of_motion import EquationOfMotion
+from ._equation_of_motion import EquationOfMotion, Options
 from ._inputs import Actuated
 from ._integrators import AbstractIntegrator, ExplicitEuler, SemiImplicitEuler
 from ._step import SEMI_IMPLICIT_EULER, advance, checked_step
@@ -75,24 +75,8 @@ def linearize(
 
     **Raises:** `ValueError` as `step` does.
     """
-    checked = checked_step(
-        model,
-        q,
-        v,
-        tau,
-        dt,
-        integrator,
-        f_ext,
-        actuated,
-        method=method,
-        passive_forces=passive_forces,
-        friction_velocity=friction_velocity,
-        constraints=constraints,
-        stabilization=stabilization,
-        solver=solver,
-        limits=limits,
-        contacts=contacts,
-    )
+    options = Options(method, passive_forces, friction_velocity, constraints, stabilization, solver, limits, contacts)
+    checked = checked_step(model, q, v, tau, dt, integrator, f_ext, actuated, options)
     return Linearization(*_matrices(*checked))
 
 

@@ -22,10 +22,9 @@ from ..model._arguments import FOR_ACTUATORS, NO_ACTUATORS, as_arrays, check_mod
 from ..numerics import all_finite, without_derivatives
 from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
-from ._checks import check_arguments, check_integrator, checked_dt
-from ._equation_of_motion import EquationOfMotion, equation_of_motion
-from ._inputs import Actuated, driven_by, input_size
-from ._integrators import AbstractIntegrator
+from ._equation_of_motion import EquationOfMotion, Options, equation_of_motion
+from ._inputs import Actuated, check_arguments, checked_dt, driven_by, input_size
+from ._integrators import AbstractIntegrator, check_integrator
 from ._step import SEMI_IMPLICIT_EULER, advance
 from ._stops import Stops
 
@@ -114,19 +113,8 @@ def rollout(
     dtype = jnp.result_type(q0, wrenches, q0 if inputs is None else inputs)
     q0, v0, wrenches = q0.astype(dtype), v0.astype(dtype), wrenches.astype(dtype)
     dt = checked_dt(dt, dtype)
-    equation = equation_of_motion(
-        model,
-        dt=dt,
-        actuated=driven,
-        method=method,
-        passive_forces=passive_forces,
-        friction_velocity=friction_velocity,
-        constraints=constraints,
-        stabilization=stabilization,
-        solver=solver,
-        limits=limits,
-        contacts=contacts,
-    )
+    options = Options(method, passive_forces, friction_velocity, constraints, stabilization, solver, limits, contacts)
+    equation = equation_of_motion(model, options, driven, dt)
     source = controls if inputs is None else inputs.astype(dtype)
     found = _rollout(integrator, equation, q0, v0, source, wrenches, dt, steps, length)
     if equation.constraints and is_concrete(found) and found.status:

@@ -14,11 +14,11 @@ from ..compilation import jit_of_one_state
 from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
+from ..model._arguments import as_arrays
 from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
-from ._checks import check_integrator, checked_dt
-from ._equation_of_motion import EquationOfMotion, equation_of_motion
-from ._inputs import Actuated, as_state_and_inputs, driven_by
-from ._integrators import AbstractIntegrator, SemiImplicitEuler
+from ._equation_of_motion import EquationOfMotion, Options, equation_of_motion
+from ._inputs import Actuated, checked_dt, driven_by, input_size
+from ._integrators import AbstractIntegrator, SemiImplicitEuler, check_integrator
 from ._stops import Stops
 
 SEMI_IMPLICIT_EULER = SemiImplicitEuler()
@@ -80,24 +80,8 @@ def step(
     that is not positive, effort limits of zero to which torques would be clipped, and a model whose mass matrix is
     singular everywhere (if these can be looked at: not while they are traced; the `friction_velocity` has to be known).
     """
-    checked = checked_step(
-        model,
-        q,
-        v,
-        tau,
-        dt,
-        integrator,
-        f_ext,
-        actuated,
-        method=method,
-        passive_forces=passive_forces,
-        friction_velocity=friction_velocity,
-        constraints=constraints,
-        stabilization=stabilization,
-        solver=solver,
-        limits=limits,
-        contacts=contacts,
-    )
+    options = Options(method, passive_forces, friction_velocity, constraints, stabilization, solver, limits, contacts)
+    checked = checked_step(model, q, v, tau, dt, integrator, f_ext, actuated, options)
     return State(*_step(*checked))
 
 
@@ -110,14 +94,16 @@ def checked_step(
     integrator: AbstractIntegrator,
     f_ext: BodyForcesLike | None,
     actuated: Actuated,
-    **options: Any,
+    options: Options,
 ) -> tuple[AbstractIntegrator, EquationOfMotion, Array, Array, Array, Array, Array]:
     """Integrator, equation of motion, q, v, inputs, f_ext and dt: the arguments of `step`, checked."""
     check_integrator(integrator)
     driven = driven_by(model, actuated)
-    q, v, inputs, f_ext = as_state_and_inputs(model, driven, q, v, tau, f_ext)
+    name = "control" if driven == "actuators" else "tau"
+    given: dict[str, Any] = {"q": q, "v": v, name: tau, "f_ext": f_ext}
+    q, v, inputs, f_ext = as_arrays(model, sizes={name: input_size(model, driven)}, **given)
     dt = checked_dt(dt, q.dtype)
-    equation = equation_of_motion(model, dt=dt, actuated=driven, **options)
+    equation = equation_of_motion(model, options, driven, dt)
     return integrator, equation, q, v, inputs, f_ext, dt
 
 

@@ -1,0 +1,129 @@
+"""What went wrong, in words: what is not finite, what the start violates, and what may help."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ._costs_and_bounds import Bounds
+from ._local import by_displacements, end_stage, over_stages
+from ._multiple_shooting import MultipleShooting
+from ._problem import Problem, stage_parts
+from ._robot_dynamics import AbstractRobotDynamics
+from ._shooting import Shooting
+from ._solution import Solution, SolveStatus
+from ._solver import AbstractSolver, Guess
+from ._stage import Stage
+
+_KEPT = SolveStatus.STALLED, SolveStatus.UNBOUNDED  # constraints are not what is wrong
+_VIOLATED = 1e-2  # from here on, constraints may be what is wrong
+_REMEDY = "Start from another guess."
+_SLOPES = "A norm where it is zero, and a root at zero, have no derivative; add something small inside."
+
+
+def explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: AbstractSolver) -> None:
+    """Says what went wrong, where it can be seen."""
+    status = SolveStatus(int(found.status))
+    if status == SolveStatus.SOLVED:
+        return
+    if status == SolveStatus.NOT_FINITE:
+        states = found.states if isinstance(solver, Shooting) else guess.states  # of which states do not count
+        raise ValueError(_first_that_is_not_finite(problem, x0, states, guess.controls))
+    start = _violated_by_the_start(problem, x0, found.controls[0]) if status not in _KEPT else ""
+    advice = {
+        SolveStatus.STALLED: "no step makes the cost smaller. Often this is as good as precision allows; if not, scale "
+        "costs and states to similar sizes, or use float64",
+        SolveStatus.INFEASIBLE: "the constraints could not be satisfied. Look whether they contradict one another, "
+        "start from a guess closer to satisfying them, or allow more steps",
+        SolveStatus.ITERATIONS: "the iterations were used up. Continue with this solution as the guess, raise "
+        "max_iterations, or try another guess",
+        SolveStatus.UNBOUNDED: "the cost falls without bound. Give every control and what they drive a cost that grows "
+        "with it, such as Cost(Control()), or Bounds",
+    }[status]
+    if status == SolveStatus.ITERATIONS and found.violation > _VIOLATED:
+        advice += ". Constraints are far from being satisfied: look whether they contradict one another, too"
+    robot = isinstance(problem.dynamics, AbstractRobotDynamics)
+    if status == SolveStatus.ITERATIONS and robot and isinstance(solver, MultipleShooting) and solver.hessian is None:
+        advice += '. Swing-ups from rest need MultipleShooting(hessian="secant")'
+    warnings.warn(
+        f"Not solved after {int(found.iterations)} iterations ({status.name}): {advice}.{start} "
+        f"Cost {float(found.cost):.6g}, largest violation {float(found.violation):.1e}, "
+        f"stationarity {float(found.stationarity):.1e}.",
+        stacklevel=3,
+    )
+
+
+def _violated_by_the_start(problem: Problem, x0: Float[Array, "nx"], u: Float[Array, "m"]) -> str:
+    """A sentence about the first constraint of stage 0 that x0 violates and u does not change; empty if none does."""
+    if problem.start != "given":
+        return ""
+    dynamics, tolerance = problem.phases[0].dynamics, float(jnp.finfo(x0.dtype).eps) ** 0.5
+    for part in problem.constraints:
+        if not part.counts_at(0):
+            continue
+
+        def rows(u: Array, part=part) -> Array:
+            found = part.rows(Stage(dynamics, x0, u, jnp.asarray(0)))
+            return found if isinstance(part, Bounds) else jnp.abs(found)
+
+        fixed = np.all(np.asarray(jax.jacfwd(rows)(u)) == 0, axis=1)
+        if np.any(fixed & (np.asarray(rows(u)) > tolerance)):
+            return (
+                f" The start violates the {type(part).__name__} of {part.term!r} at stage 0, where no control changes "
+                "that: let these count during=(1, None), or start elsewhere."
+            )
+    return ""
+
+
+def _first_that_is_not_finite(
+    problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+1 nx"], controls: Float[Array, "T m"]
+) -> str:
+    """A message about the first term of a problem that is infinite or NaN at the guess, or has such derivatives.
+
+    **Arguments:** `states`, which a simulation may have made.
+    """
+    if not (np.all(np.isfinite(states[0])) and np.all(np.isfinite(controls)) and np.all(np.isfinite(x0))):
+        return "x0 and the guess must be finite; they have infinities or NaN."
+    for what, values_of, remedy in (("", _values, _REMEDY), ("derivative of the ", _derivatives, _SLOPES)):
+        for name, stage, value in _all(problem, states, controls, values_of):
+            if not np.all(np.isfinite(value)):
+                return f"The {what}{name} is not finite at the guess, {stage}. {remedy}"
+    if not np.all(np.isfinite(states)):
+        return "x0 and the guess must be finite; they have infinities or NaN."
+    return "The cost or a constraint is not finite at the guess. Start from another guess, or scale the costs."
+
+
+def _all(problem: Problem, states: Array, controls: Array, values_of: Callable) -> Any:
+    """Names, stages, and what there is of the dynamics and of each term."""
+    parts, ends = (*problem.costs, *problem.constraints), (*problem.end_costs, *problem.end_constraints)
+
+    def at_stage(phase: int, here: Stage) -> tuple:
+        own = stage_parts(problem, phase, here.x.dtype)
+        of_dynamics = values_of(lambda stage: stage.dynamics.step(stage.x, stage.u, stage.t), here)
+        return of_dynamics, *(values_of(part.term, here) for part in (*own.costs, *own.constraints))
+
+    of_dynamics, *found = over_stages(problem, at_stage, states[:-1], controls)
+    for t in range(problem.steps):
+        yield "dynamics", f"at stage {t}", np.asarray(of_dynamics[t])
+        for part, value in zip(parts, found, strict=True):
+            if part.counts_at(t):
+                yield _name(part), f"at stage {t}", np.asarray(value[t])
+    last = end_stage(problem, states)
+    for part in ends:
+        yield _name(part), "at the end", np.asarray(values_of(part.term, last))
+
+
+def _values(function: Callable, stage: Stage) -> Array:
+    return jnp.asarray(function(stage))
+
+
+def _derivatives(function: Callable, stage: Stage) -> Array:
+    return by_displacements(jax.jacfwd, lambda stage: _values(function, stage), stage)
+
+
+def _name(part: Any) -> str:
+    return f"{type(part).__name__} of {part.term!r}"
