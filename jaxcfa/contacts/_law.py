@@ -79,13 +79,13 @@ class ContactLaw(eqx.Module):
         """The law where velocities change along a line, by numbers of each contact instead of matrices."""
         return LawAlongLine(self, *self._split(u), *self._split(direction))
 
-    def resolved(self, delassus: Float[Array, "k k"]) -> "ContactLaw":
+    def resolved(self, mobility: Float[Array, "n"]) -> "ContactLaw":
         """The law with stiction velocities that are no less than the precision resolves.
 
-        They are so only of points that are centimetres deep, in single precision. `delassus` (3n, 3n), velocities by
-        impulses, is taken for a constant.
+        They are so only of points that are centimetres deep, in single precision. `mobility`, velocities by impulses
+        at each point [1/kg], is taken for a constant.
         """
-        velocities = jnp.max(jnp.diagonal(delassus).reshape(self.normal.shape), axis=1) * self.dt * self.held
+        velocities = mobility * self.dt * self.held
         least = _RESOLVED * float(jnp.finfo(velocities.dtype).eps) * velocities
         return dataclasses.replace(self, stiction_velocity=jnp.maximum(self.stiction_velocity, least))
 

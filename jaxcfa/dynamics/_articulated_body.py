@@ -12,6 +12,7 @@ from ..numerics import add, matmul, matvec, product, transpose
 from ..spatial import ArticulatedInertia, Force, Motion, shift_force, shift_force_columns, shift_motion
 from ..structured import AbstractSchedule, Doubling, Sequential, ldl_solve
 from ..structured._rounds import rounds
+from ..structured._small_spd import root_solve
 from ..structured._tree_scan import from_parents, sum_of_children
 from ..structured._tree_sweep import inward, outward
 from ..typing import BodyForces, Velocity
@@ -102,7 +103,19 @@ class _Eliminated(AbstractMassSolver):
         return lower_inverse_transpose(topology, joints, free)
 
     def inverse(self, model: Model, dtype: jnp.dtype) -> Float[Array, "nv nv"]:
-        # `M^-1 = W^T D^-1 W`, where W takes one sweep; columns come last, so that loops run over them.
+        rows = self._rows(model, dtype)
+        solved = [ldl_solve(joint.pivot, row) for joint, row in zip(self.joints, rows, strict=True)]
+        left, right = join_dofs(model.topology, rows).T, join_dofs(model.topology, solved)
+        return product(left, right)
+
+    def inverse_root(self, model: Model, dtype: jnp.dtype) -> Float[Array, "nv nv"]:
+        rows = zip(self.joints, self._rows(model, dtype), strict=True)
+        halves = [jax.vmap(root_solve, (None, -1), -1)(joint.pivot, row) for joint, row in rows]
+        return join_dofs(model.topology, halves)
+
+    def _rows(self, model: Model, dtype: jnp.dtype) -> list[Float[Array, "n d nv"]]:
+        """W in `M^-1 = W^T D^-1 W`, by segment: one sweep; columns come last, so that loops run over them."""
+
         def step(children: Array, x: tuple[SweptJoint, Array]):
             joint, b = x
             left = b - matmul(transpose(joint.subspace.matrix()), children)
@@ -111,10 +124,7 @@ class _Eliminated(AbstractMassSolver):
 
         identity = split_dofs(model.topology, jnp.eye(model.nv, dtype=dtype))
         zero = jnp.zeros((6, model.nv), dtype)
-        rows = inward(model.topology.schedule, step, zero, list(zip(self.joints, identity, strict=True)))
-        solved = [ldl_solve(joint.pivot, row) for joint, row in zip(self.joints, rows, strict=True)]
-        left, right = join_dofs(model.topology, rows).T, join_dofs(model.topology, solved)
-        return product(left, right)
+        return inward(model.topology.schedule, step, zero, list(zip(self.joints, identity, strict=True)))
 
 
 def _sequential(model: Model, motions: BodyMotions, loads: Loads) -> tuple[Velocity, AbstractMassSolver]:

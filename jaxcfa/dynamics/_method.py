@@ -10,8 +10,9 @@ from jaxtyping import Array, Float
 from ..model import Model
 from ..model._arguments import check_instance
 from ..motion import BodyMotions
-from ..numerics import jvp_of_perturbed, linear_solution, no_tangent
-from ..structured import AbstractSchedule, Sequential
+from ..numerics import jvp_of_perturbed, linear_solution, no_tangent, transpose
+from ..structured import AbstractSchedule, Sequential, ldl_factor
+from ..structured._small_spd import lower_root
 from ..typing import BodyForces, Velocity
 from ._inverse import (
     inverse_dynamics_of_motions,
@@ -32,6 +33,10 @@ class AbstractMassSolver(eqx.Module):
     def inverse(self, model: Model, dtype: jnp.dtype) -> Float[Array, "nv nv"]:
         """`M^-1`, dense."""
         return jax.vmap(self.solve, (None, 1), 1)(model, jnp.eye(model.nv, dtype=dtype))
+
+    def inverse_root(self, model: Model, dtype: jnp.dtype) -> Float[Array, "nv nv"]:
+        """A matrix R with `M^-1 = R^T R`."""
+        return transpose(lower_root(ldl_factor(self.inverse(model, dtype))))
 
 
 class Loads(eqx.Module):

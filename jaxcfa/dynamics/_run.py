@@ -70,6 +70,14 @@ def accelerations_and_responses(
     return qdd, product(directions, inverse), _KnownInverse(inverse)
 
 
+@as_one_function
+def accelerations_and_root(method, model, q, v, tau, f_ext) -> tuple[Velocity, Float[Array, "nv nv"]]:
+    """The accelerations, and R with `M^-1 = R^T R`, which has no derivatives."""
+    motions = motions_at(model, q, v, method.motion_schedule())
+    qdd, solver = accelerations_and_solver(method, model, motions, Loads(tau, f_ext))
+    return qdd, solver.inverse_root(model, q.dtype)
+
+
 class _KnownInverse(AbstractMassSolver):
     """`M^-1` itself."""
 

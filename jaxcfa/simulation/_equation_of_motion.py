@@ -18,10 +18,11 @@ from ..closed_chains._forward import status_in_motion
 from ..closed_chains._stabilization import check_stabilization
 from ..contacts import AbstractContacts
 from ..contacts._point_contacts import check_contacts
-from ..contacts._step import AbstractLawOfMotion, accelerations_in_contact
+from ..contacts._step import accelerations_in_contact
+from ..contacts._systems import AbstractLawOfMotion
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
 from ..dynamics._method import AbstractMassSolver, Loads, check_method
-from ..dynamics._run import accelerations_and_responses, unbalanced_torques
+from ..dynamics._run import accelerations_and_responses, accelerations_and_root, unbalanced_torques
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_flag, check_instance, is_concrete, positive_number
 from ..typing import Configuration, Velocity
@@ -189,6 +190,10 @@ class _OfTree(AbstractLawOfMotion):
     def respond(self, directions: Float[Array, "k nv"]) -> tuple[Velocity, Float[Array, "k nv"], AbstractMassSolver]:
         loads = self.loads.tau, self.loads.f_ext
         return accelerations_and_responses(self.method, self.model, self.q, self.v, *loads, directions)
+
+    def respond_by_root(self) -> tuple[Velocity, Float[Array, "nv nv"]]:
+        loads = self.loads.tau, self.loads.f_ext
+        return accelerations_and_root(self.method, self.model, self.q, self.v, *loads)
 
     def unbalanced(self, qdd: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Float[Array, "nv"]:
         loads = self.loads.tau + tau, self.loads.f_ext

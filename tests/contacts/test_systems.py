@@ -1,0 +1,67 @@
+"""Accelerations on contacts are the same in either kind of unknowns, and by every algorithm."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxcfa
+from helpers import assert_close, cast
+from jaxcfa import ABA, CFA, JSI, ground_contacts
+from jaxcfa.contacts._step import accelerations_in_contact
+from jaxcfa.dynamics import FactoredFD
+from jaxcfa.dynamics._method import Loads
+from jaxcfa.simulation._equation_of_motion import _OfTree
+
+CORNERS = [[x, y, z] for x in (-0.1, 0.1) for y in (-0.2, 0.2) for z in (-0.1, 0.1)]
+
+
+class OfTreeWithoutRoot(_OfTree):
+    """For which impulses are the unknowns."""
+
+    def respond_by_root(self):
+        return None
+
+
+def fallen(dtype):
+    """A tree of 4 bodies, of which sixteen points of two are in the ground or near it, and slide."""
+    model = jaxcfa.random_tree(4, jax.random.key(3), floating_base=True)
+    contacts = ground_contacts(model, [0] * 8 + [2] * 8, CORNERS + CORNERS, friction=0.7)
+    q = jaxcfa.random_configuration(model, jax.random.key(1))
+    v = 0.3 * jax.random.normal(jax.random.key(2), (model.nv,))
+    gaps = jnp.sort(jaxcfa.contact_state(model, contacts, q, v).gap)
+    return cast((model, contacts, q.at[2].add(-0.5 * (gaps[5] + gaps[6])), v), dtype)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 5))
+def accelerations(kind, model, contacts, q, v, method=None):
+    loads = Loads(jnp.zeros_like(v), jnp.zeros((model.nb, 6), v.dtype))
+    motion = kind(ABA() if method is None else method, model, q, v, loads)
+    return accelerations_in_contact(model, contacts, q, v, motion, jnp.asarray(2e-3, v.dtype))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
+def test_impulses_and_velocities_are_unknowns_of_the_same_equations(dtype):
+    model, contacts, q, v = fallen(dtype)
+    assert model.nv < 3 * contacts.count
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def found(kind, model, q, v):
+        def change(model, q, v):
+            return v + 2e-3 * accelerations(kind, model, contacts, q, v)
+
+        along = jax.jvp(change, (model, q, v), jax.tree.map(lambda x: 0.1 * jnp.ones_like(x), (model, q, v)))
+        back = jax.grad(lambda q, v: jnp.sum(change(model, q, v) ** 2), (0, 1))(q, v)
+        return *along, *back
+
+    assert 4 <= jnp.sum(jaxcfa.contact_state(model, contacts, q, v).gap < 0) <= 12
+    given = model, q, v
+    assert_close(found(_OfTree, *given), found(OfTreeWithoutRoot, *given), 1e-10 if dtype == jnp.float64 else 2e-4)
+
+
+def test_algorithms_agree():
+    state = fallen(jnp.float64)
+    expected = accelerations(_OfTree, *state)
+    for method in (ABA("scan"), CFA(), JSI(), FactoredFD()):
+        assert_close(accelerations(_OfTree, *state, method), expected, 1e-9, str(method))
