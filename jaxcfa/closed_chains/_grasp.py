@@ -185,8 +185,7 @@ def _exceeds(error: Array, sizes: list[Array]) -> Bool[Array, ""]:
 def _check_types(arms, object, grasps) -> None:
     if not _are_all(Model, arms) or not len(arms):
         raise ValueError(f"arms must be a sequence of one Model or more, got {arms!r}.")
-    if not isinstance(object, RigidObject):
-        raise ValueError(f"object must be a RigidObject, got {object!r}.")
+    check_instance("object", object, RigidObject, "a RigidObject")
     if not _are_all(Grasp, grasps):
         raise ValueError(f"grasps must be a sequence of Grasp, got {grasps!r}.")
     if is_concrete(arms):
