@@ -158,8 +158,8 @@ def assemble(solver: AbstractConstraintSolver, problem: GraspProblem) -> GraspSy
         for stack in stacks
     )
     grasps, pose = [problem.grasps[i] for i in order], problem.held.pose
-    contacts = jnp.stack([matvec(pose.rotation, x.placement.translation) for x in grasps])
     rotations = [matmul(pose.rotation, x.placement.rotation) for x in grasps]
+    contacts = jnp.stack([matvec(pose.rotation, x.placement.translation) for x in grasps])
     axes = tuple(matmul(r, transpose(x.axes)) for r, x in zip(rotations, grasps, strict=True))
     # Orthonormal bases (3, 3 - d) of the moments that are transmitted.
     moments = [matmul(r, perpendicular(x.axes)) for r, x in zip(rotations, grasps, strict=True)]
