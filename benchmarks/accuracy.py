@@ -19,6 +19,7 @@ from jaxcfa import Model
 
 from . import methods
 from .methods import Function
+from .quantities import mass_matrix
 from .report import table
 
 SIZES = (16, 64, 256, 1024)
@@ -105,7 +106,7 @@ def round_trip(model: Model, states: States) -> float:
 def errors(kind: Kind, n: int, names: list[str]) -> Iterator[tuple[tuple[str, str], str]]:
     """Errors of the named methods, by method and precision."""
     model, exact = problem(kind, n)
-    condition = np.linalg.cond(evaluate(_mass_matrix, model, *exact))
+    condition = np.linalg.cond(evaluate(mass_matrix, model, *exact))
     yield ("condition number", ""), f"{condition.max():.0e}"
     for dtype in DTYPES:
         cast, states = model.astype(dtype), States(*(x.astype(dtype) for x in exact))
@@ -116,10 +117,6 @@ def errors(kind: Kind, n: int, names: list[str]) -> Iterator[tuple[tuple[str, st
                 yield (f"{name}, round trip", dtype), f"{round_trip(model, exact):.0e}"
             else:
                 yield (name, dtype), attempt(methods.FORWARD[name], cast, states, reference)
-
-
-def _mass_matrix(model: Model, q: jax.Array, v: jax.Array, x: jax.Array) -> jax.Array:
-    return jaxcfa.mass_matrix(model, q)
 
 
 def attempt(function: Function, model: Model, states: States, reference: np.ndarray) -> str:

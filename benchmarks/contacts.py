@@ -84,7 +84,7 @@ def in_mjx(dtype: str, batch: int, iterations: int | None) -> Prepared:
         data = mjx.make_data(model).replace(qpos=q, qvel=v, qfrc_applied=tau)
         return mjx.step(model, data).qvel
 
-    states = (jnp.asarray(x[..., own]) for x, own in ((found.q, order.q), (found.v, order.v), (found.x, order.v)))
+    states = map(jnp.asarray, order.of(found.q, found.v, found.x))
     seconds = {"model": time.perf_counter() - started}
     prepared = compiled(jax.vmap(step) if batch > 1 else step, *states, value=None)
     return prepared._replace(seconds=seconds | prepared.seconds)
@@ -98,7 +98,6 @@ def in_mujoco(batch: int) -> Prepared:
     found = standing("float64", batch)[0]
     model = _on_ground(found)
     data, order = mujoco.MjData(model), Order(found, joint_names(model))
-    q, v, x = found.rows()
 
     def step(q, v, tau):
         data.qpos[:], data.qvel[:], data.qfrc_applied[:] = q, v, tau
@@ -106,7 +105,7 @@ def in_mujoco(batch: int) -> Prepared:
         mujoco.mj_step(model, data)
         return data.qvel.copy()
 
-    return one_by_one(started, step, (q[:, order.q], v[:, order.v], x[:, order.v]), None)
+    return one_by_one(started, step, order.of(*found.rows()), None)
 
 
 def _on_ground(found: Problem):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 
 import jaxcfa
 
-from .case import COMPARED, Contestant, Prepared, Unable
+from .case import COMPARED, OWN, Contestant, Prepared, Unable
 from .machine import available_memory
 from .methods import Function
 from .problem import Problem
@@ -71,13 +72,14 @@ def of_batch(
     return compiled(over_states(lambda *state: function(model, *state)), *states, value=value)
 
 
+def in_two_processes(prepare: dict[str, Callable[[], Prepared]]) -> list[Contestant]:
+    """Contestants by name, half of them in another process, so as to compile together."""
+    return [Contestant(name, x, f"{OWN} {number % 2 + 1}") for number, (name, x) in enumerate(prepare.items())]
+
+
 def of_functions(functions: dict[str, Function], make: MakeProblem) -> list[Contestant]:
-    """Contestants that evaluate functions of a model and one state, in two processes, so as to compile together."""
-
-    def contestant(number: int, name: str, function: Function) -> Contestant:
-        return Contestant(name, lambda: of_function(function, make), f"jaxcfa {number % 2 + 1}")
-
-    return [contestant(number, *item) for number, item in enumerate(functions.items())]
+    """Contestants that evaluate functions of a model and one state."""
+    return in_two_processes({name: partial(of_function, function, make) for name, function in functions.items()})
 
 
 def gradient(function: Function) -> Function:

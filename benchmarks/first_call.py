@@ -14,12 +14,6 @@ CASES = (("Panda", FORWARD), ("Panda", GRADIENT), ("G1", FORWARD))
 
 
 def cases(settings: Settings) -> list[Case]:
-    def of(peer, robot: str, quantity: str) -> Contestant:
-        def prepare():
-            return peer.prepare(problem(robot, "float32", BATCH), quantity)
-
-        return Contestant(peer.name, prepare, peer.package, peer.environment("float32"), peer.reference)
-
     # With threads, or in parallel along the robot, what happens first is much the same.
     once = tuple(peer for name, peer in PEERS.items() if "threads" not in name and "parallel" not in name)
     peers = settings.sizes(once, (PEERS["Pinocchio"],))
@@ -29,7 +23,7 @@ def cases(settings: Settings) -> list[Case]:
         # Processes make the states by this package, so that all of them have imported it.
         contestants = [Contestant("the states alone, by jaxcfa", lambda: Prepared(make, {}, None), f"{OWN} states")]
         contestants += [Contestant(name, prepare) for name, prepare in own(quantity, make).items()]
-        contestants += [of(peer, robot, quantity) for peer in peers if quantity in peer.quantities]
+        contestants += [peer.contestant(make, quantity, "float32") for peer in peers if quantity in peer.quantities]
         return Case(quantity, robot, contestants, None, "float32", BATCH, fresh=True)
 
     return [case(*names) for names in settings.sizes(CASES, ((SMOKE, INVERSE),))]

@@ -2,14 +2,10 @@
 
 from functools import partial
 
-import jax
-
-import jaxcfa
-
-from .case import COMPARED, Case, Contestant, Prepared
-from .contestant import compared, compiled
+from .case import COMPARED, OWN, Case, Contestant
+from .contestant import STRAIGHT_LINE
 from .peers import PEERS
-from .quantities import FORWARD, FUNCTIONS, GRADIENT, INVERSE, MASS
+from .quantities import FORWARD, GRADIENT, INVERSE, MASS, own
 from .robots import problem
 from .settings import Settings
 
@@ -24,7 +20,6 @@ BATCHES = 4096, 65_536
 QUANTITIES = FORWARD, INVERSE, MASS, GRADIENT
 _ROBOTS = "Panda", "Go2", "G1"
 _PEERS = "MJX", "Brax", "frax"
-_WAYS = {"jaxcfa, one kernel": jaxcfa.one_kernel, "jaxcfa": jax.vmap}
 # A kernel of this takes minutes to compile.
 _TOO_LONG = ("G1", GRADIENT)
 
@@ -38,32 +33,17 @@ def cases(settings: Settings) -> list[Case]:
 def _case(robot: str, quantity: str, batch: int) -> Case:
     """Each contestant has a process of its own, since all compile for long, and with many cores side by side."""
     task = f"{quantity} {batch}"
-    exact = partial(_own, jax.vmap, robot, quantity, COMPARED, "exact")
+    exact = own(quantity, partial(problem, robot, "exact", COMPARED))[OWN]
     on_cpu = (("JAX_PLATFORMS", "cpu"),)
     contestants = [Contestant("in float64", exact, f"jaxcfa exact {task}", on_cpu, reference=True, timed=False)]
-    for name, way in _WAYS.items():
-        if (robot, quantity) != _TOO_LONG or way is jax.vmap:
-            prepare = partial(_own, way, robot, quantity, batch)
-            contestants.append(Contestant(name, prepare, f"{name} {task}"))
+    make = partial(problem, robot, "float32", batch)
+    for way in [None] if (robot, quantity) == _TOO_LONG else [STRAIGHT_LINE, None]:
+        contestants += [Contestant(name, x, f"{name} {task}") for name, x in own(quantity, make, way).items()]
     for name in _PEERS:
         # Gradients of other packages take minutes to compile.
         if quantity in PEERS[name].quantities and (quantity != GRADIENT or robot == "Panda"):
-            prepare = partial(_of_peer, name, robot, quantity, batch)
-            # Not what is recommended for CPUs.
-            precision = PEERS[name].environment("float32")[-1:]
-            contestants.append(Contestant(name, prepare, f"{name} {task}", precision))
+            peer = PEERS[name].contestant(make, quantity, "float32")
+            # Of the environment the precision alone, not what is recommended for CPUs.
+            contestants.append(peer._replace(package=f"{name} {task}", environment=peer.environment[-1:]))
     later = int(quantity not in (FORWARD, GRADIENT))
     return Case(f"{quantity}, {batch} states", robot, contestants, None, "float32", batch, later=later)
-
-
-def _own(way, robot: str, quantity: str, batch: int, dtype: str = "float32") -> Prepared:
-    found = problem(robot, dtype, batch)
-
-    def of_state(q, v, x):
-        return FUNCTIONS[quantity](found.model, q, v, x)
-
-    return compiled(way(of_state), found.q, found.v, found.x, value=compared)
-
-
-def _of_peer(name: str, robot: str, quantity: str, batch: int) -> Prepared:
-    return PEERS[name].prepare(problem(robot, "float32", batch), quantity)

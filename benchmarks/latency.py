@@ -12,20 +12,13 @@ from .chain import one_state
 from .contestant import ONE_FUNCTION, MakeProblem, compiled
 from .methods import Function
 from .peers import of_peers
-from .problem import Problem, with_states
 from .quantities import FORWARD, FUNCTIONS, GRADIENT
-from .robots import ROBOTS, example_robot, load
+from .robots import problem
 from .settings import Settings
 
 TITLE = "Latency of one state at a time"
 ENABLED = "jaxcfa, low latency enabled"  # by `jaxcfa.enable_low_latency`
 CHAINS, NAMES = (7, 30, 1000), ("Panda", "G1")
-
-
-def one_state_of(name: str) -> Problem:
-    robot = ROBOTS[name]
-    path = example_robot(robot.file)
-    return with_states(load(path, robot.floating_base), "float64", None, path, robot.ends)
 
 
 def alone(function: Function, make: MakeProblem, way: str | None = None) -> Prepared:
@@ -44,7 +37,7 @@ def enabled(prepare: Callable[[], Prepared]) -> Prepared:
 
 def cases(settings: Settings) -> list[Case]:
     problems: dict[str, MakeProblem] = {f"chain of {n}": partial(one_state, n) for n in CHAINS}
-    problems |= {name: partial(one_state_of, name) for name in NAMES}
+    problems |= {name: partial(problem, name, "float64", None) for name in NAMES}
 
     def case(quantity: str, label: str) -> Case:
         make = problems[label]

@@ -25,7 +25,7 @@ def environment() -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "Python": platform.python_version(),
     }
-    return facts | {"jaxcfa": jaxcfa.__version__} | {name: _version(name) for name in _PACKAGES}
+    return facts | {"jaxcfa": jaxcfa.__version__} | {name: version(name) or "not installed" for name in _PACKAGES}
 
 
 def available_memory() -> int:
@@ -51,11 +51,12 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or "unknown"
 
 
-def _version(package: str) -> str:
+def version(package: str) -> str | None:
+    """None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return "not installed"
+        return None
 
 
 def commit() -> str:

@@ -4,7 +4,6 @@ crocoddyl and casadi live in an environment of their own, which `make bench` mak
 crocoddyl needs an older Pinocchio than the rest. `JAXCFA_BENCH_PYTHON` is the path of that Python.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 import equinox as eqx
@@ -18,7 +17,7 @@ from jaxcfa import optimal_control as oc
 from jaxcfa.structured import AbstractStageSolver, Chunked, Doubling, LinearQuadratic, Riccati
 
 from .case import Case, Contestant, Prepared
-from .contestant import ONE_FUNCTION, compiled
+from .contestant import ONE_FUNCTION, compiled, in_two_processes
 from .peers.other_python import cart_pole_step, displacements, other_python
 from .robots import example_robot, load
 from .settings import Settings
@@ -29,8 +28,12 @@ _DTYPE = "float64"
 LENGTHS = (10, 100, 1000, 10_000)
 _KINOVA = "kinova_description/robots/kinova.urdf"
 _ARM_UP = (1.5707, 2.618, -1.5707, 3.1415, 2.618, 0.0)
-_SOLVERS = {"MultipleShooting": oc.MultipleShooting(), "FDDP": oc.FDDP()}
-_AS_ONE = f"MultipleShooting, {ONE_FUNCTION}"
+# Each as JAX compiles it, or as one function.
+_SOLVERS = {
+    "MultipleShooting": (oc.MultipleShooting(), False),
+    "FDDP": (oc.FDDP(), False),
+    f"MultipleShooting, {ONE_FUNCTION}": (oc.MultipleShooting(), True),
+}
 _STAGE_SOLVERS = {"Riccati": Riccati(), "Doubling": Riccati(Doubling()), "Chunked": Riccati(Chunked())}
 
 
@@ -91,29 +94,23 @@ def cases(settings: Settings) -> list[Case]:
     return [Case("linear-quadratic problem", "4", _stage_solvers(4)[:1], 4)] if settings.smoke else cases
 
 
-def _contestants(prepare: dict[str, Callable[[], Prepared]]) -> list[Contestant]:
-    return [Contestant(name, x, f"jaxcfa {i % 2 + 1}") for i, (name, x) in enumerate(prepare.items())]
-
-
 def _one_start() -> list[Contestant]:
-    solved = {name: partial(_reached, solver) for name, solver in _SOLVERS.items()}
-    solved[_AS_ONE] = partial(_reached, oc.MultipleShooting(), one_function=True)
-    return [*_contestants(solved), Contestant("crocoddyl", partial(other_python, "reach", str(STEPS)), "crocoddyl")]
+    solved = {name: partial(_reached, *way) for name, way in _SOLVERS.items()}
+    return [*in_two_processes(solved), Contestant("crocoddyl", partial(other_python, "reach", str(STEPS)), "crocoddyl")]
 
 
-def _reached(solver: oc.AbstractSolver, one_function: bool = False) -> Prepared:
+def _reached(solver: oc.AbstractSolver, one_function: bool) -> Prepared:
     problem, start = reach(STEPS, _DTYPE)
     return _solved(problem, solver, start, one_function=one_function)
 
 
 def _many_starts(dtype: str) -> list[Contestant]:
     """Theirs (crocoddyl) has double precision alone, and takes one start after the other."""
-    solved = {name: partial(_reached_by_all, solver, dtype) for name, solver in _SOLVERS.items()}
-    solved[_AS_ONE] = partial(_reached_by_all, oc.MultipleShooting(), dtype, one_function=True)
-    return [*_contestants(solved), Contestant("crocoddyl", _reached_by_all_there, "crocoddyl", reference=True)]
+    solved = {name: partial(_reached_by_all, dtype, *way) for name, way in _SOLVERS.items()}
+    return [*in_two_processes(solved), Contestant("crocoddyl", _reached_by_all_there, "crocoddyl", reference=True)]
 
 
-def _reached_by_all(solver: oc.AbstractSolver, dtype: str, one_function: bool = False) -> Prepared:
+def _reached_by_all(dtype: str, solver: oc.AbstractSolver, one_function: bool) -> Prepared:
     problem, start = reach(STEPS, dtype)
     starts = start + jnp.asarray(displacements(STARTS, start.size), dtype)
     return _solved(problem, solver, starts, one_function=one_function)._replace(value=lambda found: found[0])
@@ -133,11 +130,11 @@ def _cart_pole() -> list[Contestant]:
 
 def _swung_up() -> Prepared:
     problem, start, guess = cart_pole(STEPS, _DTYPE)
-    return _solved(problem, _SOLVERS["MultipleShooting"], start, guess)
+    return _solved(problem, oc.MultipleShooting(), start, guess)
 
 
 def _stage_solvers(length: int) -> list[Contestant]:
-    return _contestants({name: partial(_stages, length, solver) for name, solver in _STAGE_SOLVERS.items()})
+    return in_two_processes({name: partial(_stages, length, solver) for name, solver in _STAGE_SOLVERS.items()})
 
 
 def _stages(length: int, solver: AbstractStageSolver) -> Prepared:

@@ -1,6 +1,7 @@
 """What is computed of one state by this package: functions of (model, q, v, x)."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import jaxcfa
 from jaxcfa import Model, closed_chains
 
-from .case import Prepared
+from .case import OWN, Prepared
 from .contestant import MakeProblem, compared, gradient, of_batch, of_function
 from .methods import Function
 
@@ -16,14 +17,6 @@ FORWARD, INVERSE = "forward dynamics", "inverse dynamics"
 MASS, KINEMATICS = "mass matrix", "kinematics and a Jacobian"
 GRADIENT, MATRICES = "gradient", "derivative matrices"
 CONSTRAINED = "constrained forward dynamics"
-
-
-def forward(model: Model, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
-    return jaxcfa.forward_dynamics(model, q, v, tau)
-
-
-def inverse(model: Model, q: jax.Array, v: jax.Array, qdd: jax.Array) -> jax.Array:
-    return jaxcfa.inverse_dynamics(model, q, v, qdd)
 
 
 def mass_matrix(model: Model, q: jax.Array, v: jax.Array, x: jax.Array) -> jax.Array:
@@ -36,10 +29,10 @@ def matrices(model: Model, q: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Ar
 
 
 FUNCTIONS: dict[str, Function] = {
-    FORWARD: forward,
-    INVERSE: inverse,
+    FORWARD: jaxcfa.forward_dynamics,
+    INVERSE: jaxcfa.inverse_dynamics,
     MASS: mass_matrix,
-    GRADIENT: gradient(forward),
+    GRADIENT: gradient(jaxcfa.forward_dynamics),
     MATRICES: matrices,
 }
 # What compiles longest comes last: nothing is tried after a contestant had to be stopped.
@@ -69,22 +62,11 @@ def constrained(solver: closed_chains.AbstractConstraintSolver, make: MakeProble
     return of_batch(accelerations, problem.model, problem.q, problem.v, problem.x, way=None, value=compared)
 
 
-def own(quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepared]]:
-    """This package's contestants for a quantity, by name."""
-    if quantity == KINEMATICS:
-        return {"jaxcfa": lambda: kinematics(make)}
+def own(quantity: str, make: MakeProblem, way: str | None = None) -> dict[str, Callable[[], Prepared]]:
+    """This package's contestants for a quantity, by name; `way` as for `of_function`."""
+    name = f"{OWN}, {way}" if way else OWN
     if quantity == CONSTRAINED:
-        return {
-            "jaxcfa": lambda: constrained(closed_chains.LeastNorm(), make),
-            "jaxcfa, Direct": lambda: constrained(closed_chains.Direct(), make),
-        }
-    return {"jaxcfa": lambda: of_function(FUNCTIONS[quantity], make)}
-
-
-def by(way: str, quantity: str, make: MakeProblem) -> dict[str, Callable[[], Prepared]]:
-    """The same in another way, by name."""
-    if quantity == KINEMATICS:
-        return {f"jaxcfa, {way}": lambda: kinematics(make, way)}
-    if quantity not in FUNCTIONS:
-        return {}
-    return {f"jaxcfa, {way}": lambda: of_function(FUNCTIONS[quantity], make, way)}
+        solvers = {} if way else {OWN: closed_chains.LeastNorm(), f"{OWN}, Direct": closed_chains.Direct()}
+        return {name: partial(constrained, solver, make) for name, solver in solvers.items()}
+    prepare = kinematics if quantity == KINEMATICS else partial(of_function, FUNCTIONS[quantity])
+    return {name: partial(prepare, make, way)}

@@ -51,8 +51,8 @@ def load(path: Path, floating_base: bool = False) -> jaxcfa.Model:
 
 
 @cache
-def problem(name: str, dtype: str, batch: int) -> Problem:
-    """States of a robot. `exact`: those of float32, and its numbers, in float64."""
+def problem(name: str, dtype: str, batch: int | None) -> Problem:
+    """States of a robot, or one state. `exact`: those of float32, and its numbers, in float64."""
     robot = ROBOTS[name]
     if dtype == "exact":
         rounded = problem(name, "float32", batch)

@@ -4,8 +4,8 @@ from functools import partial
 
 from .case import COMPARED, Case, Contestant
 from .contestant import BATCHED, ONE_FUNCTION, STRAIGHT_LINE
-from .peers import PEERS, Peer
-from .quantities import ALL, CONSTRAINED, FORWARD, GRADIENT, INVERSE, KINEMATICS, MATRICES, by, own
+from .peers import PEERS
+from .quantities import ALL, CONSTRAINED, FORWARD, GRADIENT, INVERSE, KINEMATICS, MATRICES, own
 from .robots import ROBOTS, problem
 from .settings import Settings
 
@@ -58,7 +58,7 @@ def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str,
         ways.append(STRAIGHT_LINE)
     for way in ways:
         # In processes of their own, so as to compile beside the others.
-        contestants += [Contestant(name, prepare, name) for name, prepare in by(way, quantity, make).items()]
+        contestants += [Contestant(name, prepare, name) for name, prepare in own(quantity, make, way).items()]
     if dtype == "float32" and quantity in (GRADIENT, MATRICES) and ROBOTS[robot].floating_base:
         # Of coordinates that no other package with derivatives in closed form has.
         exact = own(quantity, partial(problem, robot, "exact", COMPARED))["jaxcfa"]
@@ -70,15 +70,5 @@ def _case(settings: Settings, robot: str, quantity: str, batch: int, dtype: str,
         and (batch > 1 or "threads" not in peer.name)
         and (not peer.compiled or (slow if peer.package in _SLOW else compiled))
     )
-    contestants += [_of_peer(peer, quantity, robot, dtype, batch) for peer in chosen]
+    contestants += [peer.contestant(make, quantity, dtype) for peer in chosen]
     return Case(f"{quantity}, {batch} state{'s' * (batch > 1)}", robot, contestants, None, dtype, batch, later=later)
-
-
-def _of_peer(peer: Peer, quantity: str, robot: str, dtype: str, batch: int) -> Contestant:
-    return Contestant(
-        peer.name,
-        lambda: peer.prepare(problem(robot, dtype, batch), quantity),
-        peer.package,
-        peer.environment(dtype),
-        reference=peer.reference,
-    )

@@ -55,25 +55,22 @@ def _beside_others(records: list[Record]) -> list[str]:
         best, other = (min(group, key=lambda r: r.median) for group in (own, peers))
         pinocchio = found["Pinocchio"].median / best.median if "Pinocchio" in found else None
         rows[quantity, dtype].append((label, pinocchio, other.median / best.median, other.contestant, best.difference))
-    text = [
-        (
-            "**Beside other packages.** How many times as fast this package's fastest program is: "
-            "as Pinocchio, one state after the other from Python, and as the fastest of all other packages. Less than "
-            "1 is slower. The least and the largest over the robots."
-        ),
-        "",
-        "| | robots | as Pinocchio | as the fastest other | which is | largest error |",
-        "|---|---:|---:|---:|---|---:|",
-    ]
+    cells = []
     for (quantity, dtype), found in rows.items():
         first = [ratio for _, ratio, *_ in found if ratio is not None]
         others = "; ".join(dict.fromkeys(name for *_, name, _ in found))
         errors = [error for *_, error in found if error is not None]
-        text.append(
-            f"| {quantity}, {dtype} | {len(found)} | {_span(first)} | {_span([r for _, _, r, _, _ in found])} "
-            f"| {others} | {f'{max(errors):.0e}' if errors else '-'} |"
-        )
-    return [*text, ""] if rows else []
+        spans = _span(first), _span([r for _, _, r, _, _ in found])
+        error = f"{max(errors):.0e}" if errors else "-"
+        cells.append((f"{quantity}, {dtype}", str(len(found)), *spans, others, error))
+    return _table(
+        "**Beside other packages.** How many times as fast this package's fastest program is: "
+        "as Pinocchio, one state after the other from Python, and as the fastest of all other packages. Less than "
+        "1 is slower. The least and the largest over the robots.",
+        ("robots", "as Pinocchio", "as the fastest other", "which is", "largest error"),
+        "rrrlr",
+        cells,
+    )
 
 
 def _on_gpu(records: list[Record]) -> list[str]:
@@ -92,20 +89,14 @@ def _on_gpu(records: list[Record]) -> list[str]:
         ]
         errors = [f"{r.difference:.0e}" if r.difference is not None else "not finite" for r in best.values()]
         names = "; ".join(dict.fromkeys(r.contestant for r in best.values()))
-        cells = quantity, str(len(best)), *spans, names, ", ".join(dict.fromkeys(errors))
-        rows.append(f"| {' | '.join(cells)} |")
-    text = [
-        (
-            "**On a GPU.** How many times as fast as the fastest other package, whatever its errors, a batch is by "
-            "`jaxcfa.one_kernel` and by `jax.vmap`: the least and the largest over the robots. float32."
-        ),
-        "",
-        "| | robots | one kernel | `vmap` | the fastest other is | its errors |",
-        "|---|---:|---:|---:|---|---|",
-        *rows,
-        "",
-    ]
-    return text if rows else []
+        rows.append((quantity, str(len(best)), *spans, names, ", ".join(dict.fromkeys(errors))))
+    return _table(
+        "**On a GPU.** How many times as fast as the fastest other package, whatever its errors, a batch is by "
+        "`jaxcfa.one_kernel` and by `jax.vmap`: the least and the largest over the robots. float32.",
+        ("robots", "one kernel", "`vmap`", "the fastest other is", "its errors"),
+        "rrrll",
+        rows,
+    )
 
 
 def _summarised(quantity: str, dtype: str) -> bool:
@@ -148,41 +139,27 @@ def _precisions(records: list[Record]) -> list[str]:
     return [f"**Precision.** float64 takes {_span(ratios)} times as long as float32.", ""] if ratios else []
 
 
-def _fastest(records: list[Record]) -> list[tuple[str, str, str]]:
-    """Quantity, size, and the fastest own methods of it, with those that are equal to within 10 %."""
+def _fastest(records: list[Record], text: str, sizes: str) -> list[str]:
+    """By quantity and size the fastest own methods, with those that are equal to within 10 %."""
     rows = []
     for (quantity, label, _), found in _cases(records).items():
         own = sorted((r for r in found.values() if not r.peer), key=lambda r: r.median)
-        equal = [r.contestant for r in own if r.median < _SAME * own[0].median] if own else []
-        rows.append((quantity, label, ", ".join(equal)))
-    return rows
+        if own:
+            rows.append((quantity, label, ", ".join(r.contestant for r in own if r.median < _SAME * own[0].median)))
+    return _table(text, (sizes, "fastest"), "rl", rows)
 
 
 def _by_length(records: list[Record]) -> list[str]:
-    rows = [f"| {quantity} | {label} | {names} |" for quantity, label, names in _fastest(records) if names]
-    return [
-        (
-            "**One long chain.** The fastest methods for one state, on these cores, by number of links (float64); "
-            "those within 10 % of the fastest are named too."
-        ),
-        "",
-        "| | links | fastest |",
-        "|---|---:|---|",
-        *rows,
-        "",
-    ]
+    text = (
+        "**One long chain.** The fastest methods for one state, on these cores, by number of links (float64); "
+        "those within 10 % of the fastest are named too."
+    )
+    return _fastest(records, text, "links")
 
 
 def _by_group(records: list[Record]) -> list[str]:
-    rows = [f"| {quantity} | {label} | {names} |" for quantity, label, names in _fastest(records) if names]
-    return [
-        "**Groups of chains.** The fastest methods for forward dynamics in a batch (float32).",
-        "",
-        "| | batch | fastest |",
-        "|---|---:|---|",
-        *rows,
-        "",
-    ]
+    text = "**Groups of chains.** The fastest methods for forward dynamics in a batch (float32)."
+    return _fastest(records, text, "batch")
 
 
 def _latency(records: list[Record]) -> list[str]:
@@ -200,3 +177,10 @@ def _span(ratios: Sequence[float]) -> str:
         return "-"
     low, high = (f"{x:.2g}" for x in (min(ratios), max(ratios)))
     return low if low == high else f"{low} to {high}"
+
+
+def _table(text: str, header: Sequence[str], sides: str, rows: Sequence[Sequence[str]]) -> list[str]:
+    """A paragraph and a table, or nothing without rows. `sides`: r or l for each column behind the first."""
+    rule = "".join({"r": "---:|", "l": "---|"}[side] for side in sides)
+    lines = [f"| | {' | '.join(header)} |", f"|---|{rule}", *(f"| {' | '.join(cells)} |" for cells in rows)]
+    return [text, "", *lines, ""] if rows else []

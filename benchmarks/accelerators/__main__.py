@@ -4,7 +4,6 @@ import argparse
 import re
 import sys
 import time
-from importlib import metadata
 from pathlib import Path
 
 import jax
@@ -14,6 +13,7 @@ from rich.table import Table
 
 import jaxcfa
 
+from ..machine import version
 from .programs import PROGRAMS, Program
 from .reading import read as read_figures
 from .record import Record, Results, read
@@ -107,7 +107,7 @@ def _is_bad(record: Record) -> bool:
 
 def _write(path: Path, records: list[Record]) -> None:
     """Adds to what the file has of the same versions."""
-    versions = {name: metadata.version(name) for name in _PACKAGES if _is_installed(name)}
+    versions = {name: found for name in _PACKAGES if (found := version(name))}
     new = {(record.target, record.program): record for record in records}
     old = read(path) if path.exists() else None
     if old is not None and old.versions == versions:
@@ -116,13 +116,6 @@ def _write(path: Path, records: list[Record]) -> None:
     kept = [record for record in new.values() if record.program in order]
     kept.sort(key=lambda record: (list(TARGETS).index(record.target), order[record.program]))
     Results(versions, time.strftime("%Y-%m-%d"), kept).write(path)
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return bool(metadata.version(package))
-    except metadata.PackageNotFoundError:
-        return False
 
 
 if __name__ == "__main__":

@@ -30,8 +30,7 @@ class Instruction:
 
     def called(self, key: str) -> str | None:
         """The computation that an attribute names."""
-        found = re.search(key + r"=%?([\w.\-]+)", self.rest)
-        return found and found[1]
+        return self.says(key + r"=%?([\w.\-]+)")
 
     def says(self, pattern: str) -> str | None:
         """The first group of a pattern in the attributes."""

@@ -23,12 +23,12 @@ from jaxcfa.structured import (
     Riccati,
 )
 
+from ..methods import by, inverse_by
 from .mechanisms import chain, four_bar, quadruped
 
 BATCH, FEW, STEPS = 4096, 64, 10
 _DT = 0.01
 
-Function = Callable[..., Any]
 Made = tuple  # a function of float32 arrays, and their shapes
 
 
@@ -73,10 +73,6 @@ def _gradient_by_model(mechanism: Callable[[], Model]) -> Made:
         return jnp.sum(jax.vmap(partial(jaxcfa.forward_dynamics, model))(q, v, x) ** 2)
 
     return partial(jax.grad(total), model), (BATCH, model.nq), (BATCH, model.nv), (BATCH, model.nv)
-
-
-def _forward(method: jaxcfa.AbstractForwardDynamics) -> Function:
-    return lambda model, q, v, x: jaxcfa.forward_dynamics(model, q, v, x, method=method)
 
 
 def _kinematics(model: Model, q: jax.Array, v: jax.Array) -> Any:
@@ -156,7 +152,7 @@ def _inverse_kinematics(model: Model, q: jax.Array) -> jax.Array:
 def _programs() -> Iterator[tuple[str, Callable[[], Made]]]:
     mechanisms = {"7": partial(chain, 7), "30": partial(chain, 30), "quadruped": quadruped}
     for name, mechanism in mechanisms.items():
-        forward = partial(_of_state, _forward(ABA()), mechanism)
+        forward = partial(_of_state, by(ABA()), mechanism)
         inverse = partial(_of_state, jaxcfa.inverse_dynamics, mechanism)
         yield f"forward dynamics {name}, ABA", forward
         yield f"forward dynamics {name}, ABA, gradient", partial(_gradient, forward)
@@ -179,31 +175,19 @@ def _programs() -> Iterator[tuple[str, Callable[[], Made]]]:
         methods |= {f"CFA{how}": method for how, method in solvers.items()}
         methods |= {f"FactoredFD({i})": FactoredFD(i) for i in ((1, 2, 3, 4) if name == "7" else ())}
         for title, method in methods.items():
-            yield f"forward dynamics {name}, {title}", partial(_of_state, _forward(method), mechanism)
-        yield (
-            f"inverse dynamics {name}, doubling",
-            partial(_of_state, lambda *x: jaxcfa.inverse_dynamics(*x, schedule=Doubling()), mechanism),
-        )
+            yield f"forward dynamics {name}, {title}", partial(_of_state, by(method), mechanism)
+        yield f"inverse dynamics {name}, doubling", partial(_of_state, inverse_by(Doubling()), mechanism)
     for title, schedule in {"levels": Levels(), "ancestor mask": AncestorMask()}.items():
-        yield (
-            f"inverse dynamics quadruped, {title}",
-            partial(_of_state, lambda *x, s=schedule: jaxcfa.inverse_dynamics(*x, schedule=s), quadruped),
-        )
+        yield f"inverse dynamics quadruped, {title}", partial(_of_state, inverse_by(schedule), quadruped)
     for n in (64, 1024, 4096, 16384):
         for title, method in {"ABA scan": ABA("scan"), "CFA by cyclic reduction": CFA(CyclicReduction())}.items():
-            yield f"one chain of {n}, {title}", partial(_of_state, _forward(method), partial(chain, n), "qvx", None)
-    of_one = {"ABA": ABA(), "CFA": CFA()}
-    for title, method in of_one.items():
-        yield f"one chain of 4096, {title}", partial(_of_state, _forward(method), partial(chain, 4096), "qvx", None)
+            yield f"one chain of {n}, {title}", partial(_of_state, by(method), partial(chain, n), "qvx", None)
+    long = {"mechanism": partial(chain, 4096), "batch": None}
+    for title, method in {"ABA": ABA(), "CFA": CFA()}.items():
+        yield f"one chain of 4096, {title}", partial(_of_state, by(method), **long)
     for title, schedule in {"doubling": Doubling(), "chunks": Chunked(64), "associative": Associative()}.items():
-        yield (
-            f"one chain of 4096, inverse dynamics, {title}",
-            partial(
-                *(_of_state, lambda *x, s=schedule: jaxcfa.inverse_dynamics(*x, schedule=s), partial(chain, 4096)),
-                *("qvx", None),
-            ),
-        )
-    scanned = partial(_of_state, _forward(ABA("scan")), partial(chain, 4096), "qvx", None)
+        yield f"one chain of 4096, inverse dynamics, {title}", partial(_of_state, inverse_by(schedule), **long)
+    scanned = partial(_of_state, by(ABA("scan")), **long)
     yield "one chain of 4096, ABA scan, gradient", partial(_gradient, scanned)
     yield "mass operator and operational space 7", partial(_of_state, _operators, partial(chain, 7), "qv")
     yield "momentum, Coriolis and energy quadruped", partial(_of_state, _momentum, quadruped, "qv")
@@ -212,12 +196,9 @@ def _programs() -> Iterator[tuple[str, Callable[[], Made]]]:
     for solver in (LeastNorm(), Proximal(), Direct()):
         yield f"four-bar, {type(solver).__name__}", partial(_closed, _accelerations(solver))
     yield "four-bar, LeastNorm, gradient", partial(_gradient, partial(_closed, _accelerations(LeastNorm())))
-    yield (
-        "four-bar, inverse dynamics",
-        partial(_closed, lambda m, c, *x: closed_chains.constrained_inverse_dynamics(m, c, *x)),
-    )
-    yield "four-bar, impulse", partial(_closed, lambda m, c, q, v: closed_chains.impulse(m, c, q, v), "qv")
-    yield "four-bar, projection", partial(_closed, lambda m, c, q: closed_chains.project_configuration(m, c, q), "q")
+    yield "four-bar, inverse dynamics", partial(_closed, closed_chains.constrained_inverse_dynamics)
+    yield "four-bar, impulse", partial(_closed, closed_chains.impulse, "qv")
+    yield "four-bar, projection", partial(_closed, closed_chains.project_configuration, "q")
     yield (
         "four-bar, a step with projection",
         partial(_closed, lambda m, c, *x: jaxcfa.step(m, *x, _DT, constraints=c, stabilization=Projection())),

@@ -38,6 +38,11 @@ class Peer(NamedTuple):
     def environment(self, dtype: str) -> Environment:
         return (*self.variables, ("JAX_ENABLE_X64", "1" if dtype == "float64" else "0"))
 
+    def contestant(self, make: Callable[[], Problem], quantity: str, dtype: str) -> Contestant:
+        """For a problem that is made in its process."""
+        environment = self.environment(dtype)
+        return Contestant(self.name, lambda: self.prepare(make(), quantity), self.package, environment, self.reference)
+
 
 _DYNAMICS = FORWARD, INVERSE, MASS
 _FRAX = (
@@ -62,10 +67,5 @@ PEERS = {peer.name: peer for peer in _ALL}
 
 
 def of_peers(names: tuple[str, ...], make: Callable[[], Problem], quantity: str, dtype: str) -> list[Contestant]:
-    """Contestants from other packages, for a problem that is made in their processes."""
-
-    def contestant(peer: Peer) -> Contestant:
-        prepare = lambda: peer.prepare(make(), quantity)  # noqa: E731
-        return Contestant(peer.name, prepare, peer.package, peer.environment(dtype), peer.reference)
-
-    return [contestant(PEERS[name]) for name in names]
+    """Contestants from other packages, by name."""
+    return [PEERS[name].contestant(make, quantity, dtype) for name in names]

@@ -8,8 +8,7 @@ from ..case import Prepared
 from ..problem import Problem
 from ..quantities import FORWARD, INVERSE, MASS
 from .in_mujoco import Order, build, joint_names
-from .mjx import back, reordered
-from .on_jax import on_states, with_derivatives
+from .mjx import on_states_in_order
 
 
 def brax(problem: Problem, quantity: str) -> Prepared:
@@ -36,6 +35,4 @@ def brax(problem: Problem, quantity: str) -> Prepared:
         return jnp.matmul(mass.matrix(system, state), qdd) + dynamics.inverse(system, state)
 
     functions = {FORWARD: forward, INVERSE: inverse, MASS: lambda q, v, x: mass.matrix(system, placed(q, v))}
-    return on_states(
-        problem, quantity, with_derivatives(functions), back(order, quantity), started, reordered(problem, order)
-    )
+    return on_states_in_order(problem, quantity, functions, order, started)

@@ -26,6 +26,11 @@ class Order:
         self.v = np.concatenate([np.r_[model.v_slice(body)] for body in bodies])
         self.q_back, self.v_back = np.argsort(self.q), np.argsort(self.v)
 
+    def of(self, q, v, x) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """States (..., n) in the other's order."""
+        q, v, x = (np.asarray(a) for a in (q, v, x))
+        return q[..., self.q], v[..., self.v], x[..., self.v]
+
     def jacobian(self, found: np.ndarray) -> np.ndarray:
         return found[..., self.v_back]
 

@@ -9,7 +9,7 @@ from ..case import Prepared
 from ..problem import Problem
 from ..quantities import CONSTRAINED, FORWARD, GRADIENT, INVERSE, KINEMATICS, MASS, MATRICES
 from .in_mujoco import Order, build, joint_names
-from .on_jax import on_states, with_derivatives
+from .on_jax import StateFunction, on_states, with_derivatives
 
 
 def mjx(problem: Problem, quantity: str) -> Prepared:
@@ -41,17 +41,18 @@ def mjx(problem: Problem, quantity: str) -> Prepared:
         return data.xpos, data.xquat, jnp.concatenate([angular.T, linear.T])
 
     functions = {FORWARD: forward, CONSTRAINED: forward, INVERSE: inverse, MASS: mass, KINEMATICS: kinematics}
-    return on_states(
-        problem, quantity, with_derivatives(functions), back(order, quantity), started, reordered(problem, order)
-    )
+    return on_states_in_order(problem, quantity, functions, order, started)
 
 
-def reordered(problem: Problem, order: Order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    q, v, x = (np.asarray(a) for a in (problem.q, problem.v, problem.x))
-    return q[..., order.q], v[..., order.v], x[..., order.v]
+def on_states_in_order(
+    problem: Problem, quantity: str, functions: dict[str, StateFunction], order: Order, started: float
+) -> Prepared:
+    """`on_states` of functions in the order of a MuJoCo model, and their derivatives."""
+    states = order.of(problem.q, problem.v, problem.x)
+    return on_states(problem, quantity, with_derivatives(functions), _back(order, quantity), started, states)
 
 
-def back(order: Order, quantity: str):
+def _back(order: Order, quantity: str):
     """From the other package's order; derivatives side by side are by q, v and tau."""
     if quantity == MASS:
         return order.mass_matrix

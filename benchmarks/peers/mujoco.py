@@ -20,7 +20,6 @@ def mujoco(problem: Problem, quantity: str) -> Prepared:
         problem = problem.held()
     model = build(problem, held=quantity == CONSTRAINED)
     data, order = mujoco.MjData(model), Order(problem, joint_names(model))
-    q, v, x = problem.rows()
     end = model.body(problem.ends[0]).id
 
     def forward(q, v, tau):
@@ -57,7 +56,7 @@ def mujoco(problem: Problem, quantity: str) -> Prepared:
         found = turned(np.array(results))
         return found if problem.batched else found[0]
 
-    return one_by_one(started, calls[quantity], (q[:, order.q], v[:, order.v], x[:, order.v]), value)
+    return one_by_one(started, calls[quantity], order.of(*problem.rows()), value)
 
 
 def rollout(problem: Problem, quantity: str) -> Prepared:
@@ -72,8 +71,7 @@ def rollout(problem: Problem, quantity: str) -> Prepared:
     # Other forces would be taken implicitly.
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
     data, order = [mujoco.MjData(model) for _ in range(cores)], Order(problem, joint_names(model))
-    q, v, x = problem.rows()
-    q, v, x = q[:, order.q], v[:, order.v], x[:, order.v]
+    q, v, x = order.of(*problem.rows())
     kind = mujoco.mjtState
     start = np.zeros((len(q), mujoco.mj_stateSize(model, kind.mjSTATE_FULLPHYSICS)))
     start[:, 1 : 1 + model.nq], start[:, 1 + model.nq : 1 + model.nq + model.nv] = q, v

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +23,7 @@ from ._ground import Ground
 from ._info import show_info
 from ._motion_files import Output
 from ._optimise import Settings as OptimisationSettings, run_optimisation
-from ._progress import working
+from ._progress import quietly, warn
 from ._reach import Target, run_ik
 from ._simulate import Settings, run_simulation
 from ._start import rest_of
@@ -300,14 +299,13 @@ def _loaded(console: Console, file: Path, floating_base: bool) -> Model:
     for message in messages:
         first, *others = message.splitlines()
         rest = f"\nSee all of it with: {command_line(*own_command(), 'info', str(file))}" if others else ""
-        console.print(f"[yellow]Warning:[/] {escape(first.removesuffix(':') + rest)}", highlight=False, soft_wrap=True)
+        warn(console, first.removesuffix(":") + rest, soft_wrap=True)
     return model
 
 
 def _load(console: Console, file: Path, floating_base: bool) -> tuple[Model, list[str]]:
     """The model of a file, and its warnings."""
-    with working(console, f"Reading {file.name}"), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with quietly(console, f"Reading {file.name}") as caught:
         model = load_model(file, floating_base=floating_base)
     require_single(model, "The jaxcfa command", f"masses in {file.name}")
     return model, [str(warning.message) for warning in caught]

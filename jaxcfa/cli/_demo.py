@@ -23,9 +23,9 @@ from ..viz._curves import coordinate_names, plot_coordinates
 from ..viz._files import Directories, check_directories
 from ..viz._picture import new_figure
 from ._command_line import command_line, own_command
-from ._energy import total_energy
 from ._motion_files import check_writable
-from ._progress import working
+from ._progress import warn, working
+from ._simulate import total_energy
 from ._start import check_moves
 from ._view import shapes_of
 
@@ -57,9 +57,10 @@ def run_demo(
     console.print(f"on {jax.default_backend()}")
     check_moves(file, model, "; there is nothing to demonstrate")
     if model.constraints:
-        console.print(
-            f"[yellow]Warning:[/] {len(model.constraints)} constraints of the file (closed loops, couplings) are left "
-            "out here; `jaxcfa simulate` holds them."
+        warn(
+            console,
+            f"{len(model.constraints)} constraints of the file (closed loops, couplings) are left out here; "
+            "`jaxcfa simulate` holds them.",
         )
     _batch_dynamics(console, model, batch, seed)
     q = random_configuration(model, jax.random.key(seed))

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from ..model import WORLD, AbstractConstraint, Model
 from ._facts import constraint_facts, driven_joints, joint_types
+from ._progress import warn
 
 _LONGEST_NAME = 40
 _LIMITS = ("lower", "upper", "velocity", "effort")
@@ -33,7 +34,7 @@ def show_info(console: Console, title: str, model: Model, messages: list[str]) -
     _print_list(console, "Constraints (see jaxcfa.closed_chains)", [_constraint(model, x) for x in model.constraints])
     _print_list(console, "Keyframes", model.keyframes.names)
     for message in messages:
-        console.print(f"[yellow]Warning:[/] {escape(message)}", highlight=False)
+        warn(console, message)
 
 
 def _joint_columns(model: Model) -> dict[str, list[str]]:

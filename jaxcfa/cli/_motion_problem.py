@@ -13,6 +13,7 @@ from ..closed_chains._system import geometry
 from ..configuration import difference, integrate
 from ..dynamics import inverse_dynamics
 from ..model import Model
+from ..model._driven import driven_coordinates
 from ..model._ranges import ends_of_ranges
 from ..motion import body_motions
 from ..optimal_control import (
@@ -80,7 +81,7 @@ def motion_problem(model: Model, end: Sequence[AbstractTerm], seconds: float, st
         ],
         end_constraints=[*map(Equality, end), Bounds(Position(), lower, upper)],
     )
-    return problem, _dofs(model, joints)
+    return problem, np.array(driven_coordinates(model, joints))
 
 
 def first_guess(
@@ -135,7 +136,7 @@ def _efforts(model: Model) -> tuple[list[str], Array, Array]:
                 f"The actuators of {name!r} give from {lower[own]} to {upper[own]}, which its effort of {most[own]} "
                 "does not allow. Correct one of them in the file."
             )
-    rows = _dofs(model, driven)
+    rows = np.array(driven_coordinates(model, driven))
     return driven, weakest[rows], strongest[rows]
 
 
@@ -151,10 +152,6 @@ def _forces(model: Model) -> tuple[np.ndarray, np.ndarray]:
         np.where(is_motor, np.maximum(weakest, lower), weakest),
         np.where(is_motor, np.minimum(strongest, upper), strongest),
     )
-
-
-def _dofs(model: Model, joints: list[str]) -> np.ndarray:
-    return np.concatenate([np.arange(model.nv)[model.v_slice(name)] for name in joints])
 
 
 def _known(limit: Array) -> Array:

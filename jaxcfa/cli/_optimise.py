@@ -1,7 +1,6 @@
 """`jaxcfa optimise`: a motion that brings a frame to a point."""
 
 import functools
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from rich.console import Console
-from rich.markup import escape
 
 from ..closed_chains import constrained_forward_dynamics
 from ..closed_chains._system import geometry
@@ -21,7 +19,7 @@ from ..optimal_control import Problem, Solution, SolveStatus, Velocity, solve
 from ..simulation import Trajectory
 from ._motion_files import Output, check_out, write_motion
 from ._motion_problem import end_at, first_guess, motion_problem
-from ._progress import working
+from ._progress import quietly, warn
 from ._reach import Mover, Target, closed_start, describe, mover, reach
 
 _WORDS = {
@@ -87,8 +85,7 @@ def _solution(
     if not model.constraints:
         ends.insert(0, ((target.term, Velocity()), text))
     for terms, title in ends:
-        with working(console, title), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the status says it in words
+        with quietly(console, title):  # the status says it in words
             problem, driven = motion_problem(model, terms, settings.seconds, settings.steps)
             guess = first_guess(model, driven, start, end, settings.steps)
             solution = jax.block_until_ready(solve(problem, (start, jnp.zeros(model.nv)), guess))
@@ -140,8 +137,4 @@ def _warn_of_efforts(console: Console, model: Model, trajectory: Trajectory, hel
             f"{name} ({need:.3g} of {limit:g})" for need, limit in zip(needed, most, strict=True) if need > limit > 0
         ]
     if weak:
-        console.print(
-            f"[yellow]Warning:[/] to be held, these joints need more than their effort limits: "
-            f"{escape(', '.join(weak))}",
-            highlight=False,
-        )
+        warn(console, f"to be held, these joints need more than their effort limits: {', '.join(weak)}")

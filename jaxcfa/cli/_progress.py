@@ -1,9 +1,11 @@
-"""Saying what takes its time."""
+"""Saying what takes its time, and what to beware of."""
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 
@@ -14,6 +16,19 @@ def working(console: Console, text: str) -> Iterator[None]:
     with _shown(console, *columns) as progress:
         progress.add_task(text, total=None)
         yield
+
+
+@contextlib.contextmanager
+def quietly(console: Console, text: str) -> Iterator[list[warnings.WarningMessage]]:
+    """As `working`; warnings do not reach the user, but the list that it gives."""
+    with working(console, text), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield caught
+
+
+def warn(console: Console, text: str, *, soft_wrap: bool = False) -> None:
+    """Prints a warning; the text is no markup."""
+    console.print(f"[yellow]Warning:[/] {escape(text)}", highlight=False, soft_wrap=soft_wrap)
 
 
 def counted(console: Console, text: str, parts: Sequence[int]) -> Iterator[int]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import warnings
 from typing import NamedTuple
 
 import jax
@@ -21,7 +20,7 @@ from ..model import WORLD, AbstractConstraint, JointCoupling, Model, lock_joints
 from ..spatial import Transform, rotation_log
 from ..viz._curves import coordinate_names
 from ._facts import joint_types
-from ._progress import working
+from ._progress import quietly
 from ._start import start_of
 
 Numbers = tuple[float, float, float]
@@ -147,8 +146,7 @@ def closed_start(console: Console, model: Model, keyframe: str | None, seed: int
     start = start_of(console, model, keyframe, seed)
     if not model.constraints:
         return start
-    with working(console, "Closing the loops of the file"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quietly(console, "Closing the loops of the file"):
         found = jax.block_until_ready(solve(model, (), start, constraints=model.constraints))
     if not found.reached:
         raise ValueError("No configuration was found that closes the loops of the file within the joints' ranges.")
@@ -157,8 +155,8 @@ def closed_start(console: Console, model: Model, keyframe: str | None, seed: int
 
 def reach(console: Console, model: Model, target: Target, start: jax.Array) -> Reach:
     """The configuration that brings a frame to its target, or as near as was found; the model's loops are closed."""
-    with working(console, "Looking for a configuration that reaches the target"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is not reached is said by the callers
+    # What is not reached is said by the callers.
+    with quietly(console, "Looking for a configuration that reaches the target"):
         found = jax.block_until_ready(solve(model, target.term, start, constraints=model.constraints))
     return Reach(found.q, bool(found.reached), target.miss(model, found.q), int(found.starts))
 

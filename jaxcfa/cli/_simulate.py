@@ -8,19 +8,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 from rich.console import Console
 
 from ..closed_chains import ConstraintStatus, project_configuration
 from ..compilation import quick_compilation
 from ..contacts import AbstractContacts
+from ..dynamics import kinetic_energy, passive_forces, potential_energy
 from ..model import AbstractConstraint, Model
 from ..simulation import Trajectory, rollout
 from ..viz._files import Directories
-from ._energy import total_energy
 from ._ground import Ground, on_ground, say_what_holds
 from ._hold import with_held_joints
 from ._motion_files import Output, check_out, write_motion
-from ._progress import counted, working
+from ._progress import counted, warn, working
 from ._start import check_moves, rest_of
 
 _PARTS = 25  # of a motion, for the progress bar
@@ -77,9 +78,17 @@ def run_simulation(
     if contacts is not None:
         say_what_holds(console, model, contacts, trajectory.q[-1], trajectory.v[-1])
     if not np.any(np.abs(trajectory.v) > _STILL):
-        console.print(f"[yellow]Warning:[/] nothing moved: {_why_still(model, settings)}", highlight=False)
+        warn(console, f"nothing moved: {_why_still(model, settings)}")
     write_motion(console, file, model, trajectory, out, contacts)
     return trajectory, contacts
+
+
+@jax.jit
+def total_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
+    """Kinetic, gravitational and elastic energy [J], constant where nothing damps. (A spring has F^2 / 2 k.)"""
+    force, stiffness = passive_forces(model, q, jnp.zeros_like(v)), model.stiffness
+    springs = jnp.where(stiffness == 0, 0, force**2 / jnp.where(stiffness == 0, 1, stiffness))
+    return kinetic_energy(model, q, v) + potential_energy(model, q) + 0.5 * jnp.sum(springs)
 
 
 def _why_still(model: Model, settings: Settings) -> str:
@@ -152,7 +161,5 @@ def _simulate(
     t = settings.dt * jnp.arange(steps + 1, dtype=model.dtype)
     q, v = (jnp.concatenate(x)[: steps + 1] for x in (qs, vs))
     if status:
-        console.print(
-            f"[yellow]Warning:[/] the constraints of the file could not be held all the time ({status.name})."
-        )
+        warn(console, f"the constraints of the file could not be held all the time ({status.name}).")
     return Trajectory(t, q, v, jnp.zeros((steps, model.nv), model.dtype), jnp.asarray(status, jnp.int32))

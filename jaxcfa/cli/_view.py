@@ -1,6 +1,5 @@
 """`jaxcfa view`: a robot in the browser."""
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -20,7 +19,7 @@ from ..viz._files import Directories
 from ..viz._load import load_collisions
 from ..viz._shapes import Collisions
 from ..viz._viewer import check_address
-from ._progress import working
+from ._progress import quietly, warn
 
 Shapes = TypeVar("Shapes")
 
@@ -77,9 +76,8 @@ def collisions_of(console: Console, file: Path, model: Model, package_dirs: Dire
 
 
 def _read(console: Console, file: Path, read: Callable[[], Shapes]) -> Shapes:
-    with working(console, f"Reading the shapes of {file.name}"), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with quietly(console, f"Reading the shapes of {file.name}") as caught:
         shapes = read()
     for warning in caught:
-        console.print(f"[yellow]Warning:[/] {escape(str(warning.message))}", highlight=False)
+        warn(console, str(warning.message))
     return shapes

@@ -12,7 +12,6 @@ from ..compilation import jit_of_one_state
 from ..dynamics import Loads
 from ..dynamics._inverse import bias_of_motions
 from ..model import AbstractConstraint, Model
-from ..model._arguments import is_concrete
 from ..motion import BodyMotions, motions_at
 from ..numerics import all_finite, is_perturbed, jvp_of_perturbed, no_tangent, product
 from ..one_function import as_one_function
@@ -83,8 +82,7 @@ def constrained_forward_dynamics(
     check_feedback(stabilization)
     plan = make_plan(model, solver, schedule)
     solution = _solution(plan, constraints, model, stabilization, *arguments)
-    if is_concrete(solution):
-        explain(ConstraintStatus(int(solution.status)), solution.qdd, model, constraints, arguments)
+    explain(solution.status, solution.qdd, model, constraints, arguments)
     return solution
 
 
@@ -123,12 +121,15 @@ def status_in_motion(
 
 
 def _solved(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[Geometry, System, tuple]:
-    """The geometry, the equations, and what a solution holds besides its status."""
+    """The geometry, the equations, and what a `ConstrainedSolution` holds besides its status."""
     qdd, multipliers, motions, system = _solve(plan, constraints, model, stabilization, q, v, Loads(tau, f_ext))
     motions = motions_at(model, q, v, plan.schedule, motions)
     where = geometry(model, constraints, motions)
     motion = motion_of_constraints(model, constraints, where.bodies, q, v, jnp.zeros_like(v))
-    return where, system, _outputs(constraints, stabilization, where, motion, qdd, multipliers)
+    wrenches = constraint_wrenches(constraints, where.slopes, multipliers)
+    moved = Motion(motion.residual, motion.rate, motion.acceleration + product(where.jacobian, qdd))
+    wrong = jnp.max(jnp.abs(moved.acceleration + stabilising(stabilization, moved)), initial=0)
+    return where, system, (qdd, multipliers, wrenches, product(where.jacobian.T, multipliers), moved, wrong)
 
 
 @jax.custom_jvp
@@ -174,21 +175,6 @@ def _solve_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
 
 
 _solve.defjvp(_solve_jvp, symbolic_zeros=True)
-
-
-def _outputs(
-    constraints: Constraints,
-    stabilization: Baumgarte | None,
-    where: Geometry,
-    motion: Motion,
-    qdd: Float[Array, "nv"],
-    multipliers: Float[Array, "k"],
-) -> tuple:
-    """What a solution holds besides its status. `motion` is that at zero joint accelerations."""
-    wrenches = constraint_wrenches(constraints, where.slopes, multipliers)
-    moved = Motion(motion.residual, motion.rate, motion.acceleration + product(where.jacobian, qdd))
-    wrong = jnp.max(jnp.abs(moved.acceleration + stabilising(stabilization, moved)), initial=0)
-    return qdd, multipliers, wrenches, product(where.jacobian.T, multipliers), moved, wrong
 
 
 def _status(

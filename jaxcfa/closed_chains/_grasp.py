@@ -110,13 +110,19 @@ def pose_problem(arms, object, grasps, q, v, pose, velocity, tau, f_ext=None, wr
     _check_types(arms, object, grasps)
     _check_number("grasps", grasps, arms)
     check_pose("pose", pose)
-    places = [_locate(i, arm, grasp) for i, (arm, grasp) in enumerate(zip(arms, grasps, strict=True))]
-    states = _joint_states(arms, q=q, v=v, tau=tau, f_ext=[None] * len(arms) if f_ext is None else f_ext)
+    given = {"q": q, "v": v, "tau": tau, "f_ext": [None] * len(arms) if f_ext is None else f_ext}
+    for name, values in given.items():
+        _check_number(name, values, arms)
+    places, states = [], []
+    for number, (arm, grasp, *own) in enumerate(zip(arms, grasps, *given.values(), strict=True)):
+        with _about(number):
+            places.append(_place_of(arm, grasp))
+            states.append(JointState(*as_arrays(arm, **dict(zip(given, own, strict=True)))))
     dtype = jnp.result_type(*(arm.dtype for arm in arms))
     held = ObjectState(pose, _vector("velocity", velocity, dtype), _vector("wrench", wrench, dtype))
-    dtype = jnp.result_type(dtype, *jax.tree.leaves((object, tuple(grasps), states, held)))
+    dtype = jnp.result_type(dtype, *jax.tree.leaves((object, grasps, states, held)))
     tips, points = tuple(body for body, _ in places), tuple(place.translation for _, place in places)
-    problem = GraspProblem(tips, tuple(arms), points, object, tuple(grasps), states, held)
+    problem = GraspProblem(tips, tuple(arms), points, object, tuple(grasps), tuple(states), held)
     return jax.tree.map(lambda x: jnp.asarray(x, dtype), problem)
 
 
@@ -185,8 +191,7 @@ def _exceeds(error: Array, sizes: list[Array]) -> Bool[Array, ""]:
 def _check_types(arms, object, grasps) -> None:
     if not _are_all(Model, arms) or not len(arms):
         raise ValueError(f"arms must be a sequence of one Model or more, got {arms!r}.")
-    if not isinstance(object, RigidObject):
-        raise ValueError(f"object must be a RigidObject, got {object!r}.")
+    check_instance("object", object, RigidObject, "a RigidObject")
     if not _are_all(Grasp, grasps):
         raise ValueError(f"grasps must be a sequence of Grasp, got {grasps!r}.")
     if is_concrete(arms):
@@ -202,24 +207,12 @@ def _are_all(kind: type, values) -> bool:
     return hasattr(values, "__len__") and all(isinstance(x, kind) for x in values)
 
 
-def _locate(number: int, arm: Model, grasp: Grasp) -> tuple[int, Transform]:
+def _place_of(arm: Model, grasp: Grasp) -> tuple[int, Transform]:
     """The body that holds the object, and the contact's frame in it."""
-    with _about(number):
-        body, placement = arm.locate(grasp.frame)
-        if body == WORLD:
-            raise ValueError(f"Frame {grasp.frame!r} is fixed to the world, and no arm can hold anything with it.")
+    body, placement = arm.locate(grasp.frame)
+    if body == WORLD:
+        raise ValueError(f"Frame {grasp.frame!r} is fixed to the world, and no arm can hold anything with it.")
     return body, placement
-
-
-def _joint_states(arms: Sequence[Model], **arguments: Sequence) -> tuple[JointState, ...]:
-    """Checked arguments of each arm."""
-    for name, values in arguments.items():
-        _check_number(name, values, arms)
-    states = []
-    for i, (arm, *values) in enumerate(zip(arms, *arguments.values(), strict=True)):
-        with _about(i):
-            states.append(JointState(*as_arrays(arm, **dict(zip(arguments, values, strict=True)))))
-    return tuple(states)
 
 
 def _check_number(name: str, values: Sequence, arms: Sequence[Model]) -> None:

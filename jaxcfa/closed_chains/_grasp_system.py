@@ -24,6 +24,7 @@ from jaxtyping import Array, Float
 
 from ..dynamics._factors import bias_wrench
 from ..model import Model
+from ..model._assemble import group_key
 from ..numerics import cross, linear_solution, matmul, matvec, product, symmetrise, transpose
 from ..spatial import Inertia, Transform, inverse_inertia, pack, shift_force, shift_motion
 from ..structured import spd_inverse
@@ -156,22 +157,27 @@ def assemble(solver: AbstractConstraintSolver, problem: GraspProblem) -> GraspSy
         )
         for stack in stacks
     )
-    contacts = _contacts([problem.grasps[i] for i in order], problem.held.pose)
+    grasps, pose = [problem.grasps[i] for i in order], problem.held.pose
+    rotations = [matmul(pose.rotation, x.placement.rotation) for x in grasps]
+    contacts = jnp.stack([matvec(pose.rotation, x.placement.translation) for x in grasps])
+    axes = tuple(matmul(r, transpose(x.axes)) for r, x in zip(rotations, grasps, strict=True))
+    # Orthonormal bases (3, 3 - d) of the moments that are transmitted.
+    moments = [matmul(r, perpendicular(x.axes)) for r, x in zip(rotations, grasps, strict=True)]
     angular, velocities = problem.held.velocity[None, :3], jnp.concatenate([arm.velocity for arm in arms])
     mobility, released = _object_alone(problem.object, problem.held)
-    transmitted = block_diag(*(block_diag(m, jnp.eye(3, dtype=m.dtype)) for m in contacts.moments))
-    relative = zip(contacts.moments, angular - velocities[:, :3], strict=True)
+    transmitted = block_diag(*(block_diag(m, jnp.eye(3, dtype=m.dtype)) for m in moments))
+    relative = zip(moments, angular - velocities[:, :3], strict=True)
     free = jnp.stack([w - matvec(m, matvec(transpose(m), w)) for m, w in relative])
     # The axes of free rotations turn with the object.
     turning = cross(angular, free)
-    carried = pack(turning, jnp.zeros_like(turning)) - centripetal(angular, contacts.levers)
-    omega = _contact_matrix(arms, contacts.levers, transmitted, mobility)
+    carried = pack(turning, jnp.zeros_like(turning)) - centripetal(angular, contacts)
+    omega = _contact_matrix(arms, contacts, transmitted, mobility)
     fixed = lax.stop_gradient(omega)
     return GraspSystem(
         order=tuple(order),
         arms=arms,
-        contacts=contacts.levers,
-        axes=contacts.axes,
+        contacts=contacts,
+        axes=axes,
         transmitted=transmitted,
         mobility=mobility,
         released=released,
@@ -188,23 +194,6 @@ def _object_alone(object: RigidObject, held: ObjectState) -> tuple[Float[Array, 
     compliance = spd_inverse(matmul(matmul(rotation, second), transpose(rotation)))
     mobility = inverse_inertia(object.mass, matvec(rotation, object.com), compliance)
     return mobility, -matvec(mobility, bias_wrench(inertia, held.velocity[:3], held.wrench))
-
-
-class _Contacts(NamedTuple):
-    """In world axes: `levers` (l, 3) from the object's origin; `axes`, each (3, d), of free rotations, and an
-    orthonormal basis of the `moments`, each (3, 3 - d), that are transmitted."""
-
-    levers: Float[Array, "l 3"]
-    axes: tuple[Float[Array, "3 _"], ...]
-    moments: tuple[Float[Array, "3 _"], ...]
-
-
-def _contacts(grasps: list[Grasp], pose: Transform) -> _Contacts:
-    rotations = [matmul(pose.rotation, grasp.placement.rotation) for grasp in grasps]
-    levers = jnp.stack([matvec(pose.rotation, grasp.placement.translation) for grasp in grasps])
-    axes = tuple(matmul(r, transpose(grasp.axes)) for r, grasp in zip(rotations, grasps, strict=True))
-    moments = tuple(matmul(r, perpendicular(grasp.axes)) for r, grasp in zip(rotations, grasps, strict=True))
-    return _Contacts(levers, axes, moments)
 
 
 def _contact_matrix(
@@ -225,8 +214,7 @@ def stacks_of(models: tuple[Model, ...], tips: tuple[int, ...]) -> list[list[int
     """Groups of arms, by number, that can be stacked: of equal structure, and holding with the same body."""
     stacks: dict[Any, list[int]] = {}
     for i, (model, tip) in enumerate(zip(models, tips, strict=True)):
-        leaves, structure = jax.tree.flatten(model)
-        stacks.setdefault((structure, tuple(x.shape for x in leaves), tip), []).append(i)
+        stacks.setdefault((group_key(model), tip), []).append(i)
     return list(stacks.values())
 
 

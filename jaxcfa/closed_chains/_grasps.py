@@ -1,6 +1,6 @@
 """Rigid objects, and how arms hold them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -121,10 +121,9 @@ def _across(axis: Float[Array, "3"]) -> Float[Array, "3 2"]:
     return jnp.stack([jnp.stack([1 + s * x * x * a, b]), jnp.stack([s * b, s + y * y * a]), jnp.stack([-s * x, -y])])
 
 
-def check_pose(name: str, pose: object) -> None:
+def check_pose(name: str, pose: Any) -> None:
     """Raises `ValueError` for what is not one `Transform`."""
-    if not isinstance(pose, Transform):
-        raise ValueError(f"{name} must be a Transform, got {pose!r}.")
+    check_instance(name, pose, Transform, "a Transform")
     _check_shape(f"The rotation of {name}", pose.rotation, (3, 3))
     _check_shape(f"The translation of {name}", pose.translation, (3,))
 

@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from ..model import AbstractConstraint, Model
-from ..model._arguments import check_positive, is_concrete
+from ..model._arguments import check_positive
 from ..motion import motions_at
 from ..numerics import all_finite, product
 from ..structured import AbstractSchedule
@@ -57,8 +57,7 @@ def impulse(
     check_positive("restitution", restitution, or_zero=True)
     plan = make_plan(model, solver, schedule)
     result = _impulse(plan, constraints, model, q, v, jnp.asarray(restitution, v.dtype))
-    if is_concrete(result):
-        explain(ConstraintStatus(int(result.status)), result.v, model, constraints, [q, v])
+    explain(result.status, result.v, model, constraints, [q, v])
     return result
 
 

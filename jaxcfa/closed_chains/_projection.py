@@ -69,8 +69,7 @@ def project_configuration(
         positive_number("tolerance", tolerance)
     plan = make_plan(model, LEAST_NORM, schedule)
     found = _project(plan, constraints, model, q, tolerance, jnp.asarray(max_iterations))
-    if is_concrete(found):
-        explain(ConstraintStatus.OK, found.q, model, constraints, [q])
+    explain(ConstraintStatus.OK, found.q, model, constraints, [q])
     if is_concrete(found) and not bool(found.closed):
         worst = int(jnp.argmax(jnp.abs(found.residual)))
         raise ValueError(
@@ -99,8 +98,7 @@ def project_velocity(
     """
     model, constraints, (q, v) = prepared(model, constraints, q=q, v=v)
     projected = _project_velocity(make_plan(model, LEAST_NORM, schedule), constraints, model, q, v)
-    if is_concrete(projected):
-        explain(ConstraintStatus.OK, projected, model, constraints, [q, v])
+    explain(ConstraintStatus.OK, projected, model, constraints, [q, v])
     return projected
 
 

@@ -23,6 +23,7 @@ from ..model import (
     Model,
     join_bodies,
 )
+from ..model._assemble import group_key
 from ..model._ranges import rated_coordinates, turning_coordinates
 from ..motion import BodyMotions, accelerations, drifts
 from ..motion._jacobians import point_jacobians
@@ -114,12 +115,13 @@ class Motion(eqx.Module):
 
 
 class _Group(NamedTuple):
-    """Constraints of one structure, stacked, with their numbers and what each relates (bodies or joints)."""
+    """m constraints of one structure, stacked, with their numbers, their rows (m, k), and the pairs of bodies or joints
+    that they relate."""
 
     numbers: np.ndarray
+    rows: np.ndarray
     stacked: AbstractConstraint
-    first: np.ndarray
-    second: np.ndarray
+    related: tuple[np.ndarray, np.ndarray]
 
 
 def motion_of_constraints(
@@ -141,10 +143,10 @@ def motion_of_constraints(
     parts = []
     for group in _groups(constraints):
         if isinstance(group.stacked, AbstractFrameConstraint):
-            moving = bodies.of_both(*group[1:])
+            moving = bodies.of_both(group.stacked, *group.related)
             parts.append(jax.vmap(residual_in_motion)(group.stacked, *moving))
         else:
-            joints = (_joint_motion(model, q, v, qdd, x) for x in (group.first, group.second))
+            joints = (_joint_motion(model, q, v, qdd, x) for x in group.related)
             parts.append(jax.vmap(of_joints)(group.stacked, *joints))
     return Motion(*(_in_order(constraints, [part[i] for part in parts], q.dtype) for i in range(3)))
 
@@ -160,10 +162,10 @@ def residuals_of_constraints(
     parts = []
     for group in _groups(constraints):
         if isinstance(group.stacked, AbstractFrameConstraint):
-            both = places.of_both(*group[1:])
+            both = places.of_both(group.stacked, *group.related)
             parts.append(jax.vmap(lambda constraint, *x: constraint.residual(*x))(group.stacked, *both))
         else:
-            parts.append(jax.vmap(of_joints)(group.stacked, *(_position(model, q, x) for x in group[2:])))
+            parts.append(jax.vmap(of_joints)(group.stacked, *(_position(model, q, x) for x in group.related)))
     return _in_order(constraints, parts, q.dtype)
 
 
@@ -181,7 +183,7 @@ def jacobian_of_constraints(
     jacobians, sizes, distances = [], [], []
     for group in _groups(constraints):
         if isinstance(group.stacked, AbstractFrameConstraint):
-            poses = bodies.places.of_both(*group[1:])
+            poses = bodies.places.of_both(group.stacked, *group.related)
             slopes = jax.vmap(residual_slopes)(group.stacked, *poses)
             all_slopes.append(slopes)
             distances.append(
@@ -191,14 +193,14 @@ def jacobian_of_constraints(
             )
             both = [
                 point_jacobians(model, bodies.columns, bodies.places.in_tree, _rows(bodies.places.in_tree, x), x)
-                for x in (group.first, group.second)
+                for x in group.related
             ]
             jacobians.append(sum_of(map(matmul, slopes, both)))
             sizes.append(sum_of(map(_sizes, slopes, both)))
         else:
             all_slopes.append(())
             jacobians.append(_coupling_jacobian(model, group, q)[:, None])
-            distances.append(jnp.abs(_position(model, q, group.first))[:, None])
+            distances.append(jnp.abs(_position(model, q, group.related[0]))[:, None])
             sizes.append(jnp.abs(jacobians[-1]))
     jacobian = _in_order(constraints, jacobians, q.dtype, model.nv)
     size = lax.stop_gradient(_in_order(constraints, sizes, q.dtype, model.nv))
@@ -225,10 +227,10 @@ def constraint_wrenches(
     constraints: Constraints, slopes: Slopes, multipliers: Float[Array, "k"]
 ) -> Float[Array, "nc 2 6"]:
     """Wrenches on both bodies of each constraint, about the bodies' origins; zero for couplings."""
-    starts, groups, wrenches = row_starts(constraints), _groups(constraints), [jnp.zeros((0, 2, 6), multipliers.dtype)]
+    groups, wrenches = _groups(constraints), [jnp.zeros((0, 2, 6), multipliers.dtype)]
     for group, of_group in zip(groups, slopes, strict=True):
         if of_group:
-            own = picked(multipliers, starts[group.numbers][:, None] + np.arange(of_group[0].shape[1]))
+            own = picked(multipliers, group.rows)
             both = [matmul(own[:, None], slope)[:, 0] for slope in of_group]
             wrenches.append(jnp.stack(both, axis=1))
         else:
@@ -241,16 +243,15 @@ def forces_of_constraints(
     model: Model, constraints: Constraints, places: Places, q: Float[Array, "nq"], multipliers: Float[Array, "k"]
 ) -> tuple[Float[Array, "nb 6"], Float[Array, "nv"]]:
     """Wrenches on all bodies, world axes about their origins, and torques of couplings of joints."""
-    starts = row_starts(constraints)
     wrenches, torques = jnp.zeros((model.nb, 6), q.dtype), jnp.zeros(model.nv, q.dtype)
     for group in _groups(constraints):
         if not isinstance(group.stacked, AbstractFrameConstraint):
-            own = picked(multipliers, starts[group.numbers])
+            own = picked(multipliers, group.rows[:, 0])
             torques = torques + product(own, _coupling_jacobian(model, group, q))
             continue
-        slopes = jax.vmap(residual_slopes)(group.stacked, *places.of_both(*group[1:]))
-        own = picked(multipliers, starts[group.numbers][:, None] + np.arange(slopes[0].shape[1]))
-        for bodies, slope in zip(group[2:], slopes, strict=True):
+        slopes = jax.vmap(residual_slopes)(group.stacked, *places.of_both(group.stacked, *group.related))
+        own = picked(multipliers, group.rows)
+        for bodies, slope in zip(group.related, slopes, strict=True):
             # A product, since scattered sums are none that XLA compiles into one function.
             belongs = jnp.asarray(np.arange(model.nb)[:, None] == bodies, q.dtype)
             wrenches = wrenches + product(belongs, matmul(own[:, None], slope)[:, 0])
@@ -264,16 +265,16 @@ def row_starts(constraints: Constraints) -> np.ndarray:
 
 def _groups(constraints: Constraints) -> list[_Group]:
     """Constraints that differ in numbers only are evaluated together."""
-    plain = [_without_names(constraint) for constraint in constraints]
+    plain, starts = [_without_names(constraint) for constraint in constraints], row_starts(constraints)
     kinds: dict[object, list[int]] = {}
     for number, constraint in enumerate(plain):
-        shapes = tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(constraint))
-        kinds.setdefault((jax.tree.structure(constraint), shapes), []).append(number)
+        kinds.setdefault(group_key(constraint), []).append(number)
     groups = []
     for numbers in kinds.values():
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *(plain[number] for number in numbers))
-        pairs = np.array([related(constraints[number]) for number in numbers])
-        groups.append(_Group(np.array(numbers), stacked, pairs[:, 0], pairs[:, 1]))
+        rows = starts[numbers][:, None] + np.arange(number_of_rows(constraints[numbers[0]]))
+        first, second = np.array([related(constraints[number]) for number in numbers]).T
+        groups.append(_Group(np.array(numbers), rows, stacked, (first, second)))
     return groups
 
 
@@ -310,13 +311,9 @@ def _in_order(constraints: Constraints, parts: list[Array], dtype, *rest: int) -
     """Results of groups (m, k, ...), as rows in the order of the constraints."""
     if not parts:
         return jnp.zeros((0, *rest), dtype)
-    starts = row_starts(constraints)
-    rows = [
-        (starts[group.numbers][:, None] + np.arange(part.shape[1])).reshape(-1)
-        for group, part in zip(_groups(constraints), parts, strict=True)
-    ]
+    rows = np.concatenate([group.rows.reshape(-1) for group in _groups(constraints)])
     together = jnp.concatenate([part.reshape(part.shape[0] * part.shape[1], *part.shape[2:]) for part in parts])
-    return picked(together, np.argsort(np.concatenate(rows)))
+    return picked(together, np.argsort(rows))
 
 
 def _sizes(slope: Float[Array, "m k 6"], jacobian: Float[Array, "m 6 nv"]) -> Float[Array, "m k nv"]:
@@ -360,10 +357,10 @@ def _position(model: Model, q: Array, joints: np.ndarray) -> Float[Array, "m"]:
 
 
 def _coupling_jacobian(model: Model, group: _Group, q: Float[Array, "nq"]) -> Float[Array, "m nv"]:
-    where = [_position(model, q, x) for x in group[2:]]
+    where = [_position(model, q, x) for x in group.related]
     slopes = jax.vmap(jax.grad(lambda c, x, y: c.residual(x, y), (1, 2)))(group.stacked, *where)
     result = jnp.zeros((len(group.numbers), model.nv), q.dtype)
-    for joints, slope in zip(group[2:], slopes, strict=True):
+    for joints, slope in zip(group.related, slopes, strict=True):
         own = np.where(joints >= 0, model.topology.v_starts[joints], -1)
         result = result + jnp.where(own[:, None] == np.arange(model.nv), slope[:, None], 0)
     return result

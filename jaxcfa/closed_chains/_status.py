@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Int
 
 from ..dynamics._run import are_finite, mechanism_of, refuse_without_accelerations
 from ..model import Model
+from ..model._arguments import is_concrete
 from ._relations import Constraints
 
 
@@ -45,15 +46,17 @@ def status_tolerance(dtype: jnp.dtype) -> float:
 
 
 def explain(
-    status: ConstraintStatus, result: Array, model: Model, constraints: Constraints, arguments: list[Array]
+    status: Int[Array, ""] | int, result: Array, model: Model, constraints: Constraints, arguments: list[Array]
 ) -> None:
-    """Raises `ValueError` if a result that is not finite comes from what is finite.
+    """Raises `ValueError` if a result that is not finite, and not traced, comes from what is finite.
 
     The configuration is the first of the `arguments`.
     """
-    if are_finite(result) or not are_finite(arguments, mechanism_of(model), constraints):
+    if not is_concrete(status, result) or are_finite(result):
         return
-    if ConstraintStatus.SINGULAR in status:
+    if not are_finite(arguments, mechanism_of(model), constraints):
+        return
+    if ConstraintStatus.SINGULAR in ConstraintStatus(int(status)):
         raise ValueError(
             "Delassus' matrix J M^-1 J^T is singular: constraints repeat one another, or the configuration is "
             "singular. Use LeastNorm() or Proximal(), which do not need its inverse, or leave constraints out."

@@ -1,6 +1,7 @@
 """From plain arrays to a `Model`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +23,9 @@ def default_dtype() -> np.dtype:
     return np.dtype(jnp.result_type(float))
 
 
-def group_key(joint: AbstractJoint):
-    """Joints with equal keys can be stacked: same class, same static fields, same array shapes."""
-    leaves, structure = jax.tree.flatten(joint)
+def group_key(tree: Any):
+    """Joints, or other trees, with equal keys can be stacked: same class, static fields, array shapes."""
+    leaves, structure = jax.tree.flatten(tree)
     return structure, tuple(np.shape(leaf) for leaf in leaves)
 
 

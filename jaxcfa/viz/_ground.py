@@ -19,6 +19,14 @@ _LEVEL = 1e-4  # of a slope's length, how far the surface may be from where it i
 _CELLS = 60  # along each side of a surface
 
 
+def floor_below(lowest: float, size: float) -> float:
+    """Where the ground is of a robot of that size whose lowest point is there [m].
+
+    Legs that reach a little below zero do not move it.
+    """
+    return 0.0 if lowest > -0.02 * size else lowest
+
+
 def plane_of(ground: FlatGround) -> np.ndarray:
     """(3,): a, b and c of the plane `z = a x + b y + c`. **Raises:** `ValueError` for one that is upright."""
     normal, point = np.asarray(ground.normal, float), np.asarray(ground.point, float)

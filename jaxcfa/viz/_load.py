@@ -26,7 +26,7 @@ from ._default_visuals import default_visuals
 from ._files import Directories, check_directories
 from ._mjcf_visuals import mjcf_collisions, mjcf_visuals
 from ._shapes import Collisions, Plane, Visual
-from ._urdf_visuals import urdf_collisions, urdf_visuals
+from ._urdf_visuals import urdf_visuals
 
 Found = TypeVar("Found")
 Visuals = Sequence[Visual] | str | os.PathLike | Any | None  # Any: a mujoco.MjModel or mujoco.MjSpec
@@ -81,7 +81,7 @@ def load_collisions(
     """
 
     def of_urdf(root: Element, path: Path | None, package_dirs: Directories, report: Report) -> Collisions:
-        shapes = urdf_collisions(root, path, package_dirs, report)
+        shapes = urdf_visuals(root, path, package_dirs, report, collisions=True)
         return Collisions(shapes, _apart(model, shapes), np.zeros(len(shapes), int))
 
     return _load(path_or_text, model, package_dirs, assets, of_urdf, mjcf_collisions, lambda found: found.shapes)

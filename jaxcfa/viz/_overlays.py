@@ -27,6 +27,13 @@ class AbstractOverlay(abc.ABC):
     def update(self, bodies: Poses) -> None:
         """Follow the bodies, as `body_poses` gives them."""
 
+    def _show_arrows(self, arrows: np.ndarray, colors: Any, size: float) -> None:
+        """Arrows (n, 2, 3) from points to points, as thick as suits axes of this size [m]."""
+        if self._handle is None:
+            radii = {"shaft_radius": 0.06 * size, "head_radius": 0.16 * size, "head_length": 0.35 * size}
+            self._handle = self._scene.add_arrows(self._path, arrows, colors, **radii)
+        self._handle.points = arrows
+
     def remove(self) -> None:
         """Take it out of the scene."""
         if self._handle is not None:
@@ -76,18 +83,15 @@ class Wrenches(AbstractOverlay):
     def __init__(self, scene: Any, path: str, wrenches: np.ndarray, scale: float, size: float):
         super().__init__(scene, path)
         self._vectors = scale * np.concatenate([wrenches[:, 3:], wrenches[:, :3]])
-        self._seen = np.linalg.norm(self._vectors, axis=1) > 1e-3 * size
-        self._radii = arrow_radii(size)
+        self._seen, self._size = np.linalg.norm(self._vectors, axis=1) > 1e-3 * size, size
 
     def update(self, bodies: Poses) -> None:
         origins = bodies.translation[0, :-1]
         starts = np.concatenate([origins, origins])
         points = np.stack([starts, starts + self._vectors], axis=1)[self._seen]
-        if self._handle is not None:
-            self._handle.points = points
-        elif len(points):
+        if len(points):
             colors = np.repeat(np.array([_FORCE, _MOMENT], np.uint8), len(origins), axis=0)[self._seen]
-            self._handle = self._scene.add_arrows(self._path, points, colors, **self._radii)
+            self._show_arrows(points, colors, self._size)
 
 
 class Forces(AbstractOverlay):
@@ -104,10 +108,7 @@ class Forces(AbstractOverlay):
         self._arrows = np.stack([points, points + vectors], axis=1)[seen]
 
     def update(self, bodies: Poses) -> None:
-        if self._handle is None:
-            radii = arrow_radii(self._size)
-            self._handle = self._scene.add_arrows(self._path, self._arrows, _FORCE, **radii)
-        self._handle.points = self._arrows
+        self._show_arrows(self._arrows, _FORCE, self._size)
 
 
 class Trail(AbstractOverlay):
@@ -132,11 +133,6 @@ class Trail(AbstractOverlay):
     def clear(self) -> None:
         """Begin anew."""
         self._points.clear()
-
-
-def arrow_radii(size: float) -> dict[str, float]:
-    """Of arrows, by the size of axes [m]."""
-    return {"shaft_radius": 0.06 * size, "head_radius": 0.16 * size, "head_length": 0.35 * size}
 
 
 def quaternions(rotation: np.ndarray) -> np.ndarray:

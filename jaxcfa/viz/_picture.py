@@ -11,7 +11,7 @@ from ..contacts import FlatGround
 from ..model import Model
 from ..numerics._options import check_instance
 from ._camera import Camera, camera
-from ._ground import plane_of
+from ._ground import floor_below, plane_of
 from ._load import Visuals, drawn_visuals
 from ._poses import Poses, as_configurations, body_poses, carried_visuals, corners, extent, initial, of_robot
 from ._shapes import Color, Plane, Visual
@@ -138,9 +138,8 @@ class Scene:
         check_instance("ground", ground, (bool, np.bool_, FlatGround), "True, False, or contacts.FlatGround(...)")
         points = self._extent(poses)
         lowest = float(points[:, 2].min())
-        # Legs that reach a little below zero do not move the ground.
-        plane = np.array([0.0, 0.0, 0.0 if lowest > -0.02 * self.size else lowest])
-        plane = plane_of(ground) if isinstance(ground, FlatGround) else plane
+        level = np.array([0.0, 0.0, floor_below(lowest, self.size)])
+        plane = plane_of(ground) if isinstance(ground, FlatGround) else level
         below = points[:, :2].mean(axis=0)
         height = float(plane[:2] @ below + plane[2])
         near = height > lowest - 0.5 * self.size

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from ..configuration import neutral
 from ..kinematics import forward_kinematics
-from ..model import Model
+from ..model import WORLD, Model
 from ..model._arguments import check_model, check_quaternions
 from ..model._attachments import INITIAL
 from ..spatial import Transform
@@ -60,18 +60,13 @@ def carried_frames(model: Model, names: Sequence[NameOrNumber]) -> Carried:
 
 def carried_visuals(model: Model, visuals: Sequence[Visual]) -> Carried:
     """The axes of shapes; `ValueError` for a carrier that is not there."""
-    carriers: dict[str | None, tuple[int, Transform]] = {None: model.locate(-1)}
-    for visual in visuals:
-        if visual.carrier is not None and visual.carrier not in carriers:
-            carriers[visual.carrier] = model.locate(visual.carrier)
-    bodies, rotations, translations = [], [], []
-    for visual in visuals:
-        body, placement = carriers[visual.carrier]
-        rotation = np.asarray(placement.rotation, dtype=float)
-        bodies.append(body)
-        rotations.append(rotation @ visual.placement[:3, :3])
-        translations.append(rotation @ visual.placement[:3, 3] + np.asarray(placement.translation, dtype=float))
-    return Carried(np.array(bodies, dtype=int), np.reshape(rotations, (-1, 3, 3)), np.reshape(translations, (-1, 3)))
+    carriers = [WORLD if x.carrier is None else x.carrier for x in visuals]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(carriers))}
+    which = np.array([numbers[x] for x in carriers], int)
+    frames, placements = carried_frames(model, list(numbers)), np.reshape([x.placement for x in visuals], (-1, 4, 4))
+    rotation = frames.rotation[which]
+    moved = np.einsum("kij,kj->ki", rotation, placements[:, :3, 3]) + frames.translation[which]
+    return Carried(frames.bodies[which], rotation @ placements[:, :3, :3], moved)
 
 
 def body_poses(model: Model, q: np.ndarray) -> Poses:

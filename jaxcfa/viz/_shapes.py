@@ -273,11 +273,15 @@ def _revolved(*profiles: np.ndarray) -> Triangles:
     return without_slivers(Triangles(np.concatenate(vertices), np.concatenate(faces)))
 
 
+def face_normals(triangles: Triangles) -> np.ndarray:
+    """(m, 3): normals of the faces, of twice their areas."""
+    a, b, c = np.moveaxis(triangles.vertices[triangles.faces], 1, 0)
+    return np.cross(b - a, c - a)
+
+
 def without_slivers(triangles: Triangles) -> Triangles:
     """Without faces that have no area, as those at a pole."""
-    corners = triangles.vertices[triangles.faces]
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    area = np.linalg.norm(normals, axis=1)
+    area = np.linalg.norm(face_normals(triangles), axis=1)
     return Triangles(triangles.vertices, triangles.faces[area > 1e-9 * area.max(initial=0.0)])
 
 

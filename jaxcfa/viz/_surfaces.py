@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._shapes import AbstractShape, Triangles, without_slivers
+from ._shapes import AbstractShape, Triangles, face_normals, without_slivers
 
 
 class Surface(NamedTuple):
@@ -24,24 +24,19 @@ class Surface(NamedTuple):
 @functools.lru_cache(maxsize=1024)
 def surface(shape: AbstractShape, cell: float) -> Surface:
     """The surface of a shape, without details that are smaller than `cell` [m] and without edges beyond three of it."""
-    vertices, faces = _finer(_coarser(shape.triangles(), cell), 3 * cell)
+    vertices, faces = triangles = _finer(_coarser(shape.triangles(), cell), 3 * cell)
     if not len(faces):
         return Surface(vertices, faces, np.zeros((0, 3)), True)
-    corners = vertices[faces]
-    flat = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    volume = np.sum(flat * (corners[:, 0] - vertices.mean(axis=0)))
-    extent = np.ptp(vertices, axis=0)
+    flat = face_normals(triangles)
+    volume = np.sum(flat * (vertices[faces[:, 0]] - vertices.mean(axis=0))) / 6
     # What encloses next to nothing has no inside.
-    is_closed = bool(volume / 6 > 0.02 * np.prod(extent))
-    smooth = _smoothed(vertices, faces, flat)
-    return Surface(vertices, faces, smooth, is_closed)
+    is_closed = bool(volume > 0.02 * np.prod(np.ptp(vertices, axis=0)))
+    return Surface(vertices, faces, _smoothed(vertices, faces, flat), is_closed)
 
 
 def cell_for(shape: AbstractShape, faces: float) -> float:
     """A size of cells [m] with which `surface` makes about so many faces of a shape at most."""
-    vertices, corners = shape.triangles()
-    a, b, c = np.moveaxis(vertices[corners], 1, 0)
-    area = 0.5 * float(np.sum(np.linalg.norm(np.cross(b - a, c - a), axis=1)))
+    area = 0.5 * float(np.sum(np.linalg.norm(face_normals(shape.triangles()), axis=1)))
     # Triangles that are cut in two have an eighth to a quarter of the square of their longest edge.
     return float(np.sqrt(8 * area / faces)) / 3
 

@@ -28,18 +28,15 @@ class _File(NamedTuple):
     collisions: bool
 
 
-def urdf_visuals(root: Element, path: Path | None, package_dirs: Directories, report: Report) -> list[Visual]:
-    """What the links show, or what they collide with if none shows anything.
+def urdf_visuals(
+    root: Element, path: Path | None, package_dirs: Directories, report: Report, collisions: bool = False
+) -> list[Visual]:
+    """What the links show, or what they collide with: for `collisions`, or if none shows anything.
 
     **Arguments:** `root`: the element `<robot>`; `path`: where it was read from.
     """
-    file = _File(path, package_dirs, report, _materials(root, report), False)
-    return _of_kind(root, "visual", file) or _of_kind(root, "collision", file)
-
-
-def urdf_collisions(root: Element, path: Path | None, package_dirs: Directories, report: Report) -> list[Visual]:
-    """What the links collide with; the arguments are those of `urdf_visuals`."""
-    return _of_kind(root, "collision", _File(path, package_dirs, report, _materials(root, report), True))
+    file = _File(path, package_dirs, report, _materials(root, report), collisions)
+    return (not collisions and _of_kind(root, "visual", file)) or _of_kind(root, "collision", file)
 
 
 def _materials(root: Element, report: Report) -> dict[str | None, Color]:

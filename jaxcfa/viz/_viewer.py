@@ -22,7 +22,7 @@ from ..numerics._options import positive_integer, positive_number
 from ..typing import NameOrNumber
 from ._animation import FRAMES_PER_SECOND
 from ._files import Directories
-from ._ground import surface_of
+from ._ground import floor_below, surface_of
 from ._load import Visuals, drawn_visuals
 from ._overlays import turned_to
 from ._playback import Playback, as_motion, instant_at
@@ -273,15 +273,13 @@ class Viewer:
         points = self.robot.extent()
         lower, upper = points.min(axis=0), points.max(axis=0)
         center, size = (lower + upper) / 2, float(np.linalg.norm(upper - lower)) or 1.0
-        # Legs that reach a little below zero do not move the ground.
-        height = 0.0 if lower[2] > -0.02 * size else lower[2]
         cell = 10.0 ** np.floor(np.log10(size)) / 5
         # Lamps alone: with the light of viser's surroundings colours are pale, and without a GPU pictures take long.
         self._server.scene.configure_environment_map(None)
         self._server.scene.add_light_ambient("/light", intensity=1.3)
         self._size, self._cell = size, cell
         self._ground: list[Any] = []
-        self._add_grid(np.array([0.0, 0.0, height]), np.array([0.0, 0.0, 1.0]), 3 * size)
+        self._add_grid(np.array([0.0, 0.0, floor_below(lower[2], size)]), np.array([0.0, 0.0, 1.0]), 3 * size)
         self._look_at(center)
 
     def _look_at(self, center: np.ndarray) -> None:
