@@ -275,8 +275,9 @@ def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndar
         )
     result, sizes = {}, {"nq": joint.nq, "nv": joint.nv}
     for key, parameter in PARAMETERS.items():
-        value = values.get(key, parameter.default)
-        value = _neutral(joint) if value is None and parameter.letters == "nq" else value
+        value = values.get(key)
+        value = parameter.default if value is None else value
+        value = _neutral(joint) if value is None else value
         result[key] = as_coordinates(key, value, sizes[parameter.letters], what)
     check_spring(joint, result["spring_reference"], result["stiffness"], what)
     if np.any(result["lower"] > result["upper"]):

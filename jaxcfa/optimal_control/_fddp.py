@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -163,6 +164,7 @@ def _iterate(
     )
 
 
+@jax.jit  # Without, XLA:CPU (jaxlib 0.10) refuses to compile a loop before it that shows its progress.
 def feedback(local: LocalModel) -> tuple[Float[Array, "T m n"], Float[Array, "T+1 n"]]:
     """The gains of the optimal feedback near a motion, and the gradients of the cost to go along it."""
     found, factors, _ = _solved(local, jnp.asarray(_LEAST, local.input.dtype))

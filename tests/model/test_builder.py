@@ -325,3 +325,10 @@ def test_double_precision_that_is_off_is_asked_for():
 
 def test_the_default_precision_is_that_of_jax():
     assert jaxcfa.chain(1).dtype == jnp.float64
+
+
+def test_none_is_the_default_of_every_parameter():
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("a", joint=Revolute(Z), lower=None, upper=None, effort_limit=None, damping=None)
+    limits = builder.build().limits
+    assert (limits.lower, limits.upper, limits.effort) == (-np.inf, np.inf, np.inf)

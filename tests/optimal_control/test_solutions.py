@@ -387,3 +387,12 @@ def test_integers_are_numbers():
         return oc.solve(problem, jnp.stack([at])).cost
 
     assert_close(jax.grad(cost)(0.5), jax.grad(cost)(0.5, 1.0), rtol=1e-12)
+
+
+@pytest.mark.compiled
+def test_progress_of_shooting_is_shown(capfd):
+    """The loop that shows it once did not compile."""
+    dynamics = oc.FunctionDynamics(lambda x, u, t: pendulum_step(1.0, x, u), 2, 1)
+    problem = oc.Problem(dynamics, 5, [oc.Cost(oc.Control())], [oc.Cost(lambda stage: stage.x - 1.0)])
+    oc.solve(problem, X0, solver=oc.Shooting(max_iterations=20, stationarity=1e-2), progress=True)
+    assert "iteration    2 of 20: cost " in capfd.readouterr().err
