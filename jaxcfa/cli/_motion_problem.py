@@ -13,7 +13,7 @@ from ..closed_chains._system import geometry
 from ..configuration import difference, integrate
 from ..dynamics import inverse_dynamics
 from ..model import Model
-from ..model._driven import driven_coordinates
+from ..model._arguments import driven_coordinates
 from ..model._ranges import ends_of_ranges
 from ..motion import body_motions
 from ..optimal_control import (

@@ -42,7 +42,7 @@ class ContactLaw(eqx.Module):
         """Their impulses [N s]."""
         return self.dt * self.forces(u)
 
-    def mean(self, impulses: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+    def mean(self, impulses: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """The mean forces [N] of impulses during the step, none in a step of no length."""
         return impulses / jnp.where(self.dt == 0, 1, self.dt)
 
