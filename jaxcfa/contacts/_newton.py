@@ -14,7 +14,7 @@ from ._law import ContactLaw
 from ._systems import AbstractSystem, Step, Unknowns
 
 _MOST_ITERATIONS = 100  # of Newton's method, which takes two to ten
-_LANES = 64  # members of a batch at a time
+_LANES, _TURN = 128, 2  # members of a batch at a time, and how many steps these take before others do
 _SLOPE, _MOST_BISECTIONS = 0.5, 12  # of the slope along a step what may be left, and how often its bounds are halved
 _SHORTER = 0.5  # than the step before, if rounding errors hide whether it leads down
 
@@ -33,7 +33,7 @@ class Iterate(eqx.Module):
 def newton(law: ContactLaw, system: AbstractSystem, free: Float[Array, "n 3"]) -> Iterate:
     """Where `x = law(free + W x)`, which minimises `1/2 x^T W x + potential(u)`."""
     search = _Search(law, system, free)
-    return lane_loop(_Search.unfinished, _improve, search, search.start(), _LANES, steps=1)
+    return lane_loop(_Search.unfinished, _improve, search, search.start(), _LANES, _TURN)
 
 
 class _Search(eqx.Module):
