@@ -56,7 +56,7 @@ def ground_contacts(
       with less than 1 / d.
     - `stiction_velocity` [m/s]: how fast what is held by friction creeps at 0.7 of the largest friction.
     - `most`: how many of the points push at a time, by default all; those that are deepest at the start of a step. Its
-      cost grows with the cube of their number, so that hundreds of points can be given with a `most` of 32.
+      cost grows with their number, by its cube where there are more degrees of freedom: of hundreds, 32 are enough.
 
     Numbers that belong to points are one for all, or (n,).
 
