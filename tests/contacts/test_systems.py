@@ -9,7 +9,8 @@ import pytest
 import jaxcfa
 from helpers import assert_close, cast
 from jaxcfa import ABA, CFA, JSI, ground_contacts
-from jaxcfa.contacts._step import accelerations_in_contact
+from jaxcfa.contacts._step import _law, accelerations_in_contact
+from jaxcfa.contacts._systems import Linearised, system_of
 from jaxcfa.dynamics import FactoredFD
 from jaxcfa.dynamics._method import Loads
 from jaxcfa.simulation._equation_of_motion import _OfTree
@@ -27,7 +28,9 @@ class OfTreeWithoutRoot(_OfTree):
 def fallen(dtype):
     """A tree of 4 bodies, of which sixteen points of two are in the ground or near it, and slide."""
     model = jaxcfa.random_tree(4, jax.random.key(3), floating_base=True)
-    contacts = ground_contacts(model, [0] * 8 + [2] * 8, CORNERS + CORNERS, friction=0.7)
+    contacts = ground_contacts(
+        model, [0] * 8 + [2] * 8, CORNERS + CORNERS, friction=0.7, stiffness=500.0, dissipation=0.2
+    )
     q = jaxcfa.random_configuration(model, jax.random.key(1))
     v = 0.3 * jax.random.normal(jax.random.key(2), (model.nv,))
     gaps = jnp.sort(jaxcfa.contact_state(model, contacts, q, v).gap)
@@ -55,9 +58,31 @@ def test_impulses_and_velocities_are_unknowns_of_the_same_equations(dtype):
         back = jax.grad(lambda q, v: jnp.sum(change(model, q, v) ** 2), (0, 1))(q, v)
         return *along, *back
 
-    assert 4 <= jnp.sum(jaxcfa.contact_state(model, contacts, q, v).gap < 0) <= 12
+    forces = jaxcfa.contact_state(model, contacts, q, v).force
+    assert 4 <= jnp.sum(jnp.any(forces != 0, axis=1)) <= 12
     given = model, q, v
     assert_close(found(_OfTree, *given), found(OfTreeWithoutRoot, *given), 1e-10 if dtype == jnp.float64 else 2e-4)
+
+
+def test_linear_equations_and_their_transposes():
+    model, contacts, q, v = fallen(jnp.float64)
+    dt, keys = jnp.asarray(2e-3), jax.random.split(jax.random.key(4), 4)
+    sizes = (model.nv,), (contacts.count, 3)
+    b, y = (tuple(map(jax.random.normal, pair, sizes)) for pair in (keys[:2], keys[2:]))
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def solutions(kind):
+        motion = kind(ABA(), model, q, v, Loads(jnp.zeros_like(v), jnp.zeros((model.nb, 6))))
+        jacobian, law = _law(model, contacts, q, v, dt)
+        u = jacobian @ v
+        roots = law.roots(u, law.impulses(u))
+        linear = Linearised(motion, jacobian, law, law.slopes(u), roots, system_of(motion, jacobian)[1])
+        return linear.solve(b), linear.solve_transposed(y)
+
+    (x, z), others = solutions(_OfTree), solutions(OfTreeWithoutRoot)
+    assert_close((x, z), others, 1e-10)
+    product = sum(jnp.vdot(*pair) for pair in zip(y, x, strict=True))
+    assert_close(sum(jnp.vdot(*pair) for pair in zip(z, b, strict=True)), product, 1e-10)
 
 
 def test_algorithms_agree():
