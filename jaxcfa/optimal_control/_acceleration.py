@@ -5,14 +5,12 @@ shrinks by the same factors. From two pairs of steps these can be told (Anderson
 integral equations, 1965; Walker & Ni, Anderson acceleration for fixed-point iterations, 2011, algorithm AA).
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..one_function import in_batches
 from ..structured._products import matvec
 from ._dynamics import AbstractDynamics
 from ._interior_point import Point, Step, rows_along
@@ -57,7 +55,6 @@ class Memory(NamedTuple):
         return Memory(point, none, several, several, jnp.zeros((), jnp.int32), jnp.zeros((), states.dtype))
 
 
-@partial(in_batches, derivatives=False)
 def accelerated(
     dynamics: AbstractDynamics, local: LocalModel, point: Point, step: Step, memory: Memory, continues: Bool[Array, ""]
 ) -> tuple[Step, Memory]:
@@ -85,11 +82,11 @@ def accelerated(
     for i in range(_DEPTH):
         new = jax.tree.map(lambda x, i=i: x[i], changed)
         own = jax.tree.map(lambda x, y, i=i: x[i] + y, moved, new)
-        size = _inner(new, _weighted(local, new))
-        for other, pulled, both, energy in directions:  # Gram and Schmidt
-            part = _inner(new, pulled) / energy
-            new, own = _less(new, part, other), _less(own, part, both)
         pulled = _weighted(local, new)
+        size = _inner(new, pulled)
+        for other, its_pull, both, energy in directions:  # Gram and Schmidt
+            part = _inner(new, its_pull) / energy
+            new, pulled, own = _less(new, part, other), _less(pulled, part, its_pull), _less(own, part, both)
         energy = _inner(new, pulled)
         told = (i < known) & (energy > _NOTHING_NEW * size)
         pulled = jax.tree.map(lambda x, told=told: jnp.where(told, x, 0), pulled)

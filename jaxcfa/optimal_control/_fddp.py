@@ -1,15 +1,17 @@
 """Differential dynamic programming whose guess need not be feasible."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..numerics import all_finite, transpose
-from ..structured import Extremal, LinearTerms, Riccati, RiccatiFactors
+from ..one_function import in_batches
+from ..structured import Riccati, RiccatiFactors
 from ..structured._products import matvec
+from ._line_search import search_loop
 from ._local import LocalModel, evaluate, linear_quadratic_of, model_of
 from ._problem import Problem
 from ._rollout import closed_loop
@@ -93,10 +95,9 @@ def _iterate(
 ) -> _State:
     local = model_of(problem, x0, state.states, state.controls)
     values = local.values
-    found, factors, terms = _solved(local, state.regularization)
-    gains = factors.gains
+    found = _descent(local, state.regularization)
+    gains, residual = found.gains, found.stationarity
     feedforward = found.controls - jnp.einsum("tmn,tn->tm", gains, found.states[:-1], precision="highest")
-    residual = _stationarity(local, factors, found, terms)
     gap = jnp.maximum(jnp.max(jnp.abs(values.gaps)), jnp.max(jnp.abs(values.start)))
     z = jnp.concatenate([found.states[:-1], found.controls], axis=-1)
     slope = jnp.sum(local.stages.gradient * z) + jnp.sum(local.end.gradient * found.states[-1])
@@ -124,9 +125,8 @@ def _iterate(
         return (k + 1, *trial(length), length)
 
     nothing = jnp.asarray(0.0, x0.dtype), jnp.asarray(False), state.states, state.controls, values.cost
-    _, accepted, states, controls, cost, length = lax.while_loop(
-        lambda carry: ~carry[1] & (carry[0] < 10), attempt, (*nothing, jnp.asarray(1.0, x0.dtype))
-    )
+    first = *nothing, jnp.asarray(1.0, x0.dtype)
+    _, accepted, states, controls, cost, length = search_loop(lambda carry: ~carry[1] & (carry[0] < 10), attempt, first)
     solved = (residual <= stationarity) & (gap <= tolerance) & (settled | ~accepted)
     taken = accepted & ~solved
     harder = jnp.where(accepted & (length > 0.5), state.regularization / 10, state.regularization)
@@ -164,30 +164,46 @@ def _iterate(
     )
 
 
+class _Descent(NamedTuple):
+    """What the quadratic model asks for.
+
+    **Fields:** displacements of `states` and `controls`, and the `gains` K of the feedback; the gradients of the cost
+    to go, `costates` where that leads, `slopes` along the motion as it is; `stationarity`, the gradient of the cost by
+    the controls, relative to `slopes` where these are large.
+    """
+
+    states: Float[Array, "T+1 n"]
+    controls: Float[Array, "T m"]
+    gains: Float[Array, "T m n"]
+    costates: Float[Array, "T+1 n"]
+    slopes: Float[Array, "T+1 n"]
+    stationarity: Float[Array, ""]
+
+
 @jax.jit  # Without, XLA:CPU (jaxlib 0.10) refuses to compile a loop before it that shows its progress.
 def feedback(local: LocalModel) -> tuple[Float[Array, "T m n"], Float[Array, "T+1 n"]]:
     """The gains of the optimal feedback near a motion, and the gradients of the cost to go along it."""
-    found, factors, _ = _solved(local, jnp.asarray(_LEAST, local.input.dtype))
-    return factors.gains, found.costates - matvec(factors.stiffness, found.states)
+    found = _descent(local, jnp.asarray(_LEAST, local.input.dtype))
+    return found.gains, found.slopes
 
 
-def _solved(local: LocalModel, regularization: Float[Array, ""]) -> tuple[Extremal, RiccatiFactors, LinearTerms]:
+@partial(in_batches, derivatives=False)
+def _descent(local: LocalModel, regularization: Float[Array, ""]) -> _Descent:
     """The displacements that the quadratic model asks for, with more weight on the controls."""
     n, m = local.input.shape[1:]
     of_controls = jnp.diag((jnp.arange(n + m) >= n).astype(local.input.dtype))
     hessians = local.stages.hessian + regularization * of_controls[None], local.end.hessian
     problem, terms = linear_quadratic_of(local, hessians, (local.stages.gradient, local.end.gradient))
     factored = problem.factor(_RICCATI)
-    assert isinstance(factored.factors, RiccatiFactors)
-    return factored.solve(terms), factored.factors, terms
-
-
-def _stationarity(local: LocalModel, factors: RiccatiFactors, found: Extremal, terms: LinearTerms) -> Float[Array, ""]:
-    """The gradient of the cost by the controls, relative to that of the cost to go by the states where it is large."""
+    factors = factored.factors
+    assert isinstance(factors, RiccatiFactors)
+    # The next iteration mends what rounding leaves.
+    found = factored.solve(terms, refined=False)
     slopes = found.costates - matvec(factors.stiffness, found.states)
     reached = slopes[1:] + matvec(factors.stiffness[1:], terms.offsets)
     pushed = terms.control_gradients + matvec(transpose(local.input), reached)
-    return jnp.max(jnp.abs(pushed), initial=0) / jnp.maximum(1, jnp.max(jnp.abs(slopes)) / 100)
+    stationarity = jnp.max(jnp.abs(pushed), initial=0) / jnp.maximum(1, jnp.max(jnp.abs(slopes)) / 100)
+    return _Descent(found.states, found.controls, factors.gains, found.costates, slopes, stationarity)
 
 
 def _solution(problem: Problem, end: _State) -> Solution:

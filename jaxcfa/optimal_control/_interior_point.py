@@ -264,8 +264,8 @@ def slopes_of_lagrangian(local: LocalModel, multipliers: Multipliers) -> tuple[F
     """The gradients of the Lagrangian by (x, u) of every stage and x of the end, but for the states' own costates."""
     lam, y, z = multipliers
     rows = _transposed(local.stages.equalities, y.stages) + _transposed(local.stages.inequalities, z.stages)
-    reached = jnp.concatenate([local.transition, local.input], axis=-1)
-    stages = local.stages.gradient + rows + _transposed(reached, lam[1:])
+    reached = (_transposed(x, lam[1:]) for x in (local.transition, local.input))
+    stages = local.stages.gradient + rows + jnp.concatenate([*reached], axis=-1)
     end = local.end.gradient + product(y.end, local.end.equalities) + product(z.end, local.end.inequalities)
     return stages, end
 

@@ -1,14 +1,14 @@
 """How far to go along a step: a merit function of cost, barrier and violations."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from ..numerics import choose
+from ..structured._lane_loop import closed_lane_loop
 from ..structured._products import matvec
 from ._interior_point import (
     Barrier,
@@ -107,6 +107,11 @@ class Found(NamedTuple):
     worth: Worth
 
 
+def search_loop(unfinished: Callable[[Any], Bool[Array, ""]], attempt: Callable[[Any], Any], start: Any) -> Any:
+    """`attempt` until its state is finished: of a batch, problems whose first attempt will do wait for no other."""
+    return closed_lane_loop(unfinished, attempt, start, lanes_on_cpu=16, steps=1)
+
+
 def search(
     problem: Problem,
     x0: Float[Array, "nx"],
@@ -176,7 +181,7 @@ def search(
 
     stay = point.states, point.controls, local.values.inequalities, Worth.of(local.values)
     nothing = jnp.asarray(0, jnp.int32), jnp.asarray(False), jnp.ones((), x0.dtype), stay
-    _, accepted, length, (states, controls, g, worth) = lax.while_loop(
+    _, accepted, length, (states, controls, g, worth) = search_loop(
         lambda carry: ~carry[1] & (carry[0] < -(-_LENGTHS // together)), attempt, nothing
     )
     multipliers = _multipliers(point, step, g, barrier, length)

@@ -97,6 +97,8 @@ def _is_level(state: State, violation: Float[Array, ""]) -> Bool[Array, ""]:
 
 def _is_out_of_reach(problem: Problem, local: LocalModel, point: Point, violation: Float[Array, ""]) -> Bool[Array, ""]:
     """Whether the multipliers prove that no motion nearby satisfies the constraints to first order."""
+    if not problem.is_constrained:
+        return jnp.asarray(False)
     way = jax.vmap(problem.dynamics.minus, (0, None))(point.states, point.states[0])
     scales = 1 + largest(way), 1 + largest(point.controls)
     return (violation > _VIOLATED) & (distance_to_feasible(local, point.multipliers, problem.start, *scales) > _FAR)
@@ -115,7 +117,9 @@ def disturbed(problem: Problem, point: Point, values: Values, barrier: Barrier, 
     time = jnp.linspace(0, 1, steps + 1, dtype=dtype)[:, None]
     index = jnp.arange(m + problem.dynamics.tangent_size, dtype=dtype)[None]
     phases = 2 * jnp.pi * _GOLDEN * (1 + index + 3 * times)
-    waves = amount * jnp.sin(phases + 2 * jnp.pi * (1 + index % 3) * time)
+    angles = 2 * jnp.pi * (1 + index % 3) * time
+    # Not the sine of the sum: of a batch it would be one for each number, and this is found in every iteration.
+    waves = amount * (jnp.sin(phases) * jnp.cos(angles) + jnp.cos(phases) * jnp.sin(angles))
     controls = point.controls + (1 + largest(point.controls)) * waves[:-1, :m]
     states = jax.vmap(problem.dynamics.plus)(point.states, waves[:, m:].at[0].set(0))
     nothing = jax.tree.map(jnp.zeros_like, point.multipliers)

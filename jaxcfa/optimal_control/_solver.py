@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..numerics._options import positive_integer, positive_number
-from ..structured._lane_loop import lane_loop
+from ..structured._lane_loop import closed_lane_loop
 from ._local import Multipliers, Rows
 from ._problem import Problem
 from ._solution import History, Solution, coordinates, with_unbounded
@@ -112,7 +112,7 @@ def recorded(state: Any, progress: bool, **entries: Array) -> History:
 
 
 # Numbers in the states of all stages that make a program on a CPU as fast for each as more would.
-_ENOUGH = 16_000
+_ENOUGH = 40_000
 
 
 def iterate(problem: Problem, iteration: Callable[[State], State], start: State) -> State:
@@ -120,14 +120,10 @@ def iterate(problem: Problem, iteration: Callable[[State], State], start: State)
 
     Stages are a batch already, so a CPU is busy with few of long problems, and then the fewer wait for the last.
     """
-    # With all that it closes over as leaves: whatever of it a user's functions have brought along.
-    converted = eqx.filter_closure_convert(iteration, start)
-    arrays, static = eqx.partition(converted, eqx.is_array)
-    return lane_loop(
-        lambda _, state: ~state.done,
-        lambda arrays, state: eqx.combine(arrays, static)(state),
-        arrays,
+    return closed_lane_loop(
+        lambda state: ~state.done,
+        iteration,
         start,
-        lanes_on_cpu=max(16, _ENOUGH // max(1, problem.steps * problem.dynamics.tangent_size)),
+        lanes_on_cpu=max(1, _ENOUGH // max(1, 16 * problem.steps * problem.dynamics.tangent_size)) * 16,
         steps=4,
     )

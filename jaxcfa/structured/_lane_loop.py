@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import export, lax
@@ -75,6 +76,26 @@ def lane_loop(
         return found, jax.tree.map(lambda _: True, found)
 
     return run(constants, state)
+
+
+def closed_lane_loop(
+    unfinished: Callable[[State], Bool[Array, ""]],
+    improve: Callable[[State], State],
+    state: State,
+    lanes_on_cpu: int,
+    steps: int,
+) -> State:
+    """As `lane_loop`, of functions that may use whatever else is traced; `improve` is traced twice for that."""
+    converted = eqx.filter_closure_convert(improve, state)
+    arrays, static = eqx.partition(converted, eqx.is_array)
+    return lane_loop(
+        lambda _, state: unfinished(state),
+        lambda arrays, state: eqx.combine(arrays, static)(state),
+        arrays,
+        state,
+        lanes_on_cpu,
+        steps,
+    )
 
 
 def _steps(unfinished: Callable, improve: Callable, constants: Any, state: State, most: int | None) -> State:

@@ -100,12 +100,10 @@ def _cost_of_policy(
     stage: Stages, later: Float[Array, "n n"], gains: Float[Array, "m n"], closed: Float[Array, "n n"]
 ) -> Float[Array, "n n"]:
     """The Hessian of the cost to go under the feedback `u = K x`: a sum of semidefinite matrices (Joseph's form)."""
-    total = matmul(transpose(closed), matmul(later, closed)) + stage.state_cost
-    total = total + matmul(transpose(gains), matmul(stage.control_cost, gains))
-    if stage.cross_cost is not None:
-        crossed = matmul(transpose(stage.cross_cost), gains)
-        total = total + crossed + transpose(crossed)
-    return symmetrise(total)
+    half = 0.5 * matmul(stage.control_cost, gains)
+    crossed = matmul(transpose(gains), half if stage.cross_cost is None else half + stage.cross_cost)
+    carried = matmul(transpose(closed), matmul(later, closed))
+    return symmetrise(carried + stage.state_cost + crossed + transpose(crossed))
 
 
 def _one_by_one(stages: Stages) -> tuple[Float[Array, "T+1 n n"], LDL, Float[Array, "T m n"], Float[Array, "T n n"]]:
