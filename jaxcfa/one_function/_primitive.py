@@ -37,7 +37,12 @@ class Shared(eqx.Module):
 
 
 def as_one_function(
-    function: Callable[..., Result], *, single: bool = True, derivatives: bool = True, handed_on: bool = False
+    function: Callable[..., Result],
+    *,
+    single: bool = True,
+    derivatives: bool = True,
+    handed_on: bool = False,
+    alike: bool = True,
 ) -> Callable[..., Result]:
     """`function`, in a form that runs fast, for one state and for batches; for use in compiled functions.
 
@@ -48,7 +53,8 @@ def as_one_function(
     of them, have that form, or batches only; `derivatives`: whether derivatives by a few arguments are of that form
     too, for which they compute anew what they need, or those of the function as it stands; `handed_on`: whether results
     mostly go to other such functions: then their last axis is that of a batch, which need not be moved there and back.
-    (On GPUs these find them again, and a kernel would only write what is not read.)
+    (On GPUs these find them again, and a kernel would only write what is not read.) `alike`: whether single states have
+    the program of batches, or one that is traced as it stands, with products for loops that XLA compiles.
 
     Arguments that are `Shared` are used by single states alone, and by few.
     """
@@ -66,10 +72,10 @@ def as_one_function(
         leaves, structure = jax.tree.flatten(arrays)
 
         def of_leaves(leaves: list[Any]) -> Result:
-            with inside_one_function():
+            with inside_one_function() if alike else contextlib.nullcontext():
                 return function(*eqx.combine(jax.tree.unflatten(structure, leaves), fixed))
 
-        def without_shared(leaves: list[Any]) -> Result:
+        def in_a_batch(leaves: list[Any]) -> Result:
             own = eqx.combine(jax.tree.unflatten(structure, leaves), fixed)
             with inside_one_function():
                 return function(*(None if isinstance(x, Shared) else x for x in own))
@@ -87,7 +93,7 @@ def as_one_function(
             linear=0,
             single=single,
             derivatives=derivatives,
-            unshared=_traced_later(without_shared, program.in_avals) if some_are_shared else None,
+            of_batches=_traced_later(in_a_batch, program.in_avals) if some_are_shared or not alike else None,
         )
         return jax.tree.unflatten(jax.tree.structure(shapes), found)
 
@@ -131,8 +137,8 @@ def _as_one_kernel(function: Callable[..., Result], arguments: Sequence[Any], de
 # Parameters: `program`; `axes`, where the arguments have that of the batch: 0, -1, or None if they do not vary; `size`
 # of the batch, if there is one, of which all results then have an axis, where `results` says; `width`, how many states
 # the program itself computes; `linear`: in the last so many arguments the program is linear; `single` and `derivatives`
-# as above; `unshared`, if there are shared arguments, returns the program without them; `kernel`: whether it is to be a
-# kernel of a GPU, for which constants stay parts of the program, instead of one function of a CPU.
+# as above; `of_batches` returns the program of batches if that is another, without shared arguments; `kernel`: whether
+# it is to be a kernel of a GPU, for which constants stay parts of the program, instead of one function of a CPU.
 
 one_function_p = Primitive("one_function")
 one_function_p.multiple_results = True
@@ -153,7 +159,7 @@ def _bind(
     program: ClosedJaxpr,
     axes: Sequence[int | None],
     linear: int,
-    unshared: Callable[[], ClosedJaxpr] | None = None,
+    of_batches: Callable[[], ClosedJaxpr] | None = None,
     kernel: bool = False,
     **params: Any,
 ) -> list[Any]:
@@ -161,7 +167,7 @@ def _bind(
     if kernel:
         program = with_known_constants(program)
     flat = convert_constvars_jaxpr(program.jaxpr)
-    inner, used = dce_jaxpr(flat, [True] * len(flat.outvars), instantiate=unshared is not None)
+    inner, used = dce_jaxpr(flat, [True] * len(flat.outvars), instantiate=of_batches is not None)
     constants = len(program.consts)
     arguments, axes = [*program.consts, *arguments], [None] * constants + list(axes)
     return one_function_p.bind(
@@ -169,7 +175,7 @@ def _bind(
         program=ClosedJaxpr(inner, ()),
         axes=tuple(itertools.compress(axes, used)),
         linear=sum(used[len(used) - linear :]),
-        unshared=unshared,
+        of_batches=of_batches,
         kernel=kernel,
         **params,
     )
@@ -238,7 +244,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
         if line_of(traced) is None:
             return as_it_stands()
     new = {"axes": [*axes, *itertools.compress(axes, moves)], "linear": len(directions)}
-    new |= {"program": traced, "unshared": None}
+    new |= {"program": traced, "of_batches": None}
     found = one_function_p.bind(*primals, **params)
     return found, _bind([*primals, *directions], **{**params, **new})
 
@@ -275,7 +281,7 @@ def _transpose(cotangents: Sequence[Any], *arguments: Any, **params: Any) -> lis
         ],
         "results": tuple(i or 0 for i in moved_axes),
         "linear": len(weights),
-        "unshared": None,
+        "of_batches": None,
     }
     found = _bind([*known, *weights], **{**params, **new})
     shared = [size is not None and axis is None for axis in moved_axes]
@@ -287,8 +293,8 @@ def _batch(arguments: Sequence[Any], axes: Sequence[int | None], /, **params: An
     if export.is_symbolic_dim(new):  # any number, in programs to be exported
         found = jax.vmap(functools.partial(over_states, **params), list(axes))(*arguments)
         return found, [0] * len(found)
-    if params["unshared"] is not None and new * (params["size"] or 1) >= FEW:
-        params["program"], params["unshared"] = params["unshared"](), None
+    if params["of_batches"] is not None and new * (params["size"] or 1) >= FEW:
+        params["program"], params["of_batches"] = params["of_batches"](), None
         constants = len(arguments) - len(params["program"].in_avals)  # of the program for single states
         arguments, axes = arguments[constants:], axes[constants:]
         params["axes"] = params["axes"][constants:]
@@ -309,7 +315,7 @@ def _batch(arguments: Sequence[Any], axes: Sequence[int | None], /, **params: An
     if size is not None:  # what varies with one of them only must not be repeated for the other
         program = jax.make_jaxpr(functools.partial(over_states, **params))
         params["program"] = program(*_of_batch(params["program"].in_avals, inner_axes, size))
-        params["unshared"] = None
+        params["of_batches"] = None
         params["width"] = params["width"] * size
     placed = [x if axis is None else _placed(x, axis) for x, axis in zip(arguments, axes, strict=True)]
     own = [None if axis is None else _own_axis(x, axis) for x, axis in zip(arguments, axes, strict=True)]
@@ -354,14 +360,14 @@ def _without_unused(used: list[bool], step: JaxprEqn) -> tuple[list[bool], Jaxpr
     params = step.params
     if not any(used):
         return [False] * len(step.invars), None
-    unshared = params["unshared"]
-    inner, kept = dce_jaxpr(params["program"].jaxpr, used, instantiate=unshared is not None)
+    of_batches = params["of_batches"]
+    inner, kept = dce_jaxpr(params["program"].jaxpr, used, instantiate=of_batches is not None)
     new = {
         "program": ClosedJaxpr(inner, ()),
         "axes": tuple(itertools.compress(params["axes"], kept)),
         "results": tuple(itertools.compress(params["results"], used)),
         "linear": sum(kept[len(kept) - params["linear"] :]),
-        "unshared": unshared and functools.cache(lambda: _with_results(unshared(), used)),
+        "of_batches": of_batches and functools.cache(lambda: _with_results(of_batches(), used)),
     }
     operands, results = list(itertools.compress(step.invars, kept)), list(itertools.compress(step.outvars, used))
     return kept, step.replace(invars=operands, outvars=results, params={**params, **new})

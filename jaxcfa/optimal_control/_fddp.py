@@ -187,7 +187,7 @@ def feedback(local: LocalModel) -> tuple[Float[Array, "T m n"], Float[Array, "T+
     return found.gains, found.slopes
 
 
-@partial(in_batches, derivatives=False)
+@partial(in_batches, derivatives=False, alike=False)
 def _descent(local: LocalModel, regularization: Float[Array, ""]) -> _Descent:
     """The displacements that the quadratic model asks for, with more weight on the controls."""
     n, m = local.input.shape[1:]

@@ -116,7 +116,7 @@ class Optimality(NamedTuple):
         return jnp.maximum(self.equalities, self.excess)
 
 
-@partial(in_batches, derivatives=False)
+@partial(in_batches, derivatives=False, alike=False)
 def newton_step(
     local: LocalModel,
     point: Point,
