@@ -32,7 +32,8 @@ class Iterate(eqx.Module):
 
 def newton(law: ContactLaw, system: AbstractSystem, free: Float[Array, "n 3"]) -> Iterate:
     """Where `x = law(free + W x)`, which minimises `1/2 x^T W x + potential(u)`."""
-    search = _Search(law, system, free)
+    scale = jnp.maximum(jnp.max(jnp.abs(free)), jnp.min(law.stiction_velocity))
+    search = _Search(law, system, free, float(jnp.finfo(free.dtype).eps) ** 0.75 * scale)
     return lane_loop(_Search.unfinished, _improve, search, search.start(), _LANES, _TURN)
 
 
@@ -42,18 +43,14 @@ class _Search(eqx.Module):
     It starts with the law as it is near rest, in which everything sticks; of points that only come down to the ground,
     as it is for free motion, since near rest these have no force.
 
-    **Fields:** the `law`, the `system`, and velocities of the points without impulses, `free` (n, 3).
+    **Fields:** the `law`, the `system`, and velocities of the points without impulses, `free` (n, 3); by how much
+    velocities still change in the end, `tolerance`.
     """
 
     law: ContactLaw
     system: AbstractSystem
     free: Float[Array, "n 3"]
-
-    @property
-    def tolerance(self) -> Float[Array, ""]:
-        """By how much velocities still change in the end."""
-        scale = jnp.maximum(jnp.max(jnp.abs(self.free)), jnp.min(self.law.stiction_velocity))
-        return float(jnp.finfo(self.free.dtype).eps) ** 0.75 * scale
+    tolerance: Float[Array, ""]
 
     def start(self) -> Iterate:
         """No impulses."""

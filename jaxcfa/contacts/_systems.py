@@ -9,12 +9,14 @@ The former is small where a robot stands on its feet, the latter where many poin
 """
 
 import abc
+from functools import partial
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from ..numerics import matmul, matvec, product
+from ..one_function import in_batches
 from ..structured._small_spd import LARGEST_IN_BLOCKS, LDL, ldl_factor, ldl_solve
 from ..typing import Velocity
 from ._law import ContactLaw
@@ -135,6 +137,10 @@ def torques_of(jacobian: Float[Array, "n 3 nv"], forces: Float[Array, "n 3"]) ->
     return product(forces.reshape(-1), jacobian.reshape(-1, jacobian.shape[-1]))
 
 
+# Of batches of small matrices XLA:CPU has the library make one after the other, which takes five times as long.
+_small_product = partial(in_batches, derivatives=False)(product)
+
+
 class ByImpulses(AbstractSystem):
     """The unknowns are the impulses.
 
@@ -150,7 +156,7 @@ class ByImpulses(AbstractSystem):
         """The accelerations without contacts, and the system."""
         rows = jacobian.reshape(-1, jacobian.shape[-1])
         qdd, responses, needed = motion.respond(rows)
-        return qdd, ByImpulses(responses, product(responses, rows.T), needed)
+        return qdd, ByImpulses(responses, _small_product(responses, rows.T), needed)
 
     @property
     def size(self) -> int:
@@ -234,7 +240,7 @@ class ByVelocities(AbstractSystem):
         if found is None:
             return None
         qdd, root = found
-        return qdd, ByVelocities(root, product(jacobian, root.T))
+        return qdd, ByVelocities(root, _small_product(jacobian, root.T))
 
     @property
     def size(self) -> int:
