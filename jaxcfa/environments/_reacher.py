@@ -17,6 +17,7 @@ from ..model import Model
 from ..model._arguments import as_arrays, as_positive, check_model
 from ..model._joint_groups import free_dofs
 from ..model._ranges import ends_of_ranges, middle
+from ..model._topology import WORLD
 from ..optimal_control import RobotDynamics
 from ..simulation._inputs import Actuated
 from ..typing import ConfigurationLike, Key, NameOrNumber
@@ -71,11 +72,12 @@ class Reacher(AbstractRobotEnvironment):
         and the number of `substeps` in it: more, or a lower `limit`, for arms without damping whose motors bring them
         to a radian in a substep or more.
 
-        **Raises:** `ValueError` for an unknown frame or joint, free joints, a wrong shape, a negative `spread`, and
-        unknown limits.
+        **Raises:** `ValueError` for an unknown frame or joint, a frame that is fixed to the world, free joints, a wrong
+        shape, a negative `spread`, and unknown limits.
         """
         check_model(model)
-        model.locate(frame)
+        if model.locate(frame)[0] == WORLD:
+            raise ValueError(f"Reacher needs a frame that joints move, but {frame!r} is fixed to the world.")
         free = free_dofs(model)
         if floating := [name for name in model.joint_names if free[model.v_slice(name)].any()]:
             raise ValueError(

@@ -15,7 +15,7 @@ from ..spatial import steiner
 from ..typing import NameOrNumber
 from ._arguments import as_arrays
 from ._attachments import Keyframes
-from ._given import Numbers, Placement, as_placement, check_name, given_com, given_inertia, given_mass
+from ._given import Numbers, Placement, as_placement, check_name, given_com, given_inertia, given_mass, is_concrete
 from ._model import Model, require_single
 from ._topology import WORLD
 
@@ -135,7 +135,8 @@ def add_keyframe(model: Model, name: str, q: Numbers, v: Numbers | None = None) 
 
     **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s], zero if not given. Both may be traced.
 
-    **Raises:** `ValueError` for a name that a keyframe has, wrong shapes, zero quaternions, and a batch of models.
+    **Raises:** `ValueError` for a name that a keyframe has, wrong shapes, zero quaternions, what is not finite, and a
+    batch of models.
     """
     require_single(model, "add_keyframe")
     check_name("The name of a keyframe", name)
@@ -143,5 +144,8 @@ def add_keyframe(model: Model, name: str, q: Numbers, v: Numbers | None = None) 
     if name in old.names:
         raise ValueError(f"The model has a keyframe named {name!r}; names must be unique.")
     given = as_arrays(model, q=q, v=jnp.zeros(model.nv, model.dtype) if v is None else v)
+    for letter, x in zip("qv", given, strict=True):
+        if is_concrete(x) and not np.all(np.isfinite(x)):
+            raise ValueError(f"{letter} of the keyframe {name!r} must be finite, got {np.asarray(x).tolist()}.")
     rows = [jnp.concatenate([x, y.astype(x.dtype)[None]]) for x, y in zip((old.q, old.v), given, strict=True)]
     return dataclasses.replace(model, keyframes=Keyframes((*old.names, name), *rows))

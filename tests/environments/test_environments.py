@@ -547,6 +547,7 @@ def test_mistakes_are_explained(key):
         "spread must be finite and not negative, got -1": lambda: Reacher(arm(), "tip", limit=1.0, spread=-1.0),
         "pole_length must be positive and finite, .* got -1": lambda: CartPole(pole_length=-1.0),
         "length must be positive and finite, .* got 0": lambda: Acrobot(length=0.0),
+        "frame that joints move, but -1 is fixed": lambda: Reacher(arm(), -1, limit=1.0),
         "No frame or body named 'hand'": lambda: Reacher(arm(), "hand", limit=1.0),
         "fixed base, but .* is a free joint": lambda: Reacher(jaxcfa.chain(2, floating_base=True), "tip", limit=1.0),
         "no limit for the control": lambda: Reacher(arm(), "tip"),

@@ -578,6 +578,9 @@ def test_errors():
         r"v must have shape \(nv,\) = \(14,\), got \(15,\)": lambda: jaxcfa.add_keyframe(
             model, "up", jaxcfa.neutral(model), jnp.ones(15)
         ),
+        "v of the keyframe 'up' must be finite, got .*nan": lambda: jaxcfa.add_keyframe(
+            model, "up", jnp.ones(15), jnp.full(14, jnp.nan)
+        ),
         r"add_keyframe takes single models, but masses": lambda: jaxcfa.add_keyframe(batch, "up", jnp.ones(15)),
         "name of a keyframe must be a string that is not empty": lambda: jaxcfa.add_keyframe(model, "", jnp.ones(15)),
     }
