@@ -14,8 +14,8 @@ from jax.extend.core import Primitive
 
 import jaxcfa
 from helpers import assert_close
-from jaxcfa.one_function import _able, _last_axis, as_one_function, without_marks
-from jaxcfa.structured._lane_loop import lane_loop
+from jaxcfa.one_function import _able, _last_axis, as_one_function, in_batches, is_one_function, without_marks
+from jaxcfa.structured._lane_loop import _first, lane_loop
 
 MARK = "xla_cpu_small_call"
 
@@ -323,3 +323,31 @@ def test_conditions_of_loops_depend_on_two_numbers_of_the_state():
     ]
     used = {x for step in condition.eqns for x in step.invars if not hasattr(x, "val")}
     assert len(used.intersection(condition.invars)) == 2
+
+
+def test_those_that_had_the_fewest_turns_come_first():
+    turns = np.random.default_rng(0).integers(0, 4, 300)
+    turns[7] = np.iinfo(np.int32).max  # more than can be told apart: after all others that go on
+    unfinished = np.random.default_rng(1).uniform(size=300) < 0.6
+    unfinished[7] = True
+    found = np.asarray(_first(jnp.asarray(unfinished), jnp.asarray(turns, jnp.int32)))
+    assert sorted(found.tolist()) == list(range(300))
+    number = np.sum(unfinished)
+    assert np.all(unfinished[found[:number]])
+    assert found[number - 1] == 7
+    assert np.all(np.diff(turns[found[: number - 1]]) >= 0)
+
+
+@pytest.mark.parametrize(("size", "expected"), [(None, 2), (3, 2), (40, 3)])
+def test_single_states_may_have_a_program_of_their_own(size, expected):
+    """Not alike: here they even differ in their values, so that it shows which one is used."""
+
+    @functools.partial(in_batches, derivatives=False, alike=False)
+    def scaled(x, unused):
+        return (3 if is_one_function() else 2) * x
+
+    x = jnp.arange(1.0, 5) if size is None else jnp.arange(1.0, 1 + size)
+    found = scaled(x, x) if size is None else jax.vmap(scaled)(x, x)
+    assert_close(found, expected * x, rtol=1e-15)
+    slope = jax.grad(lambda x: jnp.sum(scaled(x, x) if size is None else jax.vmap(scaled)(x, x)))(x)
+    assert_close(slope, np.full(len(x), expected), rtol=1e-15)

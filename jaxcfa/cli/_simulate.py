@@ -55,8 +55,10 @@ def run_simulation(
 
     **Returns:** the motion, and its contacts, if there is a ground.
     """
-    if not (math.isfinite(settings.dt) and 0 < settings.dt <= settings.seconds):
-        raise ValueError(f"--dt must be positive and no longer than --seconds {settings.seconds}, got {settings.dt}.")
+    if not (math.isfinite(settings.dt) and settings.dt > 0):
+        raise ValueError(f"--dt must be positive, got {settings.dt}.")
+    if settings.seconds < settings.dt:
+        raise ValueError(f"--seconds must be --dt {settings.dt:g}, one step, or more, got {settings.seconds:g}.")
     if settings.seconds / settings.dt > _LONGEST:
         raise ValueError(
             f"--seconds {settings.seconds:g} in steps of --dt {settings.dt:g} are {settings.seconds / settings.dt:.0e} "

@@ -327,6 +327,7 @@ def test_commands_begin_where_the_file_says(tmp_path):
         ("long.gif", "199.9996", "a GIF holds 5000 pictures at most"),  # in steps, 200 s
         ("m.NPZ", "1", "must end with"),
         ("file/m.npz", "1", "m.npz cannot be written"),
+        ("m.npz", "0", "--seconds must be --dt 0.001, one step, or more, got 0."),
     ],
 )
 def test_outputs_that_cannot_be_written_are_refused_first(cart, tmp_path, name, seconds, message):
