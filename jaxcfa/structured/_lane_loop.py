@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import export, lax
 from jax.custom_batching import custom_vmap
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jaxtyping import Array, Bool, Int
 
 from ..backend import backend
@@ -83,17 +84,22 @@ def closed_lane_loop(
     lanes_on_cpu: int,
     steps: int,
 ) -> State:
-    """As `lane_loop`, of functions that may use whatever else is traced; `improve` is traced twice for that."""
-    converted = eqx.filter_closure_convert(improve, state)
-    arrays, static = eqx.partition(converted, eqx.is_array)
-    return lane_loop(
-        lambda _, state: unfinished(state),
-        lambda arrays, state: eqx.combine(arrays, static)(state),
-        arrays,
-        state,
-        lanes_on_cpu,
-        steps,
-    )
+    """As `lane_loop`, of functions that may use whatever else is traced; `improve` is traced twice for that.
+
+    Not by the conversion of equinox, which refuses types that differ in nothing but the mesh that a program is spread
+    over.
+    """
+    program, shapes = jax.make_jaxpr(improve, return_shape=True)(state)
+    structure, known = jax.tree.structure(shapes), program.consts
+
+    def improved(traced: list[Array], state: State) -> State:
+        own = iter(traced)
+        constants = [next(own) if eqx.is_array(x) else x for x in known]
+        found = jaxpr_as_fun(ClosedJaxpr(program.jaxpr, constants))(*jax.tree.leaves(state))
+        return jax.tree.unflatten(structure, found)
+
+    traced = [x for x in known if eqx.is_array(x)]
+    return lane_loop(lambda _, state: unfinished(state), improved, traced, state, lanes_on_cpu, steps)
 
 
 def _steps(unfinished: Callable, improve: Callable, constants: Any, state: State, most: int | None) -> State:
