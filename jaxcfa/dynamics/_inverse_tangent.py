@@ -146,8 +146,8 @@ def displacements(
         + (rate_dot - own).cross(offset)
         + spin_rate.cross(shift)
         + spin_dot.cross(whirl)
-        + spin.cross(spin_dot.cross(offset) + spin.cross(shift) + 2.0 * sliding_dot)
-        + (2.0 * spin_here + turning_dot).cross(sliding)
+        + spin.cross(spin_dot.cross(offset) + spin.cross(shift) + 2 * sliding_dot)
+        + (2 * spin_here + turning_dot).cross(sliding)
         + turning.cross(sliding_dot)
         + gained_linear
     )

@@ -1,6 +1,5 @@
 """Arithmetic that all else is written in: products of small and of large matrices, and what derivative rules share."""
 
-from ._inlined import inlined as inlined
 from ._linear_solution import linear_solution as linear_solution
 from ._perturbed import (
     instantiate as instantiate,

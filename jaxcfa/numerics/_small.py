@@ -20,15 +20,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from ._inlined import inlined
-
 
 def sum_of(terms: Iterable[Array]) -> Array:
     """Sum of one or more arrays, as a chain of additions."""
     return functools.reduce(operator.add, terms)
 
 
-@inlined
 def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Float[Array, "*#batch n m"]:
     """Matrix product `a b`; zero inner size gives zeros."""
     inner = a.shape[-1]
@@ -37,7 +34,6 @@ def matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Fl
     return sum_of(x * y for x, y in zip(_entries(a), _entries(b, -2), strict=True))
 
 
-@inlined
 def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Float[Array, "*#batch n"]:
     """Matrix-vector product `a x`; zero inner size gives zeros."""
     inner = a.shape[-1]
@@ -46,20 +42,17 @@ def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Floa
     return sum_of(column * entry for column, entry in zip(jnp.unstack(a, axis=-1), _entries(x), strict=True))
 
 
-@inlined
 def dot(a: Float[Array, "*#batch k"], b: Float[Array, "*#batch k"]) -> Float[Array, "*#batch"]:
     """Inner product of the last axes."""
     return sum_of(x * y for x, y in zip(_entries(a), _entries(b), strict=True))[..., 0]
 
 
-@inlined
 def cross(a: Float[Array, "*#batch 3"], b: Float[Array, "*#batch 3"]) -> Float[Array, "*#batch 3"]:
     """Vector product `a x b`."""
     (ax, ay, az), (bx, by, bz) = _entries(a), _entries(b)
     return jnp.concatenate([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
 
 
-@inlined
 def outer(a: Float[Array, "*#batch n"], b: Float[Array, "*#batch m"]) -> Float[Array, "*#batch n m"]:
     """Outer product `a b^T`."""
     return a[..., :, None] * b[..., None, :]
@@ -75,13 +68,11 @@ def identity(n: int, like: Float[Array, "*batch m k"]) -> Float[Array, "*#batch 
     return lax.broadcast_to_rank(jnp.eye(n, dtype=like.dtype), like.ndim)
 
 
-@inlined
 def symmetrise(a: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
     """Symmetric part `(a + a^T) / 2`."""
     return 0.5 * (a + transpose(a))
 
 
-@inlined
 def skew(a: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3 3"]:
     """The matrix `[a]x` with `skew(a) b = a x b`."""
     x, y, z = _entries(a)

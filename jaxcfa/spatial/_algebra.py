@@ -12,8 +12,6 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..numerics import inlined
-
 Scalar = Float[Array, "*#n"] | float
 
 
@@ -59,36 +57,30 @@ class Vector(eqx.Module):
         """The components along a last axis."""
         return jnp.stack([self.x, self.y, self.z], axis=-1)
 
-    @inlined
     def __add__(self, other: "AnyVector") -> "Vector":
         if isinstance(other, ZeroVector):
             return self
         return Vector(self.x + other.x, self.y + other.y, self.z + other.z)
 
-    @inlined
     def __sub__(self, other: "AnyVector") -> "Vector":
         if isinstance(other, ZeroVector):
             return self
         return Vector(self.x - other.x, self.y - other.y, self.z - other.z)
 
-    @inlined
     def __neg__(self) -> "Vector":
         return Vector(-self.x, -self.y, -self.z)
 
-    @inlined
     def __mul__(self, factor: Scalar) -> "Vector":
         return Vector(self.x * factor, self.y * factor, self.z * factor)
 
     __rmul__ = __mul__
 
-    @inlined
     def dot(self, other: "AnyVector") -> Float[Array, "*n"]:
         """Inner product."""
         if isinstance(other, ZeroVector):
             return other.dot(self)
         return self.x * other.x + self.y * other.y + self.z * other.z
 
-    @inlined
     def cross(self, other: "AnyVector") -> "AnyVector":
         """Vector product."""
         if isinstance(other, ZeroVector):
@@ -131,15 +123,12 @@ class Matrix(eqx.Module):
             Vector(*(row.x for row in rows)), Vector(*(row.y for row in rows)), Vector(*(row.z for row in rows))
         )
 
-    @inlined
     def __add__(self, other: "Matrix") -> "Matrix":
         return Matrix(self.x + other.x, self.y + other.y, self.z + other.z)
 
-    @inlined
     def __sub__(self, other: "Matrix") -> "Matrix":
         return Matrix(self.x - other.x, self.y - other.y, self.z - other.z)
 
-    @inlined
     def __matmul__(self, other: Union[AnyVector, "Matrix"]):
         if isinstance(other, ZeroVector):
             return other
@@ -148,7 +137,6 @@ class Matrix(eqx.Module):
         columns = other.T
         return Matrix(*(columns @ row for row in (self.x, self.y, self.z)))
 
-    @inlined
     def turned(self, axis: Vector, angle: Float[Array, "*#n"]) -> "Matrix":
         """`A R`, with R the rotation by an angle [rad] about a unit vector (Rodrigues' formula).
 
@@ -191,11 +179,9 @@ class Symmetric(eqx.Module):
         """The matrix as an array, along its last two axes."""
         return self.full.array()
 
-    @inlined
     def __add__(self, other: "Symmetric") -> "Symmetric":
         return Symmetric(*(a + b for a, b in zip(self.elements, other.elements, strict=True)))
 
-    @inlined
     def __sub__(self, other: "Symmetric") -> "Symmetric":
         return Symmetric(*(a - b for a, b in zip(self.elements, other.elements, strict=True)))
 
@@ -204,28 +190,23 @@ class Symmetric(eqx.Module):
         """The upper triangle, row by row."""
         return self.xx, self.xy, self.xz, self.yy, self.yz, self.zz
 
-    @inlined
     def plus_diagonal(self, value: Scalar) -> "Symmetric":
         """`A + value 1`."""
         return Symmetric(self.xx + value, self.xy, self.xz, self.yy + value, self.yz, self.zz + value)
 
-    @inlined
     def __matmul__(self, other: AnyVector | Matrix):
         return self.full @ other
 
-    @inlined
     def congruent(self, by: Matrix) -> "Symmetric":
         """`B A B^T`."""
         return Symmetric.upper((by @ self.full) @ by.T)
 
 
-@inlined
 def symmetric_outer(a: Vector, b: Vector) -> Symmetric:
     """The upper triangle of `a b^T`, where that is symmetric."""
     return Symmetric(a.x * b.x, a.x * b.y, a.x * b.z, a.y * b.y, a.y * b.z, a.z * b.z)
 
 
-@inlined
 def outer(a: Vector, b: Vector) -> Matrix:
     """`a b^T`."""
     return Matrix(b * a.x, b * a.y, b * a.z)
@@ -237,7 +218,6 @@ def skew(r: Vector) -> Matrix:
     return Matrix(Vector(o, -r.z, r.y), Vector(r.z, o, -r.x), Vector(-r.y, r.x, o))
 
 
-@inlined
 def cross_columns(r: Vector, matrix: Matrix) -> Matrix:
     """`[r]x A`."""
     columns = matrix.T

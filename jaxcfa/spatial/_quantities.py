@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..numerics import inlined, sum_of, symmetrise
+from ..numerics import sum_of, symmetrise
 from ._algebra import (
     AnyVector,
     Matrix,
@@ -63,18 +63,15 @@ class AbstractSpatialVector(eqx.Module):
         """Columns as a matrix."""
         return _stacked(*self.parts, axis=-2)
 
-    @inlined
     def __add__(self: Vectors, other: Vectors) -> Vectors:
         return type(self)(*map(operator.add, self.parts, other.parts))
 
-    @inlined
     def __sub__(self: Vectors, other: Vectors) -> Vectors:
         return type(self)(*map(operator.sub, self.parts, other.parts))
 
     def __mul__(self: Vectors, factor: Scalar) -> Vectors:
         return type(self)(*(part * factor for part in self.parts))
 
-    @inlined
     def rotated(self: Vectors, by: Matrix) -> Vectors:
         """The same in other axes."""
         return type(self)(*(by @ part for part in self.parts))
@@ -97,18 +94,15 @@ class Motion(AbstractSpatialVector):
     def parts(self) -> tuple[AnyVector, AnyVector]:
         return self.angular, self.linear
 
-    @inlined
     def at(self, r: Vector) -> "Motion":
         """The same about a point of the body displaced by r: `[w; v + w x r]`."""
         return Motion(self.angular, self.linear + self.angular.cross(r))
 
-    @inlined
     def cross(self, other: "Motion") -> "Motion":
         """Rate of a motion that is fixed to what moves with this one: `[w x a; w x b + v x a]`."""
         w, v = self.parts
         return Motion(w.cross(other.angular), w.cross(other.linear) + v.cross(other.angular))
 
-    @inlined
     def cross_force(self, force: "Force") -> "Force":
         """Rate of a force that is fixed to what moves with this motion: `[w x n + v x f; w x f]`."""
         w, v = self.parts
@@ -119,7 +113,6 @@ class Motion(AbstractSpatialVector):
         one = jax.tree.leaves(self)[0]
         return Motion(_dense(self.angular, one), _dense(self.linear, one))
 
-    @inlined
     def dot(self, force: "Force") -> Float[Array, "*n"]:
         """Power of a force."""
         return self.angular.dot(force.moment) + self.linear.dot(force.force)
@@ -135,7 +128,6 @@ class Force(AbstractSpatialVector):
     def parts(self) -> tuple[AnyVector, AnyVector]:
         return self.moment, self.force
 
-    @inlined
     def carried(self, r: Vector) -> "Force":
         """The same about a point displaced by -r, such as the parent's origin: `[n + r x f; f]`."""
         return Force(self.moment + r.cross(self.force), self.force)
@@ -161,7 +153,6 @@ class Pose(eqx.Module):
         """The pose as arrays."""
         return Transform(self.rotation.array(), self.translation.array())
 
-    @inlined
     def __matmul__(self, other: "Pose") -> "Pose":
         return Pose(self.rotation @ other.rotation, self.rotation @ other.translation + self.translation)
 
@@ -188,12 +179,10 @@ class RigidInertia(eqx.Module):
         o = jnp.zeros((), dtype)
         return RigidInertia(o, Vector(o, o, o), Symmetric(o, o, o, o, o, o))
 
-    @inlined
     def rotated(self, by: Matrix) -> "RigidInertia":
         """The same in other axes."""
         return RigidInertia(self.mass, by @ self.moment, self.rotational.congruent(by))
 
-    @inlined
     def carried(self, r: Vector) -> "RigidInertia":
         """The same about a point displaced by -r, such as the parent's origin."""
         displaced = r * self.mass
@@ -203,17 +192,14 @@ class RigidInertia(eqx.Module):
         rotational = (self.rotational - cross - symmetric_outer(displaced, r)).plus_diagonal(square)
         return RigidInertia(self.mass, self.moment + displaced, rotational)
 
-    @inlined
     def __add__(self, other: "RigidInertia") -> "RigidInertia":
         return RigidInertia(self.mass + other.mass, self.moment + other.moment, self.rotational + other.rotational)
 
-    @inlined
     def __matmul__(self, motion: Motion) -> Force:
         """Momentum `[J w + h x v; m v - h x w]`."""
         w, v = motion.angular, motion.linear
         return Force(self.rotational @ w + self.moment.cross(v), v * self.mass - self.moment.cross(w))
 
-    @inlined
     def gyroscopic(self, w: Vector) -> Force:
         """What turning takes: `[w x J w; w x (w x h)]`."""
         return Force(w.cross(self.rotational @ w), w.cross(w.cross(self.moment)))
@@ -233,14 +219,12 @@ class TurnedForces(eqx.Module):
     force: Vector
 
     @staticmethod
-    @inlined
     def of_wrench(wrench: Force, r: Vector) -> "TurnedForces":
         """A force and a couple at the point r."""
         moment = outer(-wrench.force, r) + skew(-wrench.moment)
         return TurnedForces(_plus_diagonal(moment, r.dot(wrench.force)), wrench.force)
 
     @staticmethod
-    @inlined
     def of_momentum(inertia: "RigidInertia", motion: Motion) -> "TurnedForces":
         """The momenta of the parts of a body."""
         w, v, h = motion.angular, motion.linear, inertia.moment
@@ -250,7 +234,6 @@ class TurnedForces(eqx.Module):
         moment = cross_columns(w, negative) - outer(v, h)
         return TurnedForces(_plus_diagonal(moment, v.dot(h)), v * inertia.mass - h.cross(w))
 
-    @inlined
     def __matmul__(self, theta: Vector) -> Force:
         return Force(self.couple @ theta, theta.cross(self.force))
 
@@ -285,7 +268,6 @@ class ArticulatedInertia(eqx.Module):
         top = jnp.concatenate([self.angular.array(), self.coupling.array()], axis=-1)
         return jnp.concatenate([top, jnp.concatenate([self.coupling.T.array(), self.linear.array()], axis=-1)], axis=-2)
 
-    @inlined
     def plus(self, body: RigidInertia) -> "ArticulatedInertia":
         """The sum with the inertia of a rigid body."""
         return ArticulatedInertia(
@@ -294,18 +276,15 @@ class ArticulatedInertia(eqx.Module):
             self.linear.plus_diagonal(body.mass),
         )
 
-    @inlined
     def __add__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         return ArticulatedInertia(
             self.angular + other.angular, self.coupling + other.coupling, self.linear + other.linear
         )
 
-    @inlined
     def __matmul__(self, motion: Motion) -> Force:
         w, v = motion.angular, motion.linear
         return Force(self.angular @ w + self.coupling @ v, self.coupling.T @ w + self.linear @ v)
 
-    @inlined
     def less_outer(self, a: Force, b: Force) -> "ArticulatedInertia":
         """`I - a b^T`, where that is symmetric."""
         return ArticulatedInertia(
@@ -314,7 +293,6 @@ class ArticulatedInertia(eqx.Module):
             self.linear - symmetric_outer(a.force, b.force),
         )
 
-    @inlined
     def carried(self, r: Vector) -> "ArticulatedInertia":
         """The same about a point displaced by -r: `X^T I X` with `X = [[1, 0], [-[r]x, 1]]`."""
         coupling = self.coupling + cross_columns(r, self.linear.full)
@@ -355,7 +333,6 @@ def _combined(columns: AnyVector, x: Float[Array, "d"]) -> AnyVector:
     return Vector(*(sum_of(map(operator.mul, jnp.unstack(c), each)) for c in (columns.x, columns.y, columns.z)))
 
 
-@inlined
 def _steiner(r: Vector, h: Vector) -> Symmetric:
     """`(r . h) 1 - h r^T`."""
     o = jnp.zeros_like(r.x)
