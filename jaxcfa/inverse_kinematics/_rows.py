@@ -1,5 +1,7 @@
 """What inverse kinematics is to make small: residuals, and their Jacobians by displacements of the configuration."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ from ..configuration import integrate
 from ..model import Model
 from ..model._ranges import even_displacement
 from ..motion import BodyMotions
+from ..one_function import in_batches
 from ..optimal_control import Cost, RobotInverseDynamics, Stage
 from ..optimal_control._problem import Parts
 
@@ -73,6 +76,7 @@ class Rows(eqx.Module):
         return weights * self.values, weights[:, None] * self.jacobian
 
 
+@partial(in_batches, derivatives=False)
 def rows_of(problem: Problem, q: Float[Array, "nq"]) -> Rows:
     """All rows in a configuration."""
     stage = problem.stage(q)

@@ -1,7 +1,6 @@
 """Levenberg-Marquardt steps within the ranges of the joints, from one start after the other."""
 
 import enum
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +12,6 @@ from jaxtyping import Array, Bool, Float, Int
 from ..configuration import integrate
 from ..model._ranges import rated_coordinates, turning_coordinates
 from ..numerics import product
-from ..one_function import in_batches
 from ..structured._lane_loop import lane_loop
 from ..structured._small_spd import spd_solve
 from ._rows import Problem, Rows, rows_of
@@ -136,9 +134,6 @@ def _cost(rows: Rows, weight: Float[Array, ""]) -> Float[Array, ""]:
     return 0.5 * jnp.sum(rows.preferring(weight)[0] ** 2)
 
 
-_rows_of = partial(in_batches, derivatives=False)(rows_of)
-
-
 def _improve(
     s: Searched, problem: Problem, origin: Array, tolerance: Array, starts: Array, max_iterations: Array
 ) -> Searched:
@@ -160,7 +155,7 @@ def _improve(
     moved = problem.clipped(integrate(problem.model, s.q, jnp.where(begins, 0, step)))
     anew = jnp.where(stuck, problem.start(origin, start), moved)
     tried = jnp.where(ended, jnp.where(searching, s.best, s.q), anew)
-    rows = _rows_of(problem, tried)
+    rows = rows_of(problem, tried)
     cost, reached = _cost(rows, s.weight), jnp.all(jnp.abs(rows.hard) <= tolerance)
     better = (cost < s.cost) | fresh
     q, rows, reached = jax.tree.map(
