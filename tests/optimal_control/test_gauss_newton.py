@@ -8,7 +8,10 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import optimal_control as oc
-from jaxcfa.optimal_control._local import model_of
+from jaxcfa.optimal_control._acceleration import Memory, accelerated
+from jaxcfa.optimal_control._fddp import feedback
+from jaxcfa.optimal_control._interior_point import Point, Step
+from jaxcfa.optimal_control._local import Multipliers, Rows, model_of
 
 # Missing curvature relative to the known one, of three unknowns: without acceleration errors shrink by 0.9 in each
 # iteration (the example of one unknown is in Madsen, Nielsen & Tingleff, Methods for non-linear least squares problems,
@@ -71,3 +74,47 @@ def test_hessians_are_those_of_all_residuals():
     jacobians, residuals = jax.jit(jax.vmap(jax.jacfwd(rows)))(z, t), jax.vmap(rows)(z, t)
     assert_close(found.hessian, jacobians.mT @ jacobians, rtol=1e-12)
     assert_close(found.gradient, (jacobians.mT @ residuals[..., None])[..., 0], rtol=1e-12)
+
+
+def double_integrator():
+    """A linear problem whose Hessians couple all unknowns, and a motion without gaps that is not its solution."""
+    a, b = np.array([[1.0, 0.2], [-0.1, 0.9]]), np.array([[0.3], [0.7]])
+    root = np.array([[1.0, 0.3, -0.2], [0.4, 2.0, 0.5], [-0.3, 0.1, 1.5]])
+    dynamics = oc.FunctionDynamics(lambda x, u, t: a @ x + b @ u, 2, 1)
+    costs = [oc.Cost(lambda stage: root @ jnp.concatenate([stage.x, stage.u]) - 1)]
+    problem = oc.Problem(dynamics, 4, costs, [oc.Cost(lambda stage: root[:, :2] @ stage.x + 1)])
+    states, controls = [np.array([1.0, -0.5])], np.array([[0.3], [-0.2], [0.8], [0.1]])
+    for u in controls:
+        states.append(a @ states[-1] + b @ u)
+    return problem, jnp.asarray(states), jnp.asarray(controls)
+
+
+def test_slopes_of_the_cost_to_go_belong_to_the_motion_as_it_is():
+    """Not to where the feedback leads: they are those of the best motion from each of its states."""
+    problem, states, controls = double_integrator()
+    gains, costates = feedback(model_of(problem, states[0], states, controls))
+    for first in (0, 1):
+        rest = oc.Problem(problem.dynamics, 4 - first, problem.costs, problem.end_costs)
+        best = oc.solve(rest, states[first])
+        assert jnp.max(jnp.abs(best.states[1] - states[first + 1])) > 0.1
+        assert_close(costates[first], best.multipliers.costates[0], 1e-8)
+        assert_close(gains[first:], best.gains, 1e-8)
+
+
+def test_acceleration_is_exact_where_steps_are_wrong_in_two_ways():
+    """Steps that leave out parts of two directions: from two pairs of them it is known what is missing."""
+    problem, states, controls = double_integrator()
+    local = model_of(problem, states[0], states, controls)
+    rng, none = np.random.default_rng(0), Rows(jnp.zeros((4, 0)), jnp.zeros(0))
+    ways = rng.normal(size=(2, 5, 2)), rng.normal(size=(2, 4, 1))
+    multipliers = Multipliers(jnp.zeros((5, 2)), none, none)
+    left, taken = np.array([1.0, -2.0]), np.array([0.4, 1.7])
+    memory = Memory.nothing(problem, Point(states, controls, multipliers, none))
+    for k in range(3):
+        dx, du = (np.tensordot(left, way, 1) for way in ways)
+        point = Point(states + dx, controls + du, multipliers, none)
+        proposed = (jnp.asarray(np.tensordot(-taken * left, way, 1)) for way in ways)
+        step = Step(*proposed, multipliers, none, jnp.zeros((4, 1, 2)))
+        found, memory = accelerated(problem.dynamics, local, point, step, memory, jnp.asarray(k > 0))
+        left = left - taken * left
+    assert_close((found.states, found.controls), (-dx, -du), 1e-10)
