@@ -17,7 +17,7 @@ from ..model import AbstractConstraint, Model
 from ..model._arguments import driven_coordinates
 from ..motion import motions_at
 from ..numerics import product
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..structured import AbstractSchedule
 from ..typing import BodyForcesLike, ConfigurationLike, NameOrNumber, VelocityLike
 from ._checks import prepared
@@ -69,7 +69,7 @@ def constrained_inverse_dynamics(
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
-@partial(in_batches, derivatives=False)
+@partial(as_one_function, derivatives=False)
 def _torques(
     schedule: AbstractSchedule,
     constraints: Constraints,

@@ -12,7 +12,7 @@ from ..model import Model
 from ..model._arguments import as_arrays
 from ..motion import motions_at
 from ..numerics import product
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..typing import ConfigurationLike, VelocityLike
 from ._law import law_of_contact
 from ._placed_contacts import place_contacts
@@ -51,7 +51,7 @@ def contact_state(model: Model, contacts: AbstractContacts, q: ConfigurationLike
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
-@in_batches
+@as_one_function
 def _contact_state(
     model: Model, contacts: AbstractContacts, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> ContactState:

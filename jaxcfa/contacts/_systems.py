@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from ..numerics import matmul, matvec, product
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..structured._small_spd import LARGEST_IN_BLOCKS, LDL, ldl_factor, ldl_solve
 from ..typing import Velocity
 from ._law import ContactLaw
@@ -138,7 +138,7 @@ def torques_of(jacobian: Float[Array, "n 3 nv"], forces: Float[Array, "n 3"]) ->
 
 
 # Of batches of small matrices XLA:CPU has the library make one after the other, which takes five times as long.
-_small_product = partial(in_batches, derivatives=False)(product)
+_small_product = partial(as_one_function, derivatives=False)(product)
 
 
 class ByImpulses(AbstractSystem):

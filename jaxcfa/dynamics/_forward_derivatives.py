@@ -12,7 +12,7 @@ from ..model import Model
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..numerics import product
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..structured import AbstractSchedule
 from ..typing import BodyForcesLike, ConfigurationLike, Velocity, VelocityLike
 from ._forward import default_method
@@ -77,7 +77,7 @@ def accelerations_and_derivatives(
 
 
 @partial(jit_of_one_state, jit=partial(jax.jit, static_argnames="loaded"))
-@partial(in_batches, derivatives=False)
+@partial(as_one_function, derivatives=False)
 def _accelerations_and_derivatives(
     method: AbstractForwardDynamics,
     model: Model,

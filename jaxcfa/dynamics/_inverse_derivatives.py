@@ -25,7 +25,7 @@ from ..joints import AbstractJoint
 from ..model import Model, join_bodies, joints_of_segments, map_joints, split_dofs, unpad_dofs
 from ..motion import BodyMotions, Link, joint_motions, of_motions, resting_world
 from ..numerics import add, matvec, picked, transpose
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..spatial import Force, Motion, RigidInertia, TurnedForces, Vector
 from ..structured import AbstractSchedule
 from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
@@ -106,7 +106,7 @@ def derivatives_of_motions(
     return InverseDerivatives(dq, dv, matrix + jnp.diag(model.armature))
 
 
-_inverse_derivatives = of_motions(derivatives_of_motions, form=partial(in_batches, derivatives=False))
+_inverse_derivatives = of_motions(derivatives_of_motions, form=partial(as_one_function, derivatives=False))
 
 
 def _relative(link: Link, bias: Motion, velocity: Motion, gained: Motion) -> State:

@@ -13,7 +13,6 @@ from ..model import Model, Topology, join_dofs
 from ..motion import BodyMotions, of_motions
 from ..motion._jacobians import moving_dofs
 from ..numerics import picked
-from ..one_function import as_one_function
 from ..spatial import Force, Motion, RigidInertia, Vector
 from ..structured._tree_sweep import inward
 from ..typing import ConfigurationLike
@@ -40,7 +39,7 @@ def mass_matrix(model: Model, q: ConfigurationLike, motions: BodyMotions | None 
 crba = mass_matrix
 
 
-@partial(of_motions, form=as_one_function)
+@of_motions
 def _mass_matrix(model: Model, motions: BodyMotions) -> Float[Array, "nv nv"]:
     wrench, column = unit_wrenches(motions), motions.columns
     position = Vector.of(picked(motions.origins, model.topology.dof_bodies))

@@ -12,7 +12,7 @@ from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..motion._jacobians import moving_dofs, point_jacobian
 from ..numerics import product, symmetrise
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, Frames
 from ._mass_operator import may_scan, operator_of_motions
@@ -82,7 +82,7 @@ def operational_space_inertia(
 
 
 @eqx.filter_jit
-@in_batches
+@as_one_function
 def _operational_space(
     model: Model,
     q: Float[Array, "nq"],

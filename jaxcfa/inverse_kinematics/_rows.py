@@ -13,7 +13,7 @@ from ..configuration import integrate
 from ..model import Model
 from ..model._ranges import even_displacement
 from ..motion import BodyMotions
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..optimal_control import Cost, RobotInverseDynamics, Stage
 from ..optimal_control._problem import Parts
 
@@ -76,7 +76,7 @@ class Rows(eqx.Module):
         return weights * self.values, weights[:, None] * self.jacobian
 
 
-@partial(in_batches, derivatives=False)
+@partial(as_one_function, derivatives=False)
 def rows_of(problem: Problem, q: Float[Array, "nq"]) -> Rows:
     """All rows in a configuration."""
     stage = problem.stage(q)

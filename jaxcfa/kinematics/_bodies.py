@@ -6,7 +6,7 @@ from ..compilation import jit_of_one_state
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays
 from ..motion import BodyMotions, accelerations, motions_at, schedule_for
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..spatial import Motion, Transform
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, VelocityLike
@@ -29,7 +29,7 @@ def forward_kinematics(
 
 
 @jit_of_one_state
-@in_batches
+@as_one_function
 def _forward_kinematics(
     model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, motions: BodyMotions | None
 ) -> Transform:
@@ -55,7 +55,7 @@ def body_velocities(
 
 
 @jit_of_one_state
-@in_batches
+@as_one_function
 def _body_velocities(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], schedule: AbstractSchedule, motions: BodyMotions | None
 ) -> Float[Array, "nb 6"]:
@@ -85,7 +85,7 @@ def body_accelerations(
 
 
 @jit_of_one_state
-@in_batches
+@as_one_function
 def _body_accelerations(
     model: Model,
     q: Float[Array, "nq"],

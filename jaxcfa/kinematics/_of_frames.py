@@ -9,7 +9,7 @@ from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, drifts, motions_at, schedule_for
 from ..motion._jacobians import moving_dofs, point_jacobian
 from ..numerics import cross, transpose
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..spatial import Transform, pack, rotate_columns, shift_motion
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, Frames, VelocityLike
@@ -38,7 +38,7 @@ def frame_pose(
 
 
 @jit_of_one_state
-@in_batches
+@as_one_function
 def _frame_pose(
     model: Model,
     q: Float[Array, "nq"],
@@ -76,7 +76,7 @@ def frame_velocity(
 
 
 @jit_with_axes
-@in_batches
+@as_one_function
 def _frame_velocity(
     model: Model,
     q: Float[Array, "nq"],
@@ -120,7 +120,7 @@ def frame_acceleration(
 
 
 @jit_with_axes
-@in_batches
+@as_one_function
 def _frame_acceleration(
     model: Model,
     q: Float[Array, "nq"],
@@ -166,7 +166,7 @@ def jacobian(
 
 
 @jit_with_axes
-@in_batches
+@as_one_function
 def _jacobian(
     model: Model,
     q: Float[Array, "nq"],
@@ -215,7 +215,7 @@ def jacobian_dot_v(
 
 
 @jit_with_axes
-@in_batches
+@as_one_function
 def _jacobian_dot_v(
     model: Model,
     q: Float[Array, "nq"],

@@ -15,7 +15,7 @@ from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..motion._jacobians import moving_dofs
 from ..numerics import matmul, matvec, transpose
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..spatial import Transform, rotate, rotate_columns, shift_motion
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, Frames, VelocityLike
@@ -48,7 +48,7 @@ def relative_pose(
 
 
 @jit_of_one_state
-@in_batches
+@as_one_function
 def _relative_pose(
     model: Model,
     q: Float[Array, "nq"],
@@ -87,7 +87,7 @@ def relative_velocity(
 
 
 @jit_of_one_state
-@in_batches
+@as_one_function
 def _relative_velocity(
     model: Model,
     q: Float[Array, "nq"],
@@ -129,7 +129,7 @@ def relative_jacobian(
 
 
 @jit_of_one_state
-@in_batches
+@as_one_function
 def _relative_jacobian(
     model: Model,
     q: Float[Array, "nq"],

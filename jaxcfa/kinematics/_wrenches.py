@@ -8,7 +8,7 @@ from ..compilation import jit_of_one_state
 from ..model import Model, split_bodies
 from ..model._arguments import as_array, as_arrays, as_frames
 from ..motion import BodyMotions, joint_torques, motions_at, schedule_for, total_forces
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..spatial import Force, rotate, shift_force
 from ..structured import AbstractSchedule
 from ..typing import BodyForces, BodyForcesLike, ConfigurationLike, Frames, Velocity
@@ -36,7 +36,7 @@ def generalized_forces(
 
 
 @jit_of_one_state
-@in_batches
+@as_one_function
 def _generalized_forces(
     model: Model,
     q: Float[Array, "nq"],
@@ -82,7 +82,7 @@ def wrench_at(
 
 
 @jit_with_axes
-@in_batches
+@as_one_function
 def _wrench_at(
     model: Model,
     q: Float[Array, "nq"],

@@ -41,7 +41,7 @@ from ..numerics import (
     perturbed,
     picked,
 )
-from ..one_function import Shared, in_batches
+from ..one_function import Shared, as_one_function
 from ..spatial import Matrix, Motion, Pose, RigidInertia, Transform, Vector, ZeroVector, pack, rotate
 from ..structured import AbstractSchedule, Sequential
 from ..structured._tree_scan import from_parents
@@ -240,7 +240,7 @@ def motions_at(
     return BodyMotions(q, v, _trace_of(model), schedule, tuple(found), model.topology, moves)
 
 
-_body_motions = jax.jit(in_batches(motions_at, derivatives=False, handed_on=True))
+_body_motions = jax.jit(as_one_function(motions_at, derivatives=False, handed_on=True))
 
 
 def _made_of(model: Model) -> PyTree[Array]:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from ..compilation import jit_of_one_state
 from ..model import Model
 from ..model._arguments import as_arrays
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..structured import AbstractSchedule
 from ..structured._scan import SEQUENTIAL
 from ._body_motions import BodyMotions, motions_at, schedule_for
@@ -18,7 +18,7 @@ def of_motions(
     function: Callable[..., Result],
     *,
     check: Callable[[Model], None] | None = None,
-    form: Callable[[Callable[..., Result]], Callable[..., Result]] = in_batches,
+    form: Callable[[Callable[..., Result]], Callable[..., Result]] = as_one_function,
 ) -> Callable[..., Result]:
     """`function(model, motions, ...)` as one of what users give: `of_state(model, motions, schedule, q=q, v=v, ...)`.
 

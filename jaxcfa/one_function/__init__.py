@@ -18,4 +18,4 @@ from ._marks import (
     without_marks as without_marks,
 )
 from ._one_kernel import one_kernel as one_kernel
-from ._primitive import Shared as Shared, as_one_function as as_one_function, in_batches as in_batches
+from ._primitive import Shared as Shared, as_one_function as as_one_function

@@ -16,11 +16,11 @@ from ._last_axis import along_last_axis
 from ._marks import marked
 from ._results import put_together, taken_apart
 
-# Fewer states than this are computed as one is.
-FEW = 16
 # Of so many states, a piece, a number takes these bytes: then what is worked on fits into the fast cache. And so many
-# at most go in and come out, which for motions of many stages is more than that cache holds.
-_ROW, _MOST = 512, 2**23
+# at most go in and come out, which for motions of many stages is more than that cache holds; but no fewer states.
+_ROW, _MOST, _FEWEST = 512, 2**23, 16
+# Of fewer numbers XLA computes sines at least as fast.
+_FEW_SINES = 16
 # What XLA must not compute again wherever it is used: see `_layers`.
 _COSTLY = frozenset(("sin", "cos", "tan", "exp", "log", "pow", "tanh"))
 # XLA's time to compile one function grows faster than the function, so larger ones are cut into several.
@@ -35,17 +35,15 @@ def in_pieces(
     results: Sequence[int],
     size: int | None,
     width: int,
-    single: bool,
 ) -> list[Array]:
-    """`program` of many states, piece by piece.
+    """`program` of one state, or of many, piece by piece.
 
     **Arguments:** `over_states`: the same by `jax.vmap`; `axes`: where the arguments have that of the `size` states, 0
-    or -1, or None; `results`: the same of the results; `width`: how many states one call computes already; `single`:
-    whether few states are computed by functions of their own.
+    or -1, or None; `results`: the same of the results; `width`: how many states one call computes already.
     """
     varies = [axis is not None for axis in axes]
-    if size is None or width * size < FEW or not any(varies):
-        return at_once(over_states, arguments) if single else over_states(*arguments)
+    if size is None or width * size == 1 or not any(varies):
+        return at_once(over_states, arguments)
     number = -(-size // _piece(program, varies, width))
     length = -(-size // number)
     of_piece = along_last_axis(program, varies, length)
@@ -80,7 +78,7 @@ def _piece(program: ClosedJaxpr, varies: Sequence[bool], width: int) -> int:
     """How many states of a batch are computed at a time."""
     own = [*itertools.compress(program.in_avals, varies), *program.out_avals]
     number, size = max(x.dtype.itemsize for x in own), sum(x.size * x.dtype.itemsize for x in own)
-    return max(min(_ROW // (number * width), _MOST // max(size, 1)), FEW)
+    return max(min(_ROW // (number * width), _MOST // max(size, 1)), _FEWEST)
 
 
 def _part(x: Array, first: Array, length: int, axis: int) -> Array:
@@ -88,7 +86,7 @@ def _part(x: Array, first: Array, length: int, axis: int) -> Array:
 
 
 def at_once(function: Callable[..., list[Array]], arguments: Sequence[Array]) -> list[Array]:
-    """One state, or a few, as few functions."""
+    """One state, as few functions."""
     program = able_form(jax.make_jaxpr(function)(*arguments))
     return _evaluated(program, arguments, program.jaxpr.outvars)
 
@@ -148,7 +146,7 @@ def _evaluation() -> Callable[[Any, Sequence[Any]], Sequence[Array]]:
 
     def run(step: Any, given: Sequence[Any]) -> Sequence[Array]:
         x, name = (*given, None)[0], step.primitive.name
-        if name not in ("sin", "cos") or x.size < FEW or x.dtype not in (jnp.float32, jnp.float64):
+        if name not in ("sin", "cos") or x.size < _FEW_SINES or x.dtype not in (jnp.float32, jnp.float64):
             return bind(step, given)
         if id(x) not in known:
             known[id(x)] = x, sin_cos_of_any(x)

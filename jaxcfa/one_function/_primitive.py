@@ -18,7 +18,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from .._private_jax import convert_constvars_jaxpr, set_without_unused
 from ..backend import backend, is_gpu
 from ._marks import has_marks, inside_one_function, without_marks
-from ._on_cpu import FEW, batch_shape, in_pieces
+from ._on_cpu import batch_shape, in_pieces
 from ._on_gpu import by_kernel, is_spread, line_of, may_be_kernel, with_known_constants
 
 Result = TypeVar("Result")
@@ -39,7 +39,6 @@ class Shared(eqx.Module):
 def as_one_function(
     function: Callable[..., Result],
     *,
-    single: bool = True,
     derivatives: bool = True,
     handed_on: bool = False,
     alike: bool = True,
@@ -49,14 +48,14 @@ def as_one_function(
     On CPUs that is one function; on GPUs one kernel, if what is known while tracing, such as a model that is closed
     over, leaves few enough operations on numbers to compile it soon. Other backends have the function as it stands.
 
-    **Arguments:** `function` of pytrees, whose results are pytrees of arrays; `single`: whether single states, and few
-    of them, have that form, or batches only; `derivatives`: whether derivatives by a few arguments are of that form
-    too, for which they compute anew what they need, or those of the function as it stands; `handed_on`: whether results
-    mostly go to other such functions: then their last axis is that of a batch, which need not be moved there and back.
-    (On GPUs these find them again, and a kernel would only write what is not read.) `alike`: whether single states have
-    the program of batches, or one that is traced as it stands, with products for loops that XLA compiles.
+    **Arguments:** `function` of pytrees, whose results are pytrees of arrays; `derivatives`: whether derivatives by a
+    few arguments are of that form too, for which they compute anew what they need, or those of the function as it
+    stands; `handed_on`: whether results mostly go to other such functions: then their last axis is that of a batch,
+    which need not be moved there and back. (On GPUs these find them again, and a kernel would only write what is not
+    read.) `alike`: whether single states have the program of batches, or one that is traced as it stands, with products
+    for loops that XLA compiles.
 
-    Arguments that are `Shared` are used by single states alone, and by few.
+    Arguments that are `Shared` are used by single states alone.
     """
 
     @functools.wraps(function)
@@ -91,7 +90,6 @@ def as_one_function(
             size=None,
             width=1,
             linear=0,
-            single=single,
             derivatives=derivatives,
             of_batches=_traced_later(in_a_batch, program.in_avals) if some_are_shared or not alike else None,
         )
@@ -127,7 +125,6 @@ def _as_one_kernel(function: Callable[..., Result], arguments: Sequence[Any], de
         size=None,
         width=1,
         linear=0,
-        single=True,
         derivatives=derivatives,
         kernel=True,
     )
@@ -136,16 +133,12 @@ def _as_one_kernel(function: Callable[..., Result], arguments: Sequence[Any], de
 
 # Parameters: `program`; `axes`, where the arguments have that of the batch: 0, -1, or None if they do not vary; `size`
 # of the batch, if there is one, of which all results then have an axis, where `results` says; `width`, how many states
-# the program itself computes; `linear`: in the last so many arguments the program is linear; `single` and `derivatives`
-# as above; `of_batches` returns the program of batches if that is another, without shared arguments; `kernel`: whether
+# the program itself computes; `linear`: in the last so many arguments the program is linear; `derivatives` as above;
+# `of_batches` returns the program of batches if that is another, without shared arguments; `kernel`: whether
 # it is to be a kernel of a GPU, for which constants stay parts of the program, instead of one function of a CPU.
 
 one_function_p = Primitive("one_function")
 one_function_p.multiple_results = True
-
-
-# A function that becomes one in batches, and is left as it stands for single states.
-in_batches = functools.partial(as_one_function, single=False)
 
 
 def _traced_later(function: Callable[[list[Any]], Any], avals: Sequence[Any]) -> Callable[[], ClosedJaxpr]:
@@ -293,7 +286,7 @@ def _batch(arguments: Sequence[Any], axes: Sequence[int | None], /, **params: An
     if export.is_symbolic_dim(new):  # any number, in programs to be exported
         found = jax.vmap(functools.partial(over_states, **params), list(axes))(*arguments)
         return found, [0] * len(found)
-    if params["of_batches"] is not None and new * (params["size"] or 1) >= FEW:
+    if params["of_batches"] is not None and new * (params["size"] or 1) > 1:
         params["program"], params["of_batches"] = params["of_batches"](), None
         constants = len(arguments) - len(params["program"].in_avals)  # of the program for single states
         arguments, axes = arguments[constants:], axes[constants:]
@@ -396,7 +389,7 @@ set_without_unused(one_function_p, _without_unused)
 
 
 def _on_cpu(*arguments: Any, **params: Any) -> list[Any]:
-    names = "axes", "results", "size", "width", "single"
+    names = "axes", "results", "size", "width"
     by_vmap = functools.partial(over_states, **params)
     return in_pieces(params["program"], by_vmap, arguments, *(params[name] for name in names))
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..numerics import all_finite, transpose
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..structured import Riccati, RiccatiFactors
 from ..structured._products import matvec
 from ._line_search import search_loop
@@ -187,7 +187,7 @@ def feedback(local: LocalModel) -> tuple[Float[Array, "T m n"], Float[Array, "T+
     return found.gains, found.slopes
 
 
-@partial(in_batches, derivatives=False, alike=False)
+@partial(as_one_function, derivatives=False, alike=False)
 def _descent(local: LocalModel, regularization: Float[Array, ""]) -> _Descent:
     """The displacements that the quadratic model asks for, with more weight on the controls."""
     n, m = local.input.shape[1:]

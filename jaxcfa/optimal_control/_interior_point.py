@@ -18,7 +18,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from ..numerics import product, transpose
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..structured import (
     AbstractStageSolver,
     Extremal,
@@ -116,7 +116,7 @@ class Optimality(NamedTuple):
         return jnp.maximum(self.equalities, self.excess)
 
 
-@partial(in_batches, derivatives=False, alike=False)
+@partial(as_one_function, derivatives=False, alike=False)
 def newton_step(
     local: LocalModel,
     point: Point,

@@ -11,7 +11,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from jaxtyping import Array, Float
 
 from ..numerics import product, transpose
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..structured import LinearQuadratic, LinearTerms
 from ..structured._linear_quadratic import Start
 from ..structured._products import matvec
@@ -205,7 +205,7 @@ def over_stages(problem: Problem, function: Callable, states: Array, controls: A
     for number, phase in enumerate(problem.phases):
         own = jax.tree.map(lambda x, first=first, phase=phase: x[first : first + phase.steps], arrays)
 
-        @partial(in_batches, derivatives=False)
+        @partial(as_one_function, derivatives=False)
         def at_stage(dynamics: AbstractDynamics, x, u, t, *rest, number=number):
             return function(number, Stage(dynamics, x, u, t), *rest)
 

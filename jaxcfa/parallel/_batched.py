@@ -15,7 +15,7 @@ from jaxtyping import Array, PyTree
 from ..defaults import batch_piece
 from ..model._arguments import positive_integer
 from ..numerics import cut, joined, lengthened
-from ..one_function import in_batches
+from ..one_function import as_one_function
 from ..structured._distributed import check_mesh
 
 
@@ -110,7 +110,7 @@ def batched(
 def _in_pieces(function: Callable[..., Any], states: tuple, largest: int) -> PyTree[Array]:
     """All pieces are of equal size, so that they are one loop body; copies of the last state fill them."""
     length = _common_length(states)
-    over_piece = jax.vmap(in_batches(function))
+    over_piece = jax.vmap(as_one_function(function))
     if export.is_symbolic_dim(length) or length <= largest:
         return over_piece(*states)
     size = -(-length // -(-length // largest))
