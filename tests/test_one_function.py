@@ -14,6 +14,7 @@ from jax.extend.core import Primitive
 
 import jaxcfa
 from helpers import assert_close
+from jaxcfa import inverse_kinematics
 from jaxcfa.one_function import _able, _last_axis, as_one_function, is_one_function, without_marks
 from jaxcfa.structured._lane_loop import _first, lane_loop
 
@@ -244,6 +245,30 @@ def test_dynamics_are_marked(dtype):
     found = batch(q, v)
     for i in (0, 127, 128, 149):  # of several pieces
         assert_close(jax.tree.map(lambda x, i=i: x[i], found), one(q[i], v[i]), rtol=tolerance)
+
+
+FUNCTIONS_OF_A_STATE = {
+    "poses": lambda model, q, v: jaxcfa.forward_kinematics(model, q),
+    "frame": lambda model, q, v: jaxcfa.frame_pose(model, q, -1),
+    "velocities": jaxcfa.body_velocities,
+    "jacobian": lambda model, q, v: jaxcfa.jacobian(model, q, -1),
+    "derivatives": lambda model, q, v: jaxcfa.forward_dynamics_derivatives(model, q, v, v),
+    "inverse derivatives": lambda model, q, v: jaxcfa.inverse_dynamics_derivatives(model, q, v, v),
+    "linearization": lambda model, q, v: jaxcfa.linearize(model, q, v, v, dt=0.1),
+    "inverse kinematics": lambda model, q, v: (
+        inverse_kinematics.solve(model, inverse_kinematics.FramePosition(model.frame_names[-1], v[:3]), q).q
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_OF_A_STATE)
+def test_functions_of_a_state_are_marked(name):
+    """For one state and for two, which take two to three times as long where XLA starts every operation by itself."""
+    model = jaxcfa.chain(3)
+    q = v = jnp.linspace(-1.0, 1.0, 3)
+    one = functools.partial(FUNCTIONS_OF_A_STATE[name], model)
+    assert MARK in jax.jit(one).lower(q, v).as_text()
+    assert MARK in jax.jit(jax.vmap(one)).lower(q[None].repeat(2, 0), v[None].repeat(2, 0)).as_text()
 
 
 @pytest.mark.slow
