@@ -16,6 +16,7 @@ import jaxcfa
 from helpers import assert_close
 from jaxcfa import inverse_kinematics
 from jaxcfa.one_function import _able, _last_axis, as_one_function, is_one_function, without_marks
+from jaxcfa.one_function._cuts import without_repetition
 from jaxcfa.structured._lane_loop import _first, lane_loop
 
 MARK = "xla_cpu_small_call"
@@ -288,6 +289,26 @@ def test_gradients_of_dynamics_are_marked_and_store_nothing():
         stored = compiled(lambda *x: gradient(*x), q, v, v)
     bytes_needed, bytes_stored = (x.memory_analysis().temp_size_in_bytes for x in (program, stored))
     assert bytes_needed < bytes_stored
+
+
+def test_what_many_loops_share_is_not_computed_in_each_of_them():
+    """Every round uses both results of the one before twice."""
+
+    def rounds(x):
+        y = x + 1
+        for _ in range(30):
+            x, y = 0.9 * x + 0.2 * y, 0.5 * x * y
+        return x, y
+
+    program = jax.make_jaxpr(rounds)(jnp.ones(40)).jaxpr
+    pieces = without_repetition(program.eqns)
+    assert [step for piece in pieces for step in piece] == list(program.eqns)
+    assert 2 < len(pieces) < 12
+    assert len(without_repetition(program.eqns[:20])) == 1
+    given = jnp.linspace(-0.1, 0.1, 160).reshape(40, 4)
+    batch = compiled(jax.vmap(as_one_function(rounds)), given)
+    assert "within_one_function" in batch.as_text()
+    assert_close(batch(given), rounds(given), rtol=1e-12)
 
 
 def test_without_compilation():

@@ -6,13 +6,15 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
 Result = TypeVar("Result")
 
-# What XLA:CPU marks small loops with itself, and what keeps the marked call from being taken apart before.
-_ATTRIBUTES = {"xla_cpu_small_call": "true", "inlineable": "false"}
+# What keeps a call from being taken apart, and what XLA:CPU marks small loops with itself.
+_KEPT = {"inlineable": "false"}
+_ATTRIBUTES = {"xla_cpu_small_call": "true", **_KEPT}
 
 # What the program is that is being traced: one in which parts are to be marked, one function, or one without marks.
 _program: Any = jax.make_user_context("parts")
@@ -68,3 +70,16 @@ def marked(function: Callable[[Any], Result], given: Any) -> Result:
     result, given = one_function(lax.optimization_barrier(given))
     result = jax.tree.map(lambda x: set_xla_metadata(x, **_ATTRIBUTES), result)
     return lax.optimization_barrier((result, given))[0]
+
+
+def within_marked(function: Callable[[Any], list[Result]], given: Any) -> list[Result]:
+    """`function(given)` as a function within a marked one, whose results are not computed again where they are used.
+
+    XLA would spread a call over threads that returns one array, which marked functions cannot. So they return two.
+    """
+
+    @jax.jit
+    def within_one_function(given: Any) -> tuple[list[Result], Any]:
+        return function(given), jnp.zeros(())
+
+    return [set_xla_metadata(x, **_KEPT) for x in within_one_function(given)[0]]

@@ -1,19 +1,20 @@
 """The form on CPUs of a function of one state, or of a batch."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr
 from jaxtyping import Array
 
 from ..numerics import sin_cos_of_any
-from ._able import able_form, bind, evaluate, is_able, steps
+from ._able import able_form, bind, evaluate, values
+from ._cuts import layers, needed_steps, parts_of, variables, wanted, without_repetition
 from ._last_axis import along_last_axis
-from ._marks import marked
+from ._marks import marked, within_marked
 from ._results import put_together, taken_apart
 
 # Of so many states, a piece, a number takes these bytes: then what is worked on fits into the fast cache. And so many
@@ -21,10 +22,6 @@ from ._results import put_together, taken_apart
 _ROW, _MOST, _FEWEST = 512, 2**23, 16
 # Of fewer numbers XLA computes sines at least as fast.
 _FEW_SINES = 16
-# What XLA must not compute again wherever it is used: see `_layers`.
-_COSTLY = frozenset(("sin", "cos", "tan", "exp", "log", "pow", "tanh"))
-# XLA's time to compile one function grows faster than the function, so larger ones are cut into several.
-_MOST_STEPS = 700
 
 
 def in_pieces(
@@ -98,46 +95,55 @@ def _evaluated(
 
     `picks_last`: what is only picked from others at the end is so by what comes after these functions.
     """
-    rest, last = _needed(program.jaxpr.eqns, outcome), []
+    rest, last = needed_steps(program.jaxpr.eqns, outcome), []
     if picks_last:
-        used = _variables(x for step in rest for x in step.invars)
+        used = variables(x for step in rest for x in step.invars)
         last = [step for step in rest if step.primitive.name == "gather" and step.outvars[0] not in used]
         rest = [step for step in rest if step not in last]
     known: dict[Any, Any] = dict(zip(program.jaxpr.constvars, program.consts, strict=True))
     known.update(zip(program.jaxpr.invars, arguments, strict=True))
-    parts = [part for layer in _layers(rest) for part in _parts(layer)]
-    later = _variables(itertools.chain(outcome, *(step.invars for step in last)))
-    wanted = []  # of each part, by what comes after it
-    for _, part in reversed(parts):
-        wanted.append([x for step in part for x in step.outvars if x in later])
-        later = later | _variables(x for step in part for x in step.invars)
-
-    for (is_one, part), results in zip(parts, reversed(wanted), strict=True):
-        if not is_one:
+    parts = [part for layer in layers(rest) for part in parts_of(layer)]
+    later = variables(itertools.chain(outcome, *(step.invars for step in last)))
+    for (is_one, part), results in zip(parts, wanted([part for _, part in parts], later), strict=True):
+        if is_one:
+            known.update(_called(marked, part, known, results, _inside))
+        else:
             evaluate(part, known, [])
-            continue
-        needed = _variables(x for step in part for x in step.invars)
-        taken, results = ([x for x in names if x.aval.size] for names in ((x for x in needed if x in known), results))
-        empty = [x for x in needed if not x.aval.size]
-
-        def compute(given: list[Array], part=part, taken=taken, results=results, empty=empty) -> list[Array]:
-            nothing = {x: _nothing(x) for x in empty}
-            return evaluate(part, nothing | dict(zip(taken, given, strict=True)), results, _evaluation())
-
-        given = [known[x] for x in taken]
-        known.update(zip(results, marked(compute, given) if given else compute(given), strict=True))
-        known.update((x, _nothing(x)) for step in part for x in step.outvars if not x.aval.size)
     return evaluate(last, known, outcome)
 
 
-def _needed(program: Sequence[Any], outcome: Sequence[Any]) -> list[Any]:
-    """The steps that lead to these variables."""
-    wanted, needed = set(_variables(outcome)), []
-    for step in reversed(program):
-        if not wanted.isdisjoint(step.outvars):
-            needed.append(step)
-            wanted.update(_variables(step.invars))
-    return needed[::-1]
+def _called(
+    call: Callable[[Callable[[list[Array]], list[Array]], list[Array]], list[Array]],
+    part: Sequence[Any],
+    known: dict[Any, Any],
+    results: Sequence[Any],
+    inside: Callable[[Sequence[Any], dict[Any, Any], Sequence[Any]], list[Array]],
+) -> dict[Any, Array]:
+    """What the steps of a part give, by a `call` of a function, in which they are evaluated by `inside`."""
+    needed = variables(x for step in part for x in step.invars)
+    taken, results = ([x for x in names if x.aval.size] for names in ((x for x in needed if x in known), results))
+    empty = [x for x in needed if not x.aval.size]
+
+    def compute(given: list[Array]) -> list[Array]:
+        return inside(part, {x: _nothing(x) for x in empty} | dict(zip(taken, given, strict=True)), results)
+
+    given = [known[x] for x in taken]
+    found = dict(zip(results, call(compute, given) if given else compute(given), strict=True))
+    return found | {x: _nothing(x) for step in part for x in step.outvars if not x.aval.size}
+
+
+def _inside(part: Sequence[Any], known: dict[Any, Any], results: Sequence[Any]) -> list[Array]:
+    """The steps of one function, by functions within it where XLA would compute much again."""
+    pieces = without_repetition(part)
+    if len(pieces) == 1:
+        return _at_once(part, known, results)
+    for piece, own in zip(pieces, wanted(pieces, variables(results)), strict=True):
+        known.update(_called(within_marked, piece, known, own, _at_once))
+    return values(results, known)
+
+
+def _at_once(part: Sequence[Any], known: dict[Any, Any], results: Sequence[Any]) -> list[Array]:
+    return evaluate(part, known, results, _evaluation())
 
 
 def _evaluation() -> Callable[[Any, Sequence[Any]], Sequence[Array]]:
@@ -158,52 +164,3 @@ def _evaluation() -> Callable[[Any, Sequence[Any]], Sequence[Array]]:
 def _nothing(x: Any) -> Array:
     """An array without elements, which no function takes or returns: XLA stops the process at some of them."""
     return jnp.zeros(x.aval.shape, x.aval.dtype)
-
-
-def _layers(program: Sequence[Any]) -> list[list[Any]]:
-    """Steps that lead to sines and the like, those that lead to sines of these, and so on; the rest comes last.
-
-    XLA would compute a sine again in every loop that uses it, and for each element of a matrix that it is multiplied
-    by: nine times for a rotation. What comes out of one function is not computed again in another.
-    """
-    depths: dict[Any, int] = {}
-    costly: dict[int, list[Any]] = {}
-    for step in program:
-        depth = max((depths.get(x, 0) for x in _variables(step.invars)), default=0)
-        if step.primitive.name in _COSTLY:
-            costly.setdefault(depth, []).append(step)
-            depth += 1
-        depths.update(dict.fromkeys(step.outvars, depth))
-    layers, rest = [], list(program)
-    for _, ends in sorted(costly.items()):
-        wanted = _variables(x for step in ends for x in step.outvars)
-        layer, others = [], []
-        for step in reversed(rest):
-            if any(x in wanted for x in step.outvars):
-                wanted |= _variables(step.invars)
-                layer.append(step)
-            else:
-                others.append(step)
-        layers.append(layer[::-1])
-        rest = others[::-1]
-    return [*layers, rest]
-
-
-def _parts(program: Sequence[Any]) -> list[tuple[bool, list[Any]]]:
-    """Consecutive steps that can be one function, and not too long a one, and those that cannot be."""
-    parts: list[tuple[bool, list[Any]]] = []
-    size = 0
-    for step in program:
-        able, own = is_able([step]), steps([step])
-        if parts and parts[-1][0] == able and (not able or size + own <= _MOST_STEPS):
-            parts[-1][1].append(step)
-            size += own
-        else:
-            parts.append((able, [step]))
-            size = own
-    return parts
-
-
-def _variables(atoms: Iterable[Any]) -> dict[Any, None]:
-    """The distinct variables among the atoms, in order."""
-    return dict.fromkeys(x for x in atoms if not isinstance(x, Literal))
