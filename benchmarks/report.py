@@ -21,13 +21,13 @@ intermediate results and outputs. Where states are in float32, quaternions have 
 which packages in float64 show as errors of 1e-7.
 
 The contestants of a column run in turn, repetition by repetition, so that a disturbance of the machine meets all of
-them; each package has a process of its own, and the cores to itself. Batches repeat 64 different states. Pinocchio and
-MuJoCo compute in float64 always, and one state after the other, called from Python, where it does not say threads.
-Constraints of MuJoCo and MJX are soft, so that their accelerations differ. A contestant that needs more than 120 s
-until it is ready, or more than 20 s for one run, is stopped and listed as such, and not tried for other quantities of
-the same robot. MJX, JaxSim and Brax, which take minutes to compile or run, are measured for forward dynamics of the
-chain of 7, Panda and G1 and for the gradient of Panda; what compiles long, other batches, and float64 for the chain of
-30, Panda and G1.
+them; each package has a process of its own that keeps its memory (`jaxcfa.keep_memory`), and the cores to itself.
+Batches repeat 64 different states. Pinocchio and MuJoCo compute in float64 always, and one state after the other,
+called from Python, where it does not say threads. Constraints of MuJoCo and MJX are soft, so that their accelerations
+differ. A contestant that needs more than 120 s until it is ready, or more than 20 s for one run, is stopped and listed
+as such, and not tried for other quantities of the same robot. MJX, JaxSim and Brax, which take minutes to compile or
+run, are measured for forward dynamics of the chain of 7, Panda and G1 and for the gradient of Panda; what compiles
+long, other batches, and float64 for the chain of 30, Panda and G1.
 """
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 

@@ -104,6 +104,10 @@ def _serve(connection: Connection, settings: Settings, dtype: str, log: str) -> 
         os.dup2(file.fileno(), sys.stderr.fileno())
     import jax
 
+    import jaxcfa
+
+    # For every package: whether a process gives memory back, by chance, is half of the time of some quantities.
+    jaxcfa.keep_memory()
     jax.config.update("jax_enable_x64", dtype == "float64")
     # A smoke test compiles quickly what it hardly runs.
     jax.config.update("jax_disable_most_optimizations", settings.smoke)

@@ -103,6 +103,7 @@ from .kinematics import (
     wrench_at as wrench_at,
 )
 from .latency import enable_low_latency as enable_low_latency, low_latency as low_latency
+from .memory import keep_memory as keep_memory
 from .model import (
     Model as Model,
     ModelBuilder as ModelBuilder,

@@ -1,0 +1,40 @@
+"""Memory that results of programs on CPUs are put into."""
+
+import ctypes
+import operator
+from typing import SupportsIndex
+
+# Parameters of glibc's `mallopt`, and the largest number that it takes.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_LARGEST = 2**31 - 1
+
+
+def keep_memory(most: SupportsIndex = 2**30) -> bool:
+    """On CPUs, has results put where earlier ones were, instead of into memory that the system clears for them.
+
+    The C library gives memory of large arrays back to the system when they are no longer used, and the system clears
+    each page of what it gives out again. In functions that compute little for what they return this takes as long as
+    the rest: poses and Jacobians of 2048 humanoids take 1.1 us a state with it, and 1.1 to 2.4 without, depending on
+    what was allocated before. A call holds for the whole process, all of its libraries included, from then on. It comes
+    best before JAX computes anything: threads that have pools of their own by then keep them.
+
+    **Arguments:** `most`: how much unused memory the process keeps [bytes], less than 2 GiB.
+
+    **Returns:** whether the C library has such settings. Those of Linux mostly do (glibc); elsewhere nothing happens.
+
+    **Raises:** `ValueError` for a size that is not a number of bytes below 2 GiB.
+    """
+    try:
+        size = operator.index(most)
+    except TypeError:
+        size = 0
+    if not 0 < size <= _LARGEST:
+        raise ValueError(f"most must be an integer from 1 to {_LARGEST} bytes, got {most!r}.")
+    try:
+        set_option = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    # Pools of single threads give back whatever they have none of in use, so there is one for all.
+    options = {_TRIM_THRESHOLD: size, _MMAP_THRESHOLD: size, _ARENA_MAX: 1}
+    results = [set_option(*option) for option in options.items()]
+    return all(result == 1 for result in results)
