@@ -5,7 +5,7 @@ import operator
 from typing import SupportsIndex
 
 # Parameters of glibc's `mallopt`, and the largest number that it takes.
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _LARGEST = 2**31 - 1
 
 
@@ -15,8 +15,8 @@ def keep_memory(most: SupportsIndex = 2**30) -> bool:
     The C library gives memory of large arrays back to the system when they are no longer used, and the system clears
     each page of what it gives out again. In functions that compute little for what they return this takes as long as
     the rest: poses and Jacobians of 2048 humanoids take 1.1 us a state with it, and 1.1 to 2.4 without, depending on
-    what was allocated before. A call holds for the whole process, all of its libraries included, from then on. It comes
-    best before JAX computes anything: threads that have pools of their own by then keep them.
+    what was allocated before. A call holds for the whole process, all of its libraries included, from then on. Arrays
+    of more than some 30 MB may still be given back, by pools of single threads.
 
     **Arguments:** `most`: how much unused memory the process keeps [bytes], less than 2 GiB.
 
@@ -34,7 +34,6 @@ def keep_memory(most: SupportsIndex = 2**30) -> bool:
         set_option = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return False
-    # Pools of single threads give back whatever they have none of in use, so there is one for all.
-    options = {_TRIM_THRESHOLD: size, _MMAP_THRESHOLD: size, _ARENA_MAX: 1}
-    results = [set_option(*option) for option in options.items()]
+    # One pool for all threads would keep more, but programs compile a quarter longer where they wait for it.
+    results = [set_option(option, size) for option in (_TRIM_THRESHOLD, _MMAP_THRESHOLD)]
     return all(result == 1 for result in results)
