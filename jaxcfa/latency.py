@@ -104,8 +104,8 @@ def enable_low_latency(loop_bytes: int = 1_000_000) -> None:
     It holds for all programs of this process. JAX hands every program but the smallest over to another thread
     otherwise, which takes longer than the dynamics of a robot: those of an arm take some 25 microseconds with this, 50
     to 80 without. XLA starts some dozen small functions for each turn of a loop otherwise: for a chain of a thousand
-    links a Jacobian takes an eighth of the time, a solution by `mass_operator` a twentieth. (Forward and inverse
-    dynamics are one function each without it.) Batches take as long as before, but Python no longer goes on while they
+    links a solution by `mass_operator` takes a hundredth of the time. (Dynamics, kinematics and derivatives are one
+    function each without it.) Batches take as long as before, but Python no longer goes on while they
     are computed.
 
     JAX reads these options when it first computes something, so this comes first in a program. Calling it again changes
