@@ -52,6 +52,12 @@ def test_all_names_are_those_of_primitives():
     assert set().union(*tables) - known <= {"closed_call"}  # of JAX before 0.11
 
 
+def test_batches_of_no_states():
+    x = jnp.zeros((0, 4))
+    found = compiled(jax.vmap(marked_wave, (0, 0, None)), x, x, 2.0)(x, x, 2.0)
+    assert {name: value.shape for name, value in found.items()} == {"last": (0, 4), "each": (0, 4)}
+
+
 @pytest.mark.parametrize("size", [1, 2, 5, 128, 300])
 def test_batches_of_any_size_are_those_of_the_function(size):
     x, y = (jnp.asarray(a) for a in np.random.default_rng(0).normal(size=(2, size, 4)))

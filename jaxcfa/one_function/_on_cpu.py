@@ -39,7 +39,7 @@ def in_pieces(
     or -1, or None; `results`: the same of the results; `width`: how many states one call computes already.
     """
     varies = [axis is not None for axis in axes]
-    if size is None or width * size == 1 or not any(varies):
+    if size is None or width * size <= 1 or not any(varies):
         return at_once(over_states, arguments)
     number = -(-size // _piece(program, varies, width))
     length = -(-size // number)
