@@ -1,8 +1,9 @@
 """Memory that results of programs on CPUs are put into."""
 
 import ctypes
-import operator
 from typing import SupportsIndex
+
+from .numerics._options import positive_integer
 
 # Parameters of glibc's `mallopt`, and the largest number that it takes.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -24,12 +25,9 @@ def keep_memory(most: SupportsIndex = 2**30) -> bool:
 
     **Raises:** `ValueError` for a size that is not a number of bytes below 2 GiB.
     """
-    try:
-        size = operator.index(most)
-    except TypeError:
-        size = 0
-    if not 0 < size <= _LARGEST:
-        raise ValueError(f"most must be an integer from 1 to {_LARGEST} bytes, got {most!r}.")
+    size = positive_integer("most", most)
+    if size > _LARGEST:
+        raise ValueError(f"most must be at most {_LARGEST} bytes, got {most!r}.")
     try:
         set_option = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
