@@ -191,6 +191,16 @@ def test_long_programs_are_several_functions():
     assert_close(weights, jax.vmap(jax.grad(lambda x: long(x)[0] @ jnp.arange(3.0)))(x), rtol=1e-12)
 
 
+def test_arguments_that_are_results_are_handed_through():
+    """Then batches do not repeat what they share, such as a model."""
+    function = as_one_function(lambda x, y: {"given": [y, x], "product": x * y, "ones": jnp.ones(2)})
+    x, y = jnp.ones((2, 3)), jnp.ones(3)
+    program = jax.make_jaxpr(jax.vmap(function, (0, None), {"given": [None, 0], "product": 0, "ones": 0}))(x, y).jaxpr
+    assert program.outvars[:2] == program.invars[::-1]
+    _, rates = jax.jvp(jax.jit(function), (x[0], y), (2 * y, 3 * y))
+    assert_close(rates, {"given": [3 * y, 2 * y], "product": 5 * y, "ones": jnp.zeros(2)}, rtol=0)
+
+
 def test_arguments_that_are_constant_or_count_for_nothing():
     """XLA would stop the process at them."""
     x = jnp.ones(4)
@@ -254,6 +264,7 @@ def test_dynamics_are_marked(dtype):
         assert_close(jax.tree.map(lambda x, i=i: x[i], found), one(q[i], v[i]), rtol=tolerance)
 
 
+MASS = jaxcfa.mass_operator(jaxcfa.chain(3), np.ones(3))
 FUNCTIONS_OF_A_STATE = {
     "poses": lambda model, q, v: jaxcfa.forward_kinematics(model, q),
     "frame": lambda model, q, v: jaxcfa.frame_pose(model, q, -1),
@@ -262,6 +273,8 @@ FUNCTIONS_OF_A_STATE = {
     "derivatives": lambda model, q, v: jaxcfa.forward_dynamics_derivatives(model, q, v, v),
     "inverse derivatives": lambda model, q, v: jaxcfa.inverse_dynamics_derivatives(model, q, v, v),
     "linearization": lambda model, q, v: jaxcfa.linearize(model, q, v, v, dt=0.1),
+    "mass operator": lambda model, q, v: jaxcfa.mass_operator(model, q),
+    "solution": lambda model, q, v: MASS.solve(v),
     "inverse kinematics": lambda model, q, v: (
         inverse_kinematics.solve(model, inverse_kinematics.FramePosition(model.frame_names[-1], v[:3]), q).q
     ),

@@ -14,6 +14,7 @@ from ..model import Model
 from ..model._arguments import as_arrays, is_concrete
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..numerics import linear_solution, matvec, transpose
+from ..one_function import as_one_function
 from ..structured import AbstractSchedule, Sequential, ldl_solve
 from ..structured._small_spd import lower_root, root_solve, root_solve_transposed
 from ..typing import ConfigurationLike, Velocity
@@ -135,6 +136,7 @@ def may_scan(model: Model, schedule: AbstractSchedule) -> bool:
 
 
 @eqx.filter_jit
+@functools.partial(as_one_function, handed_on=True)
 def _mass_operator(
     model: Model, q: Float[Array, "nq"], schedule: AbstractSchedule, by_scan: bool, motions: BodyMotions | None
 ) -> MassOperator:
@@ -157,6 +159,7 @@ def _columns(function: Callable[[AbstractFactors, Array], Array], operator: Mass
 
 
 @functools.partial(jax.jit, static_argnums=0)
+@as_one_function
 def _apply(function: Callable[[AbstractFactors, Array], Array], factors: AbstractFactors, x: Array) -> Array:
     if x.ndim == 1:
         return function(factors, x)
@@ -193,5 +196,6 @@ def _inv_sqrt_transpose(f: AbstractFactors, x: Float[Array, "nv"]) -> Float[Arra
 
 
 @jax.jit
+@as_one_function
 def _inverse_diagonal(f: AbstractFactors) -> Float[Array, "nv"]:
     return f.inverse_diagonal()

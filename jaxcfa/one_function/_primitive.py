@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import export
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters.partial_eval import dce_jaxpr
 
@@ -55,7 +55,7 @@ def as_one_function(
     read.) `alike`: whether single states have the program of batches, or one that is traced as it stands, with products
     for loops that XLA compiles.
 
-    Arguments that are `Shared` are used by single states alone.
+    Arguments that are `Shared` are used by single states alone. Those that are results are handed through.
     """
 
     @functools.wraps(function)
@@ -82,18 +82,22 @@ def as_one_function(
         program, shapes = jax.make_jaxpr(of_leaves, return_shape=True)(leaves)
         if program.effects:  # such as what a user prints
             return function(*arguments)
+        given = dict(zip(program.jaxpr.invars, leaves, strict=True))
+        handed_through = [None if isinstance(x, Literal) else given.get(x) for x in program.jaxpr.outvars]
+        own = [x is None for x in handed_through]
+        other = some_are_shared or not alike
         found = _bind(
             leaves,
-            program=program,
+            program=_with_results(program, own),
             axes=(None,) * len(leaves),
-            results=(-1 if handed_on else 0,) * len(program.out_avals),
+            results=(-1 if handed_on else 0,) * sum(own),
             size=None,
             width=1,
             linear=0,
             derivatives=derivatives,
-            of_batches=_traced_later(in_a_batch, program.in_avals) if some_are_shared or not alike else None,
+            of_batches=_traced_later(in_a_batch, program.in_avals, own) if other else None,
         )
-        return jax.tree.unflatten(jax.tree.structure(shapes), found)
+        return jax.tree.unflatten(jax.tree.structure(shapes), _merged(own, found, handed_through))
 
     return run
 
@@ -141,9 +145,11 @@ one_function_p = Primitive("one_function")
 one_function_p.multiple_results = True
 
 
-def _traced_later(function: Callable[[list[Any]], Any], avals: Sequence[Any]) -> Callable[[], ClosedJaxpr]:
-    """The program of `function`, once it is asked for."""
-    return functools.cache(lambda: jax.make_jaxpr(function)(list(avals)))
+def _traced_later(
+    function: Callable[[list[Any]], Any], avals: Sequence[Any], used: list[bool]
+) -> Callable[[], ClosedJaxpr]:
+    """The program of `function` for those results that are used, once it is asked for."""
+    return functools.cache(lambda: _with_results(jax.make_jaxpr(function)(list(avals)), used))
 
 
 def _bind(
@@ -368,6 +374,8 @@ def _without_unused(used: list[bool], step: JaxprEqn) -> tuple[list[bool], Jaxpr
 
 def _with_results(program: ClosedJaxpr, used: list[bool]) -> ClosedJaxpr:
     """The program with those results alone that are used, and all of its arguments."""
+    if all(used):
+        return program
     return ClosedJaxpr(dce_jaxpr(program.jaxpr, used, instantiate=True)[0], program.consts)
 
 

@@ -123,7 +123,7 @@ def test_programs_do_not_grow(schedule):
 
     assert equations(*solve(1000)) == equations(*solve(64))
     if schedule == Doubling():
-        assert loop_trips(*solve(4096)) == 5 * 12
+        assert loop_trips(*solve(4096)) == 4 * 12
 
 
 def test_invalid_arguments():
