@@ -19,6 +19,7 @@ from ..dynamics._suitability import refuse_massless_subtrees
 from ..model import WORLD, Model, unpad_dofs
 from ..model._arguments import as_arrays, check_instance, is_concrete
 from ..numerics import all_finite, matmul, matvec, product, transpose
+from ..one_function import as_one_function
 from ..spatial import Transform, pack
 from ..structured import spd_solve
 from ..typing import BodyForcesLike, ConfigurationLike, VelocityLike
@@ -127,6 +128,7 @@ def pose_problem(arms, object, grasps, q, v, pose, velocity, tau, f_ext=None, wr
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
+@as_one_function
 def _solve(algorithm: AbstractGraspAlgorithm, solver: AbstractConstraintSolver, problem: GraspProblem) -> GraspSolution:
     return solve_system(algorithm, problem, assemble(solver, problem))
 

@@ -1,16 +1,19 @@
 """Impacts: instantaneous changes of velocity by constraints."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
+from ..compilation import jit_of_one_state
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_positive
 from ..motion import motions_at
 from ..numerics import all_finite, product
+from ..one_function import as_one_function
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, VelocityLike
 from ._checks import prepared
@@ -61,7 +64,8 @@ def impulse(
     return result
 
 
-@eqx.filter_jit
+@partial(jit_of_one_state, jit=eqx.filter_jit)
+@as_one_function
 def _impulse(
     plan: Plan,
     constraints: Constraints,

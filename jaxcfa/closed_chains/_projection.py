@@ -15,6 +15,7 @@ from ..model import AbstractConstraint, Model
 from ..model._arguments import is_concrete, positive_integer, positive_number
 from ..motion import BodyMotions, motions_at
 from ..numerics import choose, jvp_of_perturbed, product
+from ..one_function import as_one_function
 from ..structured import AbstractSchedule
 from ..typing import Configuration, ConfigurationLike, Velocity, VelocityLike
 from ._checks import prepared, row_labels
@@ -103,6 +104,7 @@ def project_velocity(
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
+@as_one_function
 def _project_velocity(
     plan: Plan, constraints: Constraints, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> Velocity:
@@ -161,13 +163,7 @@ def _project(
 ) -> ProjectedConfiguration:
     constants = lax.stop_gradient((constraints, model, q))
     found = _search(plan, *constants, tolerance, most)
-    # One more step, for the digits that the tolerance leaves.
-    where, _, residual = _at_rest(plan, *constants[:2], found.q)
-    closed = jnp.all(jnp.abs(residual) <= _allowed(tolerance, where.reach))
-    step = -product(found.mobility, plan.solver.factor(found.delassus, found.scale).solve(residual))
-    q_found = integrate(constants[1], found.q, jnp.where(closed, step, 0))
-    # Not so where the mass matrix is singular, though loops may be closed there.
-    closed = closed & jnp.all(jnp.isfinite(q_found))
+    q_found, residual, closed = _refined(plan, *constants[:2], tolerance, found)
     return ProjectedConfiguration(
         _projected(plan, constraints, model, q, q_found, closed), residual, closed, found.iterations
     )
@@ -236,7 +232,8 @@ def _search(
         is_open = jnp.any(jnp.abs(best.residual) > _allowed(tolerance, best.reach))
         return is_open & (best.damping < _LARGEST) & (best.iterations <= most)
 
-    def improve(best: _Search) -> _Search:
+    @as_one_function
+    def improve(plan: Plan, constraints: Constraints, model: Model, best: _Search) -> _Search:
         damped = best.delassus + best.damping * jnp.diag(best.scale)
         step = -product(best.mobility, Direct().factor(damped, best.scale).solve(best.residual))
         tried = integrate(model, best.q, jnp.where(best.iterations == 0, 0, step))
@@ -269,8 +266,22 @@ def _search(
         jnp.zeros((), int),
     )
     # The first iteration only looks at the start.
-    found = lax.while_loop(unfinished, improve, nothing)
+    found = lax.while_loop(unfinished, lambda best: improve(plan, constraints, model, best), nothing)
     return eqx.tree_at(lambda s: s.iterations, found, found.iterations - 1)
+
+
+@as_one_function
+def _refined(
+    plan: Plan, constraints: Constraints, model: Model, tolerance: float | None, found: _Search
+) -> tuple[Configuration, Float[Array, "k"], Bool[Array, ""]]:
+    """The configuration after one more step, for the digits that the tolerance leaves; the residual before, and whether
+    that was within the tolerance."""
+    where, _, residual = _at_rest(plan, constraints, model, found.q)
+    closed = jnp.all(jnp.abs(residual) <= _allowed(tolerance, where.reach))
+    step = -product(found.mobility, plan.solver.factor(found.delassus, found.scale).solve(residual))
+    q = integrate(model, found.q, jnp.where(closed, step, 0))
+    # Not so where the mass matrix is singular, though loops may be closed there.
+    return q, residual, closed & jnp.all(jnp.isfinite(q))
 
 
 def _allowed(tolerance: float | None, reach: Float[Array, "k"]) -> Float[Array, "k"]:
