@@ -64,28 +64,33 @@ def on_ground(
     if ground.drop is not None:
         positive_number("--drop", ground.drop, or_zero=True)
     collisions = collisions_of(console, file, model, package_dirs)
-    coarse, fine = (points_of_each(collisions.shapes, model, most) for most in (_COARSE, _FINE))
     is_ground = _ground_of(model, collisions)
-    others = list[PointContacts]()
-    if ground.feet is not None:
-        points = _named(model, points_of_shapes(fine), ground.feet)
-    else:
-        points = points_of_shapes(_with_feet(model, coarse, fine, q))
+    of_pairs = bool(collisions.has_own_friction[is_ground].any())
+    coarse, fine = (points_of_each(collisions.shapes, model, most) for most in (_COARSE, _FINE))
+    others, standing = list[PointContacts](), fine
+    if ground.feet is None:
+        standing = _with_feet(model, coarse, fine, q)
         others = contacts_of(file.name, model, *some_of(collisions, coarse, ~is_ground))
+    if of_pairs:
+        largest = collisions.friction[is_ground].max(axis=0)
+        standing = [x.with_friction(mu) for x, mu in zip(standing, largest, strict=True)]
+    points = points_of_shapes(standing)
+    if ground.feet is not None:
+        points = _named(model, points, ground.feet)
     if not points.frames:
         raise ValueError(
             f"{file.name} has no shapes that collide, or none that can be read, on bodies that move: name the frames "
             "that touch the ground, by --feet left_foot,right_foot."
         )
-    surface, what = _surface(file, model, collisions, is_ground)
+    surface, what = _surface(file, model, collisions, is_ground, rough=not of_pairs)
     text = f"{what}; {len(points.frames)} contacts, on {_names(points.frames)}"
     if others:
         names = [str(frame) for x in others for frame in x.frames]
         text += f"; {len(names)} with other bodies, on {_names(names)}"
     console.print(f"Ground: {escape(text)}", highlight=False)
-    standing = ground_contacts(model, *points[:3], ground=surface, friction=points.friction, most=_MOST)
-    lifted = _lifted(console, file, model, q, standing, ground.drop)
-    return AllContacts((standing, *others), _MOST) if others else standing, lifted
+    feet = ground_contacts(model, *points[:3], ground=surface, friction=points.friction, most=_MOST)
+    lifted = _lifted(console, file, model, q, feet, ground.drop)
+    return AllContacts((feet, *others), _MOST) if others else feet, lifted
 
 
 def say_what_holds(console: Console, model: Model, contacts: AbstractContacts, q: jax.Array, v: jax.Array) -> None:
@@ -108,8 +113,10 @@ def _ground_of(model: Model, collisions: Collisions) -> np.ndarray:
     return still & ~np.isin(collisions.robots, collisions.robots[~still])
 
 
-def _surface(file: Path, model: Model, collisions: Collisions, is_ground: np.ndarray) -> tuple[AbstractSurface, str]:
-    """The ground, and what it is."""
+def _surface(
+    file: Path, model: Model, collisions: Collisions, is_ground: np.ndarray, rough: bool
+) -> tuple[AbstractSurface, str]:
+    """The ground, `rough` if it has a friction of its own, and what it is."""
     placed = [(shape, *on_body(model, shape), own) for shape, own in zip(collisions.shapes, is_ground, strict=True)]
     bases = [str(shape.carrier) for shape, body, _, own in placed if body == WORLD and not own]
     without = f" (without {_names(bases)}, which is fixed)" if bases else ""
@@ -118,7 +125,7 @@ def _surface(file: Path, model: Model, collisions: Collisions, is_ground: np.nda
         return FlatGround(), f"z = 0{without}"
     kinds = Counter(type(shape.shape).__name__.lower() for shape, _ in own)
     what = ", ".join(kind if count == 1 else f"{count} x {kind}" for kind, count in kinds.items())
-    return surface_of(f"{file.name}, what does not move", own), f"{what} of the file{without}"
+    return surface_of(f"{file.name}, what does not move", own, friction=rough), f"{what} of the file{without}"
 
 
 def _named(model: Model, found: CollisionPoints, names: str) -> CollisionPoints:

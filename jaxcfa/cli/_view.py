@@ -71,7 +71,7 @@ def shapes_of(console: Console, file: Path, model: Model, package_dirs: Director
 def collisions_of(console: Console, file: Path, model: Model, package_dirs: Directories = ()) -> Collisions:
     """The shapes that collide in a robot file, after a warning about those that are missing; none for a saved model."""
     if is_archive(file):
-        return Collisions([], np.zeros((0, 0), bool), np.zeros(0, int))
+        return Collisions([], np.zeros((0, 0), bool), np.zeros((0, 0)), np.zeros(0, int))
     return _read(console, file, lambda: load_collisions(file, model, package_dirs))
 
 

@@ -44,9 +44,9 @@ def collision_contacts(
 
     Points of each shape (see `collision_points`) touch the surfaces of the others (see `collision_surface`): corners of
     boxes, rims of cylinders, outermost points of meshes, and, but for planes, four on each large flat face. Edges that
-    cross are not found. In MJCF `contype`,
-    `conaffinity`, `<exclude>` and `<pair>` say what touches what, bodies that a joint connects do not, and friction is
-    the larger one of both geoms. In URDF bodies that a joint connects do not, and friction is 1.
+    cross are not found. In MJCF `contype`, `conaffinity`, `<exclude>` and `<pair>` say what touches what, and bodies
+    that a joint connects do not. Friction is that of the pair, or of the geom with the higher `priority`, or else the
+    larger one; where `condim` is 1 there is none. In URDF bodies that a joint connects do not, and friction is 1.
 
     **Arguments:**
 
@@ -110,18 +110,23 @@ def contacts_of(
     if not self_collisions:
         meet &= (robots[:, None] != robots) | (robots == WORLD)
     meet &= np.array([len(x.frames) > 0 for x in points], bool)  # (shape, shape with points)
+    own = collisions.has_own_friction & meet
+    # Shapes whose contacts are alike: that meet the same ones, and with the same friction if that is not their own.
+    kinds = np.where(meet, np.where(own.any(axis=1)[:, None], collisions.friction, np.inf), -1.0)
     found = []
     for body in np.unique(bodies):
-        own = np.flatnonzero((bodies == body) & meet.any(axis=1))
-        for row in np.unique(meet[own], axis=0):  # of shapes that meet the same ones
-            alike = [i for i in own if np.array_equal(meet[i], row)]
+        here = np.flatnonzero((bodies == body) & meet.any(axis=1))
+        for kind in np.unique(kinds[here], axis=0):
+            alike = [i for i in here if np.array_equal(kinds[i], kind)]
+            others = np.flatnonzero(kind >= 0).tolist()
+            of_pairs = own[alike].any()
             what = f"{file}, shapes of {'what does not move' if body == WORLD else repr(model.body_names[body])}"
-            surface = surface_of(what, [(collisions.shapes[i], placed[i][1]) for i in alike])
-            others = np.flatnonzero(row).tolist()
-            met = [points[i] for i in others]
+            surface = surface_of(what, [(collisions.shapes[i], placed[i][1]) for i in alike], friction=not of_pairs)
+            met = [(i, points[i]) for i in others]
             if not all(isinstance(collisions.shapes[i].shape, Plane) for i in alike):
-                met += [on_faces(i) for i in others]
-            frames, places, radius, friction = points_of_shapes(met)
+                met += [(i, on_faces(i)) for i in others]
+            of_each = [x.with_friction(kind[i]) if of_pairs else x for i, x in met]
+            frames, places, radius, friction = points_of_shapes(of_each)
             carrier = WORLD if body == WORLD else model.body_names[body]
             found.append(
                 contacts.body_contacts(model, frames, carrier, surface, places, radius, friction=friction, **law)
@@ -135,5 +140,6 @@ def some_of(
     """Those shapes, and their points, for which `which` (n,) is true."""
     kept = np.flatnonzero(which).tolist()
     shapes = [collisions.shapes[i] for i in kept]
-    fewer = Collisions(shapes, collisions.meet[np.ix_(kept, kept)], collisions.robots[kept])
+    both = np.ix_(kept, kept)
+    fewer = Collisions(shapes, collisions.meet[both], collisions.friction[both], collisions.robots[kept])
     return fewer, [points[i] for i in kept]

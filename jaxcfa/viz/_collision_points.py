@@ -29,6 +29,10 @@ class CollisionPoints(NamedTuple):
     radius: np.ndarray
     friction: np.ndarray
 
+    def with_friction(self, friction: float) -> "CollisionPoints":
+        """The same points with this friction."""
+        return self._replace(friction=np.full(len(self.frames), friction))
+
 
 def collision_points(
     path_or_text: FileOrCompiled,

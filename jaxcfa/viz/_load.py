@@ -82,7 +82,8 @@ def load_collisions(
 
     def of_urdf(root: Element, path: Path | None, package_dirs: Directories, report: Report) -> Collisions:
         shapes = urdf_visuals(root, path, package_dirs, report, collisions=True)
-        return Collisions(shapes, _apart(model, shapes), np.zeros(len(shapes), int))
+        n = len(shapes)
+        return Collisions(shapes, _apart(model, shapes), np.ones((n, n)), np.zeros(n, int))
 
     return _load(path_or_text, model, package_dirs, assets, of_urdf, mjcf_collisions, lambda found: found.shapes)
 

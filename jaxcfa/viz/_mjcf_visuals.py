@@ -54,7 +54,8 @@ def mjcf_collisions(
     _report_missing([x for x in left_out if x.collides], names, report, "it is left out")
     geoms = np.array(list(found), int)
     bodies = mj.geom_bodyid[geoms]
-    return Collisions(list(found.values()), _meeting(mj, geoms), np.where(bodies == 0, WORLD, mj.body_rootid[bodies]))
+    robots = np.where(bodies == 0, WORLD, mj.body_rootid[bodies])
+    return Collisions(list(found.values()), _meeting(mj, geoms), _friction(mj, geoms), robots)
 
 
 def _compiled(
@@ -119,6 +120,25 @@ def _meeting(mj: Any, geoms: np.ndarray) -> np.ndarray:
         named = (geoms[:, None] == one) & (geoms == other)
         meet |= named | named.T
     return meet
+
+
+def _friction(mj: Any, geoms: np.ndarray) -> np.ndarray:
+    """(n, n): friction of two geoms that slide on each other: that of their pair, or else of the one with the higher
+    priority, or of equal ones the larger one; none where `condim` is 1, of which the same holds."""
+    priority = mj.geom_priority[geoms]
+    first, second = priority[:, None] > priority, priority[:, None] < priority
+
+    def of_two(each: np.ndarray) -> np.ndarray:
+        own, other = np.broadcast_arrays(each[:, None], each)
+        return np.where(first, own, np.where(second, other, np.maximum(own, other)))
+
+    # MuJoCo takes any numbers.
+    friction = np.maximum(of_two(mj.geom_friction[geoms, 0]), 0) * (of_two(mj.geom_condim[geoms]) > 1)
+    of_pairs = np.maximum(mj.pair_friction[:, 0], 0) * (mj.pair_dim > 1)
+    for one, other, own in zip(mj.pair_geom1, mj.pair_geom2, of_pairs, strict=True):
+        named = (geoms[:, None] == one) & (geoms == other)
+        friction = np.where(named | named.T, own, friction)
+    return friction
 
 
 def _shape(mj: Any, geom: int) -> AbstractShape | None:

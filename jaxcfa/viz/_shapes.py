@@ -227,13 +227,20 @@ class Visual:
 class Collisions(NamedTuple):
     """Shapes of a file that collide.
 
-    **Fields:** n `shapes`; `meet` (n, n): whether two are to touch each other; `robots` (n,): numbers of what hangs
-    together, by joints or fixed, -1 for what is the world itself.
+    **Fields:** n `shapes`; `meet` (n, n): whether two are to touch each other; `friction` (n, n) of two that do;
+    `robots` (n,): numbers of what hangs together, by joints or fixed, -1 for what is the world itself.
     """
 
     shapes: list[Visual]
     meet: np.ndarray
+    friction: np.ndarray
     robots: np.ndarray
+
+    @property
+    def has_own_friction(self) -> np.ndarray:
+        """(n, n): whether the friction of two that meet is not the larger one of both shapes."""
+        each = np.array([x.friction for x in self.shapes], float)
+        return self.meet & (self.friction != np.maximum(each[:, None], each))
 
 
 def _checked_faces(faces: np.ndarray, count: int) -> np.ndarray:

@@ -174,6 +174,16 @@ def test_ground_of_the_file(place, end, base, tmp_path):
         np.testing.assert_allclose(q[2], end + 0.25, atol=1e-6)
 
 
+def test_friction_of_what_has_a_higher_priority(tmp_path):
+    path = tmp_path / "foot.xml"
+    path.write_text(
+        STAIR.replace("POS", "0 0 2").replace("BASE", "").replace('friction=".4"', 'friction=".4" priority="1"')
+    )
+    _, contacts, *_ = placed(path)
+    assert contacts.friction == pytest.approx(0.4)
+    assert contacts.surface.touch(jnp.array([1.0, 0, -0.7])).friction is None
+
+
 needs_robots = pytest.mark.skipif(not urdf_paths(), reason="the package example-robot-data is not installed")
 
 

@@ -58,6 +58,36 @@ def test_what_touches_what_is_as_in_mujoco(flags):
     assert isinstance(part.surface, jaxcfa.contacts.Rough)
 
 
+# Of every priority, with and without friction by `condim`, and pairs of their own. All in one place again.
+ROUGH = """<mujoco><worldbody><geom name="floor" type="plane" pos="0 0 .1" size="0 0 1" friction=".9"/>
+  <geom name="ice" size=".1" friction=".1" priority="2"/><geom name="sand" size=".1" friction="1.2"/>
+  <body name="a"><freejoint/><geom name="a" size=".1" friction=".5" priority="1"/></body>
+  <body name="b"><freejoint/><geom name="b" size=".1" friction=".3" condim="1"/></body>
+  <body name="c"><freejoint/><geom name="c" size=".1" friction=".4" condim="1" priority="1"/></body>
+  <body name="d"><freejoint/><geom name="d" size=".1" friction=".2" condim="6"/></body>
+  <body name="e"><freejoint/><geom name="e" size=".1" friction=".6" condim="1"/></body></worldbody>
+  <contact><pair geom1="d" geom2="a" friction="1.5 1.5 0 0 0"/><pair geom1="sand" geom2="b" condim="1"/></contact>
+  </mujoco>"""
+
+
+def test_friction_is_that_of_mujoco():
+    mujoco = pytest.importorskip("mujoco")
+    theirs = mujoco.MjModel.from_xml_string(ROUGH)
+    data = mujoco.MjData(theirs)
+    mujoco.mj_forward(theirs, data)
+    expected, found = {}, {}
+    for contact in data.contact:
+        pair = frozenset(theirs.geom(x).name if theirs.geom(x).bodyid else None for x in contact.geom)
+        expected.setdefault(pair, set()).add(contact.friction[0] * (contact.dim > 1))
+    for part in collision_contacts(ROUGH, jaxcfa.load_model(ROUGH)).parts:
+        own = part.surface.touch(jnp.zeros(3)).friction
+        for frame, friction in zip(part.frames, part.friction, strict=True):
+            largest = float(friction if own is None else jnp.maximum(friction, own))
+            found.setdefault(frozenset({frame, part.carrier}), set()).add(largest)
+    assert found == expected
+    assert len(expected) == 15
+
+
 SCENE = """<mujoco><worldbody><geom type="plane" size="0 0 1" friction=".3"/>
   <body name="table" pos="1 0 .2"><geom type="box" size=".3 .3 .2" friction=".6"/></body>
   <body name="box" pos="1 0 .502"><freejoint/><geom type="box" size=".1 .1 .1" mass="2" friction=".2"/></body>
