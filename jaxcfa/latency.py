@@ -10,6 +10,7 @@ import jax
 
 from . import backend
 from ._private_jax import backends_are_initialized, trace_state_clean
+from .numerics._options import positive_integer
 from .one_function import whole_program
 
 Result = TypeVar("Result")
@@ -103,10 +104,9 @@ def enable_low_latency(loop_bytes: int = 1_000_000) -> None:
 
     It holds for all programs of this process. JAX hands every program but the smallest over to another thread
     otherwise, which takes longer than the dynamics of a robot: those of an arm take some 25 microseconds with this, 50
-    to 80 without. XLA starts some dozen small functions for each turn of a loop otherwise: for a chain of a thousand
-    links a solution by `mass_operator` takes a hundredth of the time. (Dynamics, kinematics and derivatives are one
-    function each without it.) Batches take as long as before, but Python no longer goes on while they
-    are computed.
+    to 80 without. XLA starts some dozen small functions for each turn of a loop otherwise, such as one of your own.
+    (Functions of a state are one function each without it.) Batches take as long as before, but Python no longer goes
+    on while they are computed.
 
     JAX reads these options when it first computes something, so this comes first in a program. Calling it again changes
     nothing. They are `jax_cpu_enable_async_dispatch` of `jax.config`, and
@@ -116,8 +116,7 @@ def enable_low_latency(loop_bytes: int = 1_000_000) -> None:
 
     **Raises:** `ValueError` for a size that is not positive, and if it comes too late.
     """
-    if not (isinstance(loop_bytes, int) and loop_bytes > 0):
-        raise ValueError(f"loop_bytes must be a positive integer, got {loop_bytes!r}.")
+    loop_bytes = positive_integer("loop_bytes", loop_bytes)
     flags = os.environ.get("XLA_FLAGS", "").split()
     is_given = any(_OPTION in flag for flag in flags)
     if is_given and not jax.config.read(_ASYNCHRONOUS):

@@ -53,6 +53,8 @@ def test_it_says_if_it_comes_too_late():
         jaxcfa.enable_low_latency()
     with pytest.raises(ValueError, match="loop_bytes must be a positive integer, got 0"):
         jaxcfa.enable_low_latency(0)
+    with pytest.raises(ValueError, match="got True"):
+        jaxcfa.enable_low_latency(True)
 
 
 def dynamics_and_simulation(model, x):
