@@ -65,7 +65,7 @@ def impulse(
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
-@as_one_function
+@partial(as_one_function, derivatives=False)
 def _impulse(
     plan: Plan,
     constraints: Constraints,

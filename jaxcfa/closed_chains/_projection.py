@@ -104,7 +104,7 @@ def project_velocity(
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
-@as_one_function
+@partial(as_one_function, derivatives=False)
 def _project_velocity(
     plan: Plan, constraints: Constraints, model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> Velocity:

@@ -57,6 +57,11 @@ class EquationOfMotion(eqx.Module):
     stops: StopForces | None = None
     contacts: AbstractContacts | None = None
 
+    @property
+    def is_unconstrained(self) -> bool:
+        """Whether there are neither loops to keep closed nor contacts."""
+        return not self.constraints and self.contacts is None
+
     def torques(self, q: Float[Array, "nq"], v: Float[Array, "nv"], inputs: Float[Array, "nu"]) -> Velocity:
         """Joint torques (nv,) of a step from the state `q`, `v`, during which they are held.
 

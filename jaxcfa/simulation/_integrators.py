@@ -13,6 +13,7 @@ from ..configuration import displacement, integrate
 from ..model import Model
 from ..model._arguments import check_instance, positive_integer
 from ..numerics import jvp_of_perturbed
+from ..one_function import as_one_function
 from ..typing import Configuration, Velocity
 from ._derivatives import jacobian
 from ._equation_of_motion import EquationOfMotion
@@ -61,8 +62,15 @@ class SemiImplicitEuler(AbstractIntegrator):
         f_ext: Float[Array, "nb 6"],
         dt: Float[Array, ""],
     ) -> tuple[Configuration, Velocity]:
-        v = v + dt * equation.acceleration_of_step(q, v, tau, f_ext, dt)
-        return integrate(equation.model, q, v, dt), v
+        step = as_one_function(_semi_implicit_step) if equation.is_unconstrained else _semi_implicit_step
+        return step(equation, q, v, tau, f_ext, dt)
+
+
+def _semi_implicit_step(
+    equation: EquationOfMotion, q: Array, v: Array, tau: Array, f_ext: Array, dt: Array
+) -> tuple[Configuration, Velocity]:
+    v = v + dt * equation.acceleration_of_step(q, v, tau, f_ext, dt)
+    return integrate(equation.model, q, v, dt), v
 
 
 class ExplicitEuler(AbstractIntegrator):
