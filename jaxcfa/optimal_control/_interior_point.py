@@ -290,17 +290,17 @@ def _excess(values: Values) -> Float[Array, ""]:
 
 def infeasibility(values: Values, share: Float[Array, ""]) -> Float[Array, ""]:
     """The norm of gaps, times their `share`, and equalities; the excess of inequalities has its price."""
-    return _norm(share * values.gaps, share * values.start, *values.equalities)
+    return norm(share * values.gaps, share * values.start, *values.equalities)
 
 
 def gap_norm(values: Values) -> Float[Array, ""]:
     """The norm of gaps, also that at the start."""
-    return _norm(values.gaps, values.start)
+    return norm(values.gaps, values.start)
 
 
 def remaining(step: Step, proximity: Float[Array, ""]) -> Float[Array, ""]:
     """What is left of `infeasibility` after a whole step of the linearised problem: the equalities yield a little."""
-    return proximity * _norm(*step.multipliers.equalities)
+    return proximity * norm(*step.multipliers.equalities)
 
 
 def bound_terms(values: Values, barrier: Barrier) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -328,7 +328,7 @@ def largest(*arrays: Array) -> Float[Array, ""]:
     return jnp.max(_flat(map(jnp.abs, arrays)), initial=0)
 
 
-def _norm(*arrays: Array) -> Float[Array, ""]:
+def norm(*arrays: Array) -> Float[Array, ""]:
     return jnp.sqrt(jnp.sum(jnp.square(_flat(arrays))))
 
 

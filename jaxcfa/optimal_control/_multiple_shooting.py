@@ -131,6 +131,7 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, state: State, prog
         contradicted=setback.contradicted,
         gains=trial.step.gains,
         barrier=choose(again, first, setback.barrier),
+        soft=trial.soft,
         regularization=setback.regularization,
         penalty=choose(again, Penalty.first(x0.dtype), found.penalty),
         seen=choose(again, Seen.nothing(x0.dtype), trial.seen),

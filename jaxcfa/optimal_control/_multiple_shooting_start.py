@@ -51,6 +51,7 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         contradicted=jnp.asarray(False, bool),
         gains=jnp.zeros((problem.steps, m, n), dtype),
         barrier=barrier,
+        soft=jnp.ones((), dtype),
         regularization=jnp.asarray(settings.regularization, dtype),
         penalty=Penalty.first(dtype),
         seen=Seen.nothing(dtype),

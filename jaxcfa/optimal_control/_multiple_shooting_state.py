@@ -36,8 +36,8 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """**Fields:** what has been reached, the weights of the search, the `length` of the last step, zero if none was
-    taken, and what will be reported."""
+    """**Fields:** what has been reached, the weights of the search, how `soft` equalities are relative to what they are
+    at first, the `length` of the last step, zero if none was taken, and what will be reported."""
 
     point: Point
     known: tuple[Point, LocalModel, Curvature] | None
@@ -47,6 +47,7 @@ class State(NamedTuple):
     contradicted: Bool[Array, ""]
     gains: Float[Array, "T m n"]
     barrier: Barrier
+    soft: Float[Array, ""]
     regularization: Float[Array, ""]
     penalty: Penalty
     seen: Seen

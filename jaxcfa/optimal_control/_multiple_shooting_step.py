@@ -11,7 +11,7 @@ from ..numerics import all_finite, choose
 from ._acceleration import Memory, accelerated
 from ._barrier_updates import UNFAIR, fair_price, next_barrier, steepness
 from ._curvature import Curvature
-from ._interior_point import Barrier, Optimality, Point, Step, newton_step, slope
+from ._interior_point import Barrier, Optimality, Point, Step, newton_step, norm, remaining, slope
 from ._line_search import Found, Seen, search
 from ._local import LocalModel, Values, with_curvature
 from ._multiple_shooting_state import FAR_OFF, Settings, State, is_last
@@ -20,6 +20,8 @@ from ._problem import Problem
 _SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
 _STUCK = 1.0  # so large a regularization shows that steps have been refused again and again
 _YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
+_HARDER, _HARDEST = 1e-3, 1e-8  # how much harder equalities become at a time, and in all
+_HARD = 1e4  # from such a part of violations on that a step leaves, one of, they become softer again
 
 
 class Trial(NamedTuple):
@@ -33,6 +35,8 @@ class Trial(NamedTuple):
     found: Found
     seen: Seen
     barrier: Barrier
+    soft: Float[Array, ""]
+    harder: Bool[Array, ""]
     solved: Bool[Array, ""]
     taken: Bool[Array, ""]
     unfair: Bool[Array, ""]
@@ -50,7 +54,7 @@ def trial_of(
     """A step, and how far to go along it."""
     point = state.point
     barrier = next_barrier(settings, problem, safe, point, state.barrier)
-    proximity = jnp.maximum(settings.proximity, _YIELD * barrier.parameter) / steepness(safe)
+    proximity = state.soft * jnp.maximum(settings.proximity, _YIELD * barrier.parameter) / steepness(safe)
 
     def newton(local: LocalModel, shift: Float[Array, ""]) -> Step:
         shift = state.regularization + shift
@@ -60,6 +64,7 @@ def trial_of(
     # Far away curvature leads astray. At the end all directions count, of which some may not have been learned: the
     # gains are those of Gauss and Newton.
     step, local, curved = _first_finite(newton, point, preferred, safe, reached | (final.violation > FAR_OFF))
+    soft = _softness(settings, state.soft, local.values, step, proximity)
     gain, memory = jnp.abs(slope(local, step, barrier)), None
     if state.memory is not None:
         same = (barrier.parameter == state.barrier.parameter) & (barrier.price == state.barrier.price)
@@ -92,7 +97,8 @@ def trial_of(
     unfair = (barrier.price < UNFAIR * fair) & ~solved & ~is_last(settings, state)
     barrier = barrier._replace(price=jnp.maximum(barrier.price, fair))
     taken = (found.length > 0) & ~solved & ~unfair
-    return Trial(local.values, step, memory, found, seen, barrier, solved, taken, unfair)
+    harder = soft < 0.5 * state.soft
+    return Trial(local.values, step, memory, found, seen, barrier, soft, harder, solved, taken, unfair)
 
 
 def preferred_model(
@@ -136,6 +142,23 @@ def _first_finite(
     start = first, Step.unknown(point, safe.input.mT), preferred
     k, step, local = lax.while_loop(unfinished, attempt, start)
     return step, local, k <= times + 1
+
+
+def _softness(
+    settings: Settings, soft: Float[Array, ""], values: Values, step: Step, proximity: Float[Array, ""]
+) -> Float[Array, ""]:
+    """How soft equalities are to be next: less if a whole step leaves more of them than it closes, and again more.
+
+    What is left is `rho / (rho + s)` of what was violated, and the size of `s = J H^-1 J^T` depends on the units of
+    cost and controls. Where constraints contradict one another to first order, s is zero.
+    """
+    violated, left = norm(*values.equalities), remaining(step, proximity)
+    ratio = violated / jnp.where(left > 0, left, 1) - 1  # s / rho
+    harder, softer = jnp.clip(0.1 * ratio, _HARDER, 1), jnp.clip(ratio / _HARD, 1, 10)
+    counts = (violated > settings.tolerance) & (left > 0) & jnp.isfinite(ratio)
+    change = jnp.where(counts, jnp.where(ratio < 1, harder, softer), 1)
+    least = jnp.minimum(soft, _HARDEST * settings.proximity * soft / proximity)
+    return jnp.clip(soft * change, least, 1)
 
 
 def _within(found: Optimality, tolerance: float, stationarity: float) -> Bool[Array, ""]:

@@ -45,7 +45,8 @@ def look_back(
     regularization = jnp.where(trial.unfair, state.regularization, regularization)
     feasible = final.violation <= 100 * settings.tolerance
     stopped = ~trial.taken & ~trial.unfair & (regularization > settings.largest_regularization)
-    stopped = (stopped | (_is_at_rest(trial.step, point, final.violation) & ~feasible)) & ~trial.solved
+    at_rest = _is_at_rest(trial.step, point, final.violation) & ~trial.harder
+    stopped = (stopped | (at_rest & ~feasible)) & ~trial.solved
     # Before anything is given up, violations become as dear as they can.
     cheap = stopped & is_cheap(point, barrier) & (barrier.price < largest_price(settings, safe))
     barrier = barrier._replace(price=jnp.where(cheap, dearer(settings, safe, barrier), barrier.price))
