@@ -219,7 +219,7 @@ def optimality(local: LocalModel, point: Point, barrier: Barrier, start: Start) 
     return Optimality(
         largest(*_slopes(local, point.multipliers, start)) / scale,
         largest(values.gaps, values.start, *values.equalities),
-        _excess(values),
+        excess(values),
         largest(*jax.tree.map(products, z, values.inequalities)) / scale,
     )
 
@@ -281,10 +281,11 @@ def fraction_to_boundary(x: Rows, dx: Rows, fraction: Float[Array, ""]) -> Float
 
 def violation(values: Values) -> Float[Array, ""]:
     """The largest violation of gaps and constraints."""
-    return largest(values.gaps, values.start, *values.equalities, _excess(values))
+    return largest(values.gaps, values.start, *values.equalities, excess(values))
 
 
-def _excess(values: Values) -> Float[Array, ""]:
+def excess(values: Values) -> Float[Array, ""]:
+    """The largest violation of inequalities."""
     return jnp.max(_flat(values.inequalities), initial=0)
 
 

@@ -43,8 +43,9 @@ def mpc_step(
     is `ITERATIONS`.
 
     Where the state that was measured is far from the plan (by more than 0.01 in any coordinate), or the plan had such
-    gaps, iterations start from what the plan's feedback makes of that state, unless `steps` are `"linear"`. So a push
-    beyond bounds that no motion can keep is answered, too: they are violated as briefly as possible.
+    gaps, iterations start from what the plan's feedback makes of that state, unless `steps` are `"linear"`. If that
+    violates bounds, their barrier starts afresh, so that pushes are answered, too: after some four iterations the
+    bounds hold that can, with controls nearly at their limits, and after eight the controls are mostly the best ones.
 
     **Arguments:** `x`: the state measured now, as x0 of `solve`; `solution`: the last plan, or that of `solve`;
     `solver`: `MultipleShooting()` by default, or any with `max_iterations`, which are replaced by `iterations`;

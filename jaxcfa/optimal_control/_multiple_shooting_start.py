@@ -4,16 +4,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..numerics import choose
 from ._acceleration import Memory
 from ._barrier_updates import barrier_of_plan, first_barrier
 from ._curvature import Curvature
-from ._interior_point import Point
+from ._interior_point import Point, excess
 from ._line_search import Penalty, Seen, Worth
 from ._local import Multipliers, Values, evaluate, unknown_model
 from ._multiple_shooting_state import DISTURBANCES, Settings, State
 from ._problem import Problem
 from ._solution import History, SolveStatus
 from ._solver import Guess
+
+_HELD = 100  # times the tolerance: up to such violations a plan is followed
 
 
 def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> State:
@@ -33,8 +36,14 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         if guess.barrier is not None:
             barrier = barrier._replace(parameter=jnp.maximum(guess.barrier, settings.smallest_barrier))
         z = guess.multipliers.inequalities
-        barrier = barrier_of_plan(settings, barrier, z)
-        multipliers = guess.multipliers._replace(inequalities=jax.tree.map(barrier.near, z, values.inequalities))
+        of_plan = barrier_of_plan(settings, barrier, z)
+        followed = of_plan, jax.tree.map(of_plan.near, z, values.inequalities)
+        # Far from there, as after a push, a narrow barrier lets no step through.
+        afresh = first_barrier(settings, dtype)
+        anew = afresh, jax.tree.map(afresh.multipliers, values.inequalities)
+        holds = excess(values) <= _HELD * settings.tolerance
+        barrier, inequalities = choose(holds, followed, anew)
+        multipliers = guess.multipliers._replace(inequalities=inequalities)
     slack = jax.tree.map(barrier.slack, values.inequalities)
     point = Point(guess.states, guess.controls, multipliers, slack)
     m, n = problem.dynamics.control_size, problem.dynamics.tangent_size

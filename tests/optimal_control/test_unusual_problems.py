@@ -553,3 +553,58 @@ def test_batches_of_targets_that_functions_close_over_without_compiling():
         return inverse_kinematics.solve(model, lambda s: s.q - q, jnp.zeros(2)).q
 
     np.testing.assert_allclose(jax.vmap(reach)(wanted), wanted, atol=1e-8)
+
+
+@pytest.mark.parametrize("limit", [None, 50.0])
+def test_solutions_do_not_depend_on_the_units_of_controls(limit):
+    """Costs of controls alone, whose gradient is zero at first: forces of a mass [kg], with and without bounds."""
+
+    @jax.jit
+    def solution(mass, weight):
+        bounds = [oc.Bounds(oc.Control(), -limit * mass, limit * mass)] if limit else []
+        end = oc.Equality(lambda s: s.x - jnp.array([0.5, 0.0]))
+        dynamics = oc.FunctionDynamics(lambda x, u, t: pushed(mass, x, u), 2, 1)
+        cost = oc.Cost(oc.Control(), weight)
+        return oc.solve(oc.Problem(dynamics, 20, [cost], constraints=bounds, end_constraints=[end]), jnp.zeros(2))
+
+    usual = solution(1.0, 1.0)
+    for mass, weight in ((1.0, 1e4), (1.0, 1e8), (1e3, 1.0), (1e-3, 1.0), (1e4, 1e2)):
+        found = solution(mass, weight)
+        assert found.status == oc.SolveStatus.SOLVED
+        assert found.iterations <= 15
+        np.testing.assert_allclose(found.controls / mass, usual.controls, rtol=1e-5, atol=1e-5)
+
+
+def test_equalities_that_contradict_one_another_are_infeasible_in_any_unit():
+    for weight in (1.0, 1e6):
+        ends = [oc.Equality(lambda s, x=x: s.x[:1] - x) for x in (0.5, 0.6)]
+        problem = oc.Problem(
+            oc.FunctionDynamics(mass_on_a_line, 2, 1), STEPS, [oc.Cost(oc.Control(), weight)], end_constraints=ends
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert oc.solve(problem, START).status == oc.SolveStatus.INFEASIBLE
+
+
+@pytest.mark.parametrize("push", [0.5, 1.0, 2.0])
+def test_plans_keep_bounds_again_after_a_push(push):
+    """The feedback of the plan, which knows no bounds, asks for up to four times the largest force."""
+
+    def off(s):
+        return s.x - jnp.array([1.0, 0.0])
+
+    problem = oc.Problem(
+        oc.FunctionDynamics(mass_on_a_line, 2, 1),
+        20,
+        [oc.Cost(oc.Control(), 0.01), oc.Cost(off, 0.1)],
+        [oc.Cost(off, 10.0)],
+        constraints=[oc.Bounds(oc.Control(), -2.0, 2.0)],
+    )
+    plan = oc.solve(problem, jnp.array([0.55, 0.55]))
+    x = plan.states[1] + jnp.array([0.0, push])
+    best = oc.solve(problem, x)
+    soon, later = (oc.mpc_step(problem, x, plan, iterations=k) for k in (4, 8))
+    assert soon.violation < 1e-3
+    np.testing.assert_allclose(soon.controls[0], best.controls[0], atol=0.15)
+    np.testing.assert_allclose(later.controls[0], best.controls[0], atol=0.01)
+    np.testing.assert_allclose(later.cost, best.cost, rtol=1e-3)
