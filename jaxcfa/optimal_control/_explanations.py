@@ -47,8 +47,9 @@ def explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: 
     if status == SolveStatus.ITERATIONS and found.violation > _VIOLATED:
         advice += ". Constraints are far from being satisfied: look whether they contradict one another, too"
     robot = isinstance(problem.dynamics, AbstractRobotDynamics)
-    if status == SolveStatus.ITERATIONS and robot and isinstance(solver, MultipleShooting) and solver.hessian is None:
-        advice += '. Swing-ups from rest need MultipleShooting(hessian="secant")'
+    if status == SolveStatus.ITERATIONS and isinstance(solver, MultipleShooting) and solver.hessian is None:
+        other = '. Swing-ups from rest need MultipleShooting(hessian="secant")'
+        advice += other if robot else '. MultipleShooting(hessian="gauss_newton"), or "exact", may be steadier'
     warnings.warn(
         f"Not solved after {int(found.iterations)} iterations ({status.name}): {advice}.{start} "
         f"Cost {float(found.cost):.6g}, largest violation {float(found.violation):.1e}, "

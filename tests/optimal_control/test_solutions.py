@@ -347,7 +347,7 @@ def test_violations_that_no_longer_fall_end_the_search():
         found = oc.solve(problem, start)
     assert found.iterations < 150
     np.testing.assert_allclose(found.violation, 0.5, atol=0.01)
-    with pytest.warns(UserWarning, match=r"ITERATIONS.*look whether they contradict one another"):
+    with pytest.warns(UserWarning, match=r"ITERATIONS.*look whether they contradict one another.*gauss_newton"):
         oc.solve(problem, start, solver=oc.MultipleShooting(max_iterations=20))
 
 
