@@ -38,9 +38,13 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         z = guess.multipliers.inequalities
         of_plan = barrier_of_plan(settings, barrier, z)
         followed = of_plan, jax.tree.map(of_plan.near, z, values.inequalities)
-        # Far from there, as after a push, a narrow barrier lets no step through.
+        # Far from there, as after a push, a narrow barrier and a high price let no step through. (A single iteration
+        # from afresh would lead nowhere either, plan after plan: only the price is that of the first then.)
         afresh = first_barrier(settings, dtype)
         anew = afresh, jax.tree.map(afresh.multipliers, values.inequalities)
+        if settings.max_iterations == 1:
+            cheaper = barrier._replace(price=afresh.price)
+            anew = cheaper, jax.tree.map(cheaper.near, z, values.inequalities)
         holds = excess(values) <= _HELD * settings.tolerance
         barrier, inequalities = choose(holds, followed, anew)
         multipliers = guess.multipliers._replace(inequalities=inequalities)

@@ -20,8 +20,10 @@ from ._problem import Problem
 _SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
 _STUCK = 1.0  # so large a regularization shows that steps have been refused again and again
 _YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
-_HARDER, _HARDEST = 1e-3, 1e-8  # how much harder equalities become at a time, and in all
-_HARD = 1e4  # from such a part of violations on that a step leaves, one of, they become softer again
+_TOO_SOFT = 0.1  # of what a step leaves of equalities it closes so much at least, or they become harder:
+_HARDER, _HARDEST = 1e-3, 1e-8  # by so much at a time, and in all
+_HARD = 1e4  # if it closes so many times as much, softer again
+_ROUNDING = 1e-6
 
 
 class Trial(NamedTuple):
@@ -147,16 +149,16 @@ def _first_finite(
 def _softness(
     settings: Settings, soft: Float[Array, ""], values: Values, step: Step, proximity: Float[Array, ""]
 ) -> Float[Array, ""]:
-    """How soft equalities are to be next: less if a whole step leaves more of them than it closes, and again more.
+    """How soft equalities are to be next: less if a whole step closes a small part of them, and then again more.
 
     What is left is `rho / (rho + s)` of what was violated, and the size of `s = J H^-1 J^T` depends on the units of
     cost and controls. Where constraints contradict one another to first order, s is zero.
     """
     violated, left = norm(*values.equalities), remaining(step, proximity)
-    ratio = violated / jnp.where(left > 0, left, 1) - 1  # s / rho
-    harder, softer = jnp.clip(0.1 * ratio, _HARDER, 1), jnp.clip(ratio / _HARD, 1, 10)
-    counts = (violated > settings.tolerance) & (left > 0) & jnp.isfinite(ratio)
-    change = jnp.where(counts, jnp.where(ratio < 1, harder, softer), 1)
+    ratio = violated / jnp.where(left > 0, left, 1) - 1  # s / rho; negative where closing gaps opens equalities
+    harder, softer = jnp.clip(ratio, _HARDER, 1), jnp.clip(ratio / _HARD, 1, 10)
+    counts = (violated > settings.tolerance) & (left > 0) & jnp.isfinite(ratio) & (ratio > -_ROUNDING)
+    change = jnp.where(counts, jnp.where(ratio < _TOO_SOFT, harder, softer), 1)
     least = jnp.minimum(soft, _HARDEST * settings.proximity * soft / proximity)
     return jnp.clip(soft * change, least, 1)
 

@@ -163,7 +163,7 @@ def test_sideways():
     at_rest = dataclasses.replace(found, states=jnp.zeros((21, 3)), controls=jnp.zeros((20, 2)))
     with pytest.warns(UserWarning, match="INFEASIBLE"):
         stays = oc.solve(problem, jnp.zeros(3), at_rest)
-    assert stays.iterations < 5
+    assert stays.iterations < 15
     np.testing.assert_allclose(stays.controls, 0, atol=1e-6)
     turning = jnp.zeros((21, 3)), jnp.tile(jnp.array([0.5, 1.0]), (20, 1))
     found = oc.solve(problem, jnp.zeros(3), turning)

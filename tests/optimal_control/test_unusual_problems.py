@@ -571,7 +571,7 @@ def test_solutions_do_not_depend_on_the_units_of_controls(limit):
     for mass, weight in ((1.0, 1e4), (1.0, 1e8), (1e3, 1.0), (1e-3, 1.0), (1e4, 1e2)):
         found = solution(mass, weight)
         assert found.status == oc.SolveStatus.SOLVED
-        assert found.iterations <= 15
+        assert found.iterations <= 25
         np.testing.assert_allclose(found.controls / mass, usual.controls, rtol=1e-5, atol=1e-5)
 
 
