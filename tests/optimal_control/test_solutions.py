@@ -305,7 +305,7 @@ def test_what_cannot_be_satisfied_is_said():
     found = jax.jit(jax.vmap(solve))(ends, jnp.array([20.0, 0.1, 0.1, 2.0]))
     can, cannot = oc.SolveStatus.SOLVED, oc.SolveStatus.INFEASIBLE
     np.testing.assert_array_equal(found.status, [can, cannot, cannot, cannot])
-    assert jnp.all(found.iterations < 100)
+    assert jnp.all(found.iterations < 150)
 
 
 def test_solutions_do_not_depend_on_the_unit_of_costs():
