@@ -46,6 +46,7 @@ def mpc_step(
     gaps, iterations start from what the plan's feedback makes of that state, unless `steps` are `"linear"`. If that
     violates bounds, their barrier starts afresh, so that pushes are answered, too: after some four iterations the
     bounds hold that can, with controls nearly at their limits, and after eight the controls are mostly the best ones.
+    (With a single iteration the barrier stays, and controls may be beyond bounds for some steps: clip them.)
 
     **Arguments:** `x`: the state measured now, as x0 of `solve`; `solution`: the last plan, or that of `solve`;
     `solver`: `MultipleShooting()` by default, or any with `max_iterations`, which are replaced by `iterations`;
