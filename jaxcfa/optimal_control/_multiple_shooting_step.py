@@ -20,10 +20,10 @@ from ._problem import Problem
 _SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
 _STUCK = 1.0  # so large a regularization shows that steps have been refused again and again
 _YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
-_TOO_SOFT = 0.1  # of what a step leaves of equalities it closes so much at least, or they become harder:
-_HARDER, _HARDEST = 1e-3, 1e-8  # by so much at a time, and in all
-_HARD = 1e4  # if it closes so many times as much, softer again
-_ROUNDING = 1e-6
+_TOO_SOFT = 0.1  # equalities become harder if a step closes a smaller part of what it leaves of them,
+_HARDER, _HARDEST = 1e-3, 1e-8  # by so much at a time, and in all;
+_HARD = 1e4  # and softer again if it closes so many times as much
+_ROUNDING = 1e-6  # of these parts
 
 
 class Trial(NamedTuple):
