@@ -17,7 +17,7 @@ from ._multiple_shooting_start import start_of
 from ._multiple_shooting_state import Settings, State, is_last
 from ._multiple_shooting_step import preferred_model, trial_of
 from ._problem import Problem
-from ._recovery import disturbed, look_back
+from ._recovery import afresh, disturbed, is_tight, look_back
 from ._robot_dynamics import AbstractRobotDynamics
 from ._solution import Solution, SolveStatus, coordinates, with_unbounded
 from ._solver import AbstractSolver, Guess, count, iterate, own_tolerance, recorded, tolerances
@@ -111,22 +111,26 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, state: State, prog
     trial = trial_of(settings, problem, x0, state, safe, preferred, final)
     setback = look_back(settings, problem, state, safe, final, trial)
 
-    found, values, again, first = trial.found, trial.values, setback.again, first_barrier(settings, x0.dtype)
-    elsewhere = disturbed(problem, point, values, first, state.disturbances)
+    found, values, first = trial.found, trial.values, first_barrier(settings, x0.dtype)
+    tight = is_tight(state, trial, final.violation, first)
+    again, taken = setback.again | tight, trial.taken & ~tight
+    elsewhere = choose(
+        tight, afresh(point, values, first), disturbed(problem, point, values, first, state.disturbances)
+    )
     history = recorded(
         state,
         progress,
         cost=values.cost,
         violation=final.violation,
         stationarity=final.stationarity,
-        step=jnp.where(trial.taken, found.length, 0),
+        step=jnp.where(taken, found.length, 0),
         regularization=state.regularization,
     )
     return State(
-        point=choose(again, elsewhere, choose(trial.taken, found.point, point)),
+        point=choose(again, elsewhere, choose(taken, found.point, point)),
         known=known,
         memory=trial.memory,
-        disturbances=state.disturbances + again.astype(state.disturbances.dtype),
+        disturbances=state.disturbances + setback.again.astype(state.disturbances.dtype),
         proofs=jnp.where(again, 0, setback.proofs),
         contradicted=setback.contradicted,
         gains=trial.step.gains,
@@ -135,8 +139,8 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, state: State, prog
         regularization=setback.regularization,
         penalty=choose(again, Penalty.first(x0.dtype), found.penalty),
         seen=choose(again, Seen.nothing(x0.dtype), trial.seen),
-        length=jnp.where(trial.taken & ~again, found.length, 0),
-        worth=choose(trial.taken, found.worth, Worth.of(values)),
+        length=jnp.where(taken & ~again, found.length, 0),
+        worth=choose(taken, found.worth, Worth.of(values)),
         stationarity=final.stationarity,
         iteration=state.iteration + jnp.where(trial.solved, 0, 1).astype(jnp.int32),
         status=jnp.where(trial.solved, SolveStatus.SOLVED, setback.status).astype(jnp.int32),

@@ -105,6 +105,20 @@ def _is_out_of_reach(problem: Problem, local: LocalModel, point: Point, violatio
     return (violation > _VIOLATED) & (distance_to_feasible(local, point.multipliers, problem.start, *scales) > _FAR)
 
 
+def is_tight(state: State, trial: Trial, violation: Float[Array, ""], first: Barrier) -> Bool[Array, ""]:
+    """Whether the barrier of a plan, dearer than the `first`, lets no whole first step through to a state far off."""
+    if not jax.tree.leaves(state.point.multipliers.inequalities):
+        return jnp.asarray(False)
+    from_plan = (state.iteration == 0) & (state.barrier.price > first.price)
+    return from_plan & trial.taken & (trial.found.length < 1) & (violation > _VIOLATED)
+
+
+def afresh(point: Point, values: Values, barrier: Barrier) -> Point:
+    """The point, with multipliers of inequalities as before the first iteration."""
+    inequalities = jax.tree.map(barrier.multipliers, values.inequalities)
+    return point._replace(multipliers=point.multipliers._replace(inequalities=inequalities))
+
+
 def disturbed(problem: Problem, point: Point, values: Values, barrier: Barrier, times: Int[Array, ""]) -> Point:
     """A start nearby, with slow waves of different phases added to states and controls, each time larger ones.
 
@@ -124,5 +138,4 @@ def disturbed(problem: Problem, point: Point, values: Values, barrier: Barrier, 
     controls = point.controls + (1 + largest(point.controls)) * waves[:-1, :m]
     states = jax.vmap(problem.dynamics.plus)(point.states, waves[:, m:].at[0].set(0))
     nothing = jax.tree.map(jnp.zeros_like, point.multipliers)
-    inequalities = jax.tree.map(barrier.multipliers, values.inequalities)
-    return Point(states, controls, nothing._replace(inequalities=inequalities), point.slack)
+    return afresh(Point(states, controls, nothing, point.slack), values, barrier)
