@@ -33,7 +33,9 @@ def explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: 
     if status == SolveStatus.NOT_FINITE:
         states = found.states if isinstance(solver, Shooting) else guess.states  # of which states do not count
         raise ValueError(_first_that_is_not_finite(problem, x0, states, guess.controls))
-    start = _violated_by_the_start(problem, x0, found.controls[0]) if status not in _KEPT else ""
+    where = ""
+    if status not in _KEPT:
+        where = _violated_by_the_start(problem, x0, found.controls[0]) or _most_violated(problem, found)
     advice = {
         SolveStatus.STALLED: "no step makes the cost smaller. Often this is as good as precision allows; if not, scale "
         "costs and states to similar sizes, or use float64",
@@ -51,7 +53,7 @@ def explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: 
         other = '. Swing-ups from rest need MultipleShooting(hessian="secant")'
         advice += other if robot else '. MultipleShooting(hessian="gauss_newton"), or "exact", may be steadier'
     warnings.warn(
-        f"Not solved after {int(found.iterations)} iterations ({status.name}): {advice}.{start} "
+        f"Not solved after {int(found.iterations)} iterations ({status.name}): {advice}.{where} "
         f"Cost {float(found.cost):.6g}, largest violation {float(found.violation):.1e}, "
         f"stationarity {float(found.stationarity):.1e}.",
         stacklevel=3,
@@ -78,6 +80,29 @@ def _violated_by_the_start(problem: Problem, x0: Float[Array, "nx"], u: Float[Ar
                 "that: let these count during=(1, None), or start elsewhere."
             )
     return ""
+
+
+def _most_violated(problem: Problem, found: Solution) -> str:
+    """A sentence about the constraint that is violated most, and the stage; empty if all hold."""
+
+    def violations(part, stage: Stage) -> Array:
+        rows = part.rows(stage)
+        return rows if isinstance(part, Bounds) else jnp.abs(rows)
+
+    def at_stage(phase: int, here: Stage) -> tuple:
+        return tuple(violations(part, here) for part in stage_parts(problem, phase, here.x.dtype).constraints)
+
+    of_stages = over_stages(problem, at_stage, found.states[:-1], found.controls)
+    last = end_stage(problem, found.states)
+    where = [("the dynamics, as gaps between the stages", float(found.gap))]
+    for part, rows in zip(problem.constraints, of_stages, strict=True):
+        largest = np.max(np.asarray(rows), axis=1, initial=0)
+        where.append((f"the {_name(part)} at stage {np.argmax(largest)}", largest.max()))
+    at_end = [np.max(np.asarray(violations(part, last)), initial=0) for part in problem.end_constraints]
+    where += [(f"the {_name(x)} at the end", v) for x, v in zip(problem.end_constraints, at_end, strict=True)]
+    name, most = max(where, key=lambda x: x[1])
+    tolerance = float(jnp.finfo(found.states.dtype).eps) ** 0.5
+    return f" Most violated: {name}." if most > tolerance else ""
 
 
 def _first_that_is_not_finite(

@@ -19,6 +19,7 @@ from ._solution import SolveStatus
 _PROOFS = 10  # so often must multipliers prove that constraints cannot be satisfied to first order
 _VIOLATED, _SLOW = 1e-2, 1e-5  # with such violations, steps that are so small lead nowhere
 _LONG, _LEVEL = 40, 0.01  # over so many iterations violations that change by a smaller part do not fall
+_SAME, _UNCHANGED = 10, 1e-6  # and over so many, if nothing else is left to do, they stay
 _FAR = 10.0  # so many times as far away as the motion is long: what satisfies linearised constraints is out of reach
 _GOLDEN = 0.618034  # multiples of it modulo one are far from one another
 
@@ -55,8 +56,9 @@ def look_back(
     contradictory = (proofs >= _PROOFS) & ~feasible & ~trial.solved
     far_off = final.violation > FAR_OFF
     level = _is_level(state, final.violation) & far_off & ~trial.solved
-    contradicted = state.contradicted | contradictory | level
-    stuck = (stopped & ~cheap) | contradictory | level | (last & contradicted & far_off)
+    unchanged = _is_unchanged(settings, state, final) & ~trial.harder & ~feasible & ~trial.solved
+    contradicted = state.contradicted | contradictory | level | unchanged
+    stuck = (stopped & ~cheap) | contradictory | level | unchanged | (last & contradicted & far_off)
     # The first step shows whether dynamics and derivatives are finite, too.
     broken = (state.iteration == 0) & ~all_finite(safe)
     again = stuck & ~feasible & ~last & ~broken & (state.disturbances < DISTURBANCES)
@@ -90,10 +92,20 @@ def _is_at_rest(step: Step, point: Point, violation: Float[Array, ""]) -> Bool[A
 
 def _is_level(state: State, violation: Float[Array, ""]) -> Bool[Array, ""]:
     """Whether the violation has been the same for long: costs may still fall, or steps go to and fro, but no nearer."""
+    return _changes_less(state, violation, _LONG, _LEVEL)
+
+
+def _is_unchanged(settings: Settings, state: State, final: Optimality) -> Bool[Array, ""]:
+    """Whether steps are taken, but leave the violation as it is, where all else is optimal."""
+    at_rest = (final.stationarity <= settings.stationarity) & (state.regularization < 1)
+    return at_rest & _changes_less(state, final.violation, _SAME, _UNCHANGED)
+
+
+def _changes_less(state: State, violation: Float[Array, ""], times: int, part: float) -> Bool[Array, ""]:
     before, now = state.history.violation, state.iteration
     number = jnp.arange(len(before), dtype=now.dtype)
-    change = jnp.max(jnp.abs(before / violation - 1), where=(number < now) & (number >= now - _LONG), initial=0)
-    return (now >= _LONG) & (change < _LEVEL)
+    change = jnp.max(jnp.abs(before / violation - 1), where=(number < now) & (number >= now - times), initial=0)
+    return (now >= times) & (change < part)
 
 
 def _is_out_of_reach(problem: Problem, local: LocalModel, point: Point, violation: Float[Array, ""]) -> Bool[Array, ""]:

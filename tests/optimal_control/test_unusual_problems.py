@@ -1,5 +1,6 @@
 """Problems as users write them: closures of all kinds, learned models, bounds far away, guesses of other problems."""
 
+import contextlib
 import dataclasses
 import functools
 import warnings
@@ -586,6 +587,30 @@ def test_equalities_that_contradict_one_another_are_infeasible_in_any_unit():
             assert oc.solve(problem, START).status == oc.SolveStatus.INFEASIBLE
 
 
+def test_violations_that_no_control_changes_are_infeasible_soon_and_named():
+    """A point on a circle, whose second state follows from the first alone, just off the circle."""
+
+    def slides(x, u, t):
+        return x + 0.1 * jnp.concatenate([x[2:], u])
+
+    def off_circle(s):
+        return jnp.sum(s.x[:2] ** 2, keepdims=True) - 1
+
+    for first, iterations in (1, 90), (2, 40):
+        problem = oc.Problem(
+            oc.FunctionDynamics(slides, 4, 2),
+            12,
+            [oc.Cost(oc.Control(), 3e-3)],
+            [oc.Cost(lambda s: s.x - jnp.array([0.0, 1.0, 0.0, 0.0]), 10.0)],
+            constraints=[oc.Equality(off_circle, during=(first, None))],
+        )
+        said = contextlib.nullcontext() if first == 2 else pytest.warns(UserWarning, match=r"off_circle.* at stage 1\.")
+        with said:
+            plan = oc.solve(problem, jnp.array([1.0, 0.0, 0.0, 0.3]))
+        assert plan.status == (oc.SolveStatus.SOLVED if first == 2 else oc.SolveStatus.INFEASIBLE)
+        assert plan.iterations <= iterations
+
+
 def test_plans_keep_bounds_again_after_a_push():
     """The feedback of the plan, which knows no bounds, asks for up to four times the largest force; from the plan alone
     its narrow barrier lets no step through."""
@@ -608,7 +633,8 @@ def test_plans_keep_bounds_again_after_a_push():
         for push in (0.05, 0.5, 1.0, 2.0):
             x = plan.states[1] + jnp.array([0.0, push])
             best, anew = oc.solve(problem, x), oc.solve(problem, x, plan.shifted())
-            assert anew.solved and anew.iterations <= (2 if push < 0.1 else 14)
+            assert anew.solved
+            assert anew.iterations <= (2 if push < 0.1 else 14)
             np.testing.assert_allclose(anew.controls[0], best.controls[0], atol=1e-3)
             if drag == 0:
                 soon, later = (oc.mpc_step(problem, x, plan, iterations=k) for k in (4, 8))
