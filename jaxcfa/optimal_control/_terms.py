@@ -8,16 +8,18 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..configuration import difference
 from ..dynamics import center_of_mass
 from ..kinematics import frame_velocity
-from ..model._arguments import as_array
+from ..model._arguments import as_array, is_concrete
 from ..numerics import matmul, matvec, transpose
 from ..numerics._options import check_hashable, is_hashable
 from ..spatial import Transform, rotation_log, unit
+from ..spatial._transform import are_rotations
 from ..typing import NameOrNumber
 from ._frame_poses import placed_frame
 from ._robot_dynamics import RobotInverseDynamics
@@ -57,6 +59,7 @@ class FramePose(SmoothTerm):
                 f"The target of FramePose must be a Transform, got {type(self.target).__name__}. Of a matrix (4, 4) it "
                 "is Transform.from_matrix(matrix)."
             )
+        _check_rotation("FramePose", self.target.rotation)
 
     def __call__(self, stage: Stage) -> Float[Array, "6"]:
         if jnp.shape(self.target.translation) != (3,) or jnp.shape(self.target.rotation) != (3, 3):
@@ -82,6 +85,9 @@ class FrameOrientation(SmoothTerm):
 
     frame: NameOrNumber = eqx.field(static=True)
     target: Float[Array, "3 3"] = eqx.field(converter=as_array("target"))
+
+    def __check_init__(self):
+        _check_rotation("FrameOrientation", self.target)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         if self.target.shape != (3, 3):
@@ -274,6 +280,18 @@ def _difference(term: AbstractTerm, x: Float[Array, "k"], target: ArrayLike, nam
             f"The {name} of {type(term).__name__} must be a number or have shape {x.shape}, got {jnp.shape(target)}."
         )
     return x - target
+
+
+def _check_rotation(term: str, rotation: Any) -> None:
+    """Raises `ValueError` for what is known to be none: its logarithm would be some rotation vector, even zero."""
+    if not (isinstance(rotation, jax.Array | np.ndarray) and is_concrete(rotation)) or rotation.shape[-2:] != (3, 3):
+        return
+    known = np.asarray(rotation)
+    if np.all(np.isfinite(known)) and not are_rotations(known):
+        raise ValueError(
+            f"The target of {term} must be a rotation, an orthogonal matrix of determinant 1, got {str(known.tolist()):.200}. "
+            "Transform.from_quaternion, from_rpy and the like make such."
+        )
 
 
 def _pose(stage: Stage, frame: NameOrNumber) -> Transform:

@@ -253,10 +253,14 @@ def _check_length(name: str, vectors: Array, remedy: str) -> None:
         raise ValueError(f"The {name} must not be zero. {remedy}")
 
 
-def _check_rigid(matrix: np.ndarray) -> None:
-    rotation = matrix[..., :3, :3]
+def are_rotations(rotation: np.ndarray) -> bool:
+    """Whether matrices (..., 3, 3) are rotations, about."""
     square = np.swapaxes(rotation, -1, -2) @ rotation
-    if not np.all(np.abs(square - np.eye(3)) < _ORTHOGONAL) or not np.all(np.linalg.det(rotation) > 0):
+    return bool(np.all(np.abs(square - np.eye(3)) < _ORTHOGONAL) and np.all(np.linalg.det(rotation) > 0))
+
+
+def _check_rigid(matrix: np.ndarray) -> None:
+    if not are_rotations(matrix[..., :3, :3]):
         raise ValueError("The upper left 3 x 3 block of the matrix must be a rotation.")
     if not np.all(np.abs(matrix[..., 3, :] - [0, 0, 0, 1]) < _ORTHOGONAL):
         raise ValueError("The last row of the matrix must be [0, 0, 0, 1].")

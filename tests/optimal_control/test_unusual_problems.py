@@ -269,12 +269,21 @@ def test_targets_of_other_shapes_are_refused():
         oc.FrameDirection(tip, [0, 0, 1], axis=[1.0]),
         oc.FrameOrientation(tip, jnp.array([0.0, 0.0, 0.0, 1.0])),
         oc.StateDifference(jnp.zeros(3)),
-        oc.FramePose(tip, jaxcfa.Transform(jnp.zeros((2, 3, 3)), jnp.zeros((2, 3)))),
+        oc.FramePose(tip, jaxcfa.Transform(jnp.stack([jnp.eye(3)] * 2), jnp.zeros((2, 3)))),
         oc.Posture(jnp.zeros(2)),
     ]
     for term in terms:
         with pytest.raises(ValueError, match=f"of {type(term).__name__} must be"):
             term(stage)
+    left_handed = jnp.diag(jnp.array([1.0, 1.0, -1.0]))
+    for term in (
+        lambda x: oc.FramePose("tip", jaxcfa.Transform(x, jnp.zeros(3))),
+        functools.partial(oc.FrameOrientation, "tip"),
+    ):
+        for wrong in left_handed, 2 * jnp.eye(3), np.stack([np.eye(3), left_handed]):
+            with pytest.raises(ValueError, match=r"must be a rotation, an orthogonal matrix of determinant 1, got \["):
+                term(wrong)
+        term(jax.random.orthogonal(jax.random.key(0), 3))
     with pytest.raises(ValueError, match=r"of FramePose must be a Transform, got ArrayImpl.* Transform\.from_matrix"):
         oc.FramePose(tip, jnp.eye(4))
     with pytest.raises(ValueError, match="to another frame or to a point, got both"):
