@@ -289,8 +289,8 @@ def _check_rotation(term: str, rotation: Any) -> None:
     known = np.asarray(rotation)
     if np.all(np.isfinite(known)) and not are_rotations(known):
         raise ValueError(
-            f"The target of {term} must be a rotation, an orthogonal matrix of determinant 1, got {str(known.tolist()):.200}. "
-            "Transform.from_quaternion, from_rpy and the like make such."
+            f"The target of {term} must be a rotation, an orthogonal matrix of determinant 1, got "
+            f"{known.tolist()!s:.200}. Transform.from_quaternion, from_rpy and the like make such."
         )
 
 
