@@ -34,6 +34,8 @@ def ground_contacts(
     dissipation: Numbers = 20.0,
     stiction_velocity: ArrayLike = 1e-4,
     most: int | None = None,
+    segments: Numbers | None = None,
+    rims: Numbers | None = None,
 ) -> PointContacts:
     """Contacts of a robot with the ground, for the steps of `jaxcfa.simulation`.
 
@@ -57,6 +59,12 @@ def ground_contacts(
     - `stiction_velocity` [m/s]: how fast what is held by friction creeps at 0.7 of the largest friction.
     - `most`: how many of the points push at a time, by default all; those that are deepest at the start of a step. Its
       cost grows with their number, by its cube where there are more degrees of freedom: of hundreds, 32 are enough.
+    - `segments`: (n, 3), or (3,), what is no point but a line from `point - segment` to `point + segment` [m], or a
+      capsule about that: it touches where it is nearest to the surface. Of what lies flat the place is towards the end
+      `point + segment`: a limb is two contacts, with a segment and its reverse.
+    - `rims`: (n, 3), or (3,), what is no point but a circle about it, as of a wheel: its axis, of any sign, times its
+      radius [m]. It touches where it is nearest to the surface, so that wheels roll:
+      `ground_contacts(model, wheels, rims=[0, 0.1, 0])`.
 
     Numbers that belong to points are one for all, or (n,).
 
@@ -67,7 +75,7 @@ def ground_contacts(
     require_single(model, "ground_contacts")
     surface = FlatGround() if ground is None else as_surface("ground", ground, "FlatGround()")
     law = friction, stiffness, dissipation, stiction_velocity
-    return _contacts(model, frames, points, radius, surface, None, law, most)
+    return _contacts(model, frames, (points, segments, rims), radius, surface, None, law, most)
 
 
 def body_contacts(
@@ -83,6 +91,8 @@ def body_contacts(
     dissipation: Numbers = 20.0,
     stiction_velocity: ArrayLike = 1e-4,
     most: int | None = None,
+    segments: Numbers | None = None,
+    rims: Numbers | None = None,
 ) -> PointContacts:
     """Contacts of points, or spheres, on some bodies with the shape of another one, which feels the opposite forces.
 
@@ -102,8 +112,9 @@ def body_contacts(
     - `shape`: `contacts.Sphere`, `Capsule`, `Cylinder`, `Box`, `Ellipsoid`, `ConvexHull`, `Placed`, `Union` or another
       `AbstractSurface`, such as `viz.collision_surface` makes of a file; or a function that gives how far a point (3,)
       is outside [m], as for `ground`.
-    - `points`, `radius`, `friction`, `stiffness`, `dissipation`, `stiction_velocity`, `most`: as for
-      `ground_contacts`; by default the weight of all robots of the model on one point presses it in by a millimetre.
+    - `points`, `radius`, `friction`, `stiffness`, `dissipation`, `stiction_velocity`, `most`, `segments`, `rims`: as
+      for `ground_contacts`; by default the weight of all robots of the model on one point presses it in by a
+      millimetre.
 
     **Raises:** `ValueError` for a batch of models, unknown frames, those that are on the body themselves, wrong shapes,
     numbers that are negative or not finite, distances that are not one real number, and a default for the stiffness of
@@ -112,17 +123,18 @@ def body_contacts(
     require_single(model, "body_contacts")
     surface = as_surface("shape", shape, "Box([0.1, 0.1, 0.2])")
     law = friction, stiffness, dissipation, stiction_velocity
+    where = points, segments, rims
     carrier, placement = model.locate(body)
     if carrier != WORLD:
-        return _contacts(model, frames, points, radius, surface, body, law, most)
+        return _contacts(model, frames, where, radius, surface, body, law, most)
     surface = surface if _is_identity(placement) else Placed(surface, placement)
-    return _contacts(model, frames, points, radius, surface, None, law, most)
+    return _contacts(model, frames, where, radius, surface, None, law, most)
 
 
 def _contacts(
     model: Model,
     frames: NameOrNumber | Sequence[NameOrNumber],
-    points: Numbers | None,
+    where: tuple[Numbers | None, Numbers | None, Numbers | None],
     radius: Numbers,
     surface: AbstractSurface,
     carrier: NameOrNumber | None,
@@ -137,11 +149,10 @@ def _contacts(
     carrier = None if carrier is None else _name(model, carrier)
     check_carriers(model, names, carrier)
     count, dtype = len(names), model.dtype
-    places = any_numbers("points", np.zeros(3) if points is None else points).astype(dtype)
-    if places.shape not in ((3,), (count, 3)):
-        raise ValueError(f"points must have shape (n, 3) = ({count}, 3), one for each frame, got {places.shape}.")
-    if is_concrete(places) and not np.all(np.isfinite(places)):
-        raise ValueError(f"points must be finite, got {points}.")
+    points, segments, rims = where
+    places = _vectors("points", np.zeros(3) if points is None else points, count, dtype)
+    segments = None if segments is None else _vectors("segments", segments, count, dtype)
+    rims = None if rims is None else _vectors("rims", rims, count, dtype)
     friction, stiffness, dissipation, stiction_velocity = law
     if stiffness is None:
         stiffness = jnp.sum(model.mass) * _GRAVITY / _PENETRATION
@@ -156,7 +167,7 @@ def _contacts(
         raise ValueError(f"stiction_velocity must be one positive number, got {stiction_velocity}.")
     return PointContacts(
         names,
-        jnp.broadcast_to(places, (count, 3)),
+        places,
         each("radius", radius),
         each("friction", friction),
         each("stiffness", stiffness),
@@ -165,7 +176,19 @@ def _contacts(
         surface,
         carrier,
         None if most is None or most >= count else int(most),
+        segments,
+        rims,
     )
+
+
+def _vectors(name: str, value: Numbers, count: int, dtype: Any) -> Float[Array, "n 3"]:
+    """One vector for each frame."""
+    vectors = any_numbers(name, value).astype(dtype)
+    if vectors.shape not in ((3,), (count, 3)):
+        raise ValueError(f"{name} must have shape (n, 3) = ({count}, 3), one for each frame, got {vectors.shape}.")
+    if is_concrete(vectors) and not np.all(np.isfinite(vectors)):
+        raise ValueError(f"{name} must be finite, got {value}.")
+    return jnp.broadcast_to(vectors, (count, 3))
 
 
 def _name(model: Model, frame: NameOrNumber) -> NameOrNumber:

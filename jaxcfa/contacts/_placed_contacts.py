@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -16,6 +17,7 @@ from ..motion import BodyMotions
 from ..motion._jacobians import moving_dofs, point_jacobian
 from ..numerics import matvec, transpose
 from ..typing import NameOrNumber
+from ._nearest_places import nearest_on_rim, nearest_on_segment
 from ._point_contacts import AbstractContacts, PointContacts, Which, bodies_of
 
 
@@ -101,16 +103,28 @@ def _place_part(model: Model, contacts: PointContacts, motions: BodyMotions) -> 
     contacts = contacts.in_type(motions.q.dtype)
     own = _Carriers.of(model, motions, contacts.frames)
     center = own.lever + matvec(own.axes, contacts.points)
-    touch = jax.vmap(contacts.surface.touch)
-    if contacts.carrier is None:
-        distance, normal, friction = touch(own.at + center)
-    else:
-        other = _Carriers.of(model, motions, [contacts.carrier])
-        distance, normal, friction = touch(matvec(transpose(other.axes), own.at + center - other.at - other.lever))
+    other = None if contacts.carrier is None else _Carriers.of(model, motions, [contacts.carrier])
+
+    def seen(x: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+        """Vectors in the axes of the surface."""
+        return x if other is None else matvec(transpose(other.axes), x)
+
+    origin = own.at if other is None else own.at - other.at - other.lever
+    surface = contacts.surface
+    if contacts.segments is not None:
+        half = matvec(own.axes, contacts.segments)
+        t = jax.vmap(partial(nearest_on_segment, surface))(seen(origin + center), seen(half))
+        center += t[:, None] * half
+    if contacts.rims is not None:
+        way = partial(nearest_on_rim, lambda x: surface.touch(x).normal)
+        place = jax.vmap(way)(seen(origin + center), seen(matvec(own.axes, contacts.rims)))
+        center += place if other is None else matvec(other.axes, place)
+    distance, normal, friction = jax.vmap(surface.touch)(seen(origin + center))
+    if other is not None:
         normal = matvec(other.axes, normal)
     lever = center - contacts.radius[:, None] * normal
     position, others = own.at + lever, None
-    if contacts.carrier is not None:
+    if other is not None:
         carriers = np.repeat(bodies_of(model, [contacts.carrier]), contacts.count)
         others = PointsOnBodies(carriers, other.origins + (position - other.at))
     return PlacedContacts(

@@ -72,7 +72,9 @@ class PointContacts(AbstractContacts):
     **Fields:** `frames`, n names, and -1 for the world; `points` (n, 3), in these frames [m]; `radius` (n,) of the
     spheres about them [m]; coefficients of `friction` mu (n,), or larger ones that the surface has; `stiffness` k (n,)
     [N/m]; `dissipation` d (n,) [s/m]; `stiction_velocity` [m/s]; the `surface`, in the axes of the frame that is its
-    `carrier`, or of the world if that is `None`; how many push at a time at `most`, `None` for all.
+    `carrier`, or of the world if that is `None`; how many push at a time at `most`, `None` for all; `segments` (n, 3)
+    to both sides of the points, and `rims` (n, 3) about them, as of `ground_contacts`, in their frames; `None` for
+    none.
     """
 
     frames: tuple[NameOrNumber, ...] = eqx.field(static=True)
@@ -85,6 +87,8 @@ class PointContacts(AbstractContacts):
     surface: AbstractSurface
     carrier: NameOrNumber | None = eqx.field(static=True, default=None)
     most: int | None = eqx.field(static=True, default=None)
+    segments: Float[Array, "n 3"] | None = None
+    rims: Float[Array, "n 3"] | None = None
 
     @property
     def parts(self) -> tuple["PointContacts", ...]:
@@ -153,7 +157,9 @@ def check_contacts(model: Model, contacts: Any) -> None:
         check_instance("surface", part.surface, AbstractSurface, "a surface, such as contacts.FlatGround()")
         n = len(part.frames)
         each = ("radius", "friction", "stiffness", "dissipation")
-        for name, shape in {"points": (n, 3), "stiction_velocity": (), **dict.fromkeys(each, (n,))}.items():
+        extents = [x for x in ("segments", "rims") if getattr(part, x) is not None]
+        shapes = {**dict.fromkeys(["points", *extents], (n, 3)), "stiction_velocity": (), **dict.fromkeys(each, (n,))}
+        for name, shape in shapes.items():
             found = jnp.shape(getattr(part, name))
             if found != shape:
                 raise ValueError(
