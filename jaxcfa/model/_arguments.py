@@ -31,7 +31,10 @@ from ._model import Model, check_model as check_model, require_single as require
 _CONFIGURATIONS = ("q", "q0", "q1")
 _WRENCHES = ("f_ext", "wrenches")
 _INERTIAS = ("pi", "theta")
-NO_ACTUATORS = "The model has no actuators; those of MJCF files are read."
+NO_ACTUATORS = (
+    "The model has no actuators. Those of MJCF files are read, unless the warning at loading named them as not "
+    "modelled; add_servos adds some."
+)
 FOR_ACTUATORS = "Controls of the model's actuators are taken with actuated=True."
 
 
