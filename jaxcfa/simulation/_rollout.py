@@ -218,7 +218,7 @@ def _per_step(model: Model, name: str, value: Any, shape: tuple[int, ...], lette
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be an array of shape (steps, {letters}) or a function, got {value!r}."
+            f"{name} must be an array of shape (steps, {letters}) or a function, got {value!r:.200}."
         ) from error
     if array.shape[1:] != shape or array.ndim != len(shape) + 1:
         expected = ", ".join(["steps", *map(str, shape)])
