@@ -63,10 +63,21 @@ def _check_constraint(model: Model, constraint: AbstractConstraint, what: str) -
         )
 
 
-def row_labels(constraints: Constraints) -> list[str]:
-    """What each row belongs to, for messages."""
+def row_labels(model: Model, constraints: Constraints) -> list[str]:
+    """What each row belongs to, for messages: by the constraint's name, or else by its number and what it relates."""
     labels = []
     for number, constraint in enumerate(constraints):
-        label = f"{type(constraint).__name__} {constraint.name!r}" if constraint.name else f"constraint {number}"
+        kind = type(constraint).__name__
+        label = f"{kind} {constraint.name!r}" if constraint.name else f"constraint {number}, {_of(model, constraint)},"
         labels.extend([label] * number_of_rows(constraint))
     return labels
+
+
+def _of(model: Model, constraint: AbstractConstraint) -> str:
+    """The type of a constraint and what it relates; of frames only their bodies are known."""
+    pair = related(constraint)
+    if isinstance(constraint, JointCoupling):
+        related_names = [f"joint {model.joint_names[x]!r}" for x in pair if x >= 0]
+    else:
+        related_names = [f"body {model.body_names[x]!r}" if x >= 0 else "the world" for x in pair]
+    return f"a {type(constraint).__name__} of {' and '.join(related_names)}"

@@ -33,6 +33,7 @@ from jaxcfa.closed_chains import (
     project_velocity,
     weld,
 )
+from jaxcfa.closed_chains._checks import row_labels
 from jaxcfa.joints import Cylindrical, Fixed, Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from jaxcfa.structured import Doubling
 from loops import all_loops, closed, loop, make, some_loops
@@ -592,8 +593,13 @@ def test_axes_must_point_the_same_way():
     model = builder.build(dtype="float64")
     hinge = loop_joint(model, -1, "lid", Revolute((0, 0, 1)))
     upside_down = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
-    with pytest.raises(ValueError, match=r"constraint 0 is still off by 3\.14 "):
+    with pytest.raises(
+        ValueError, match=r"constraint 0, a LoopJoint of the world and body 'lid', is still off by 3\.1"
+    ):
         project_configuration(model, hinge, upside_down, max_iterations=1)
+    arm = jaxcfa.chain(2)
+    label = "constraint 0, a JointCoupling of joint 'joint1',"
+    assert row_labels(arm, (couple(arm, "joint1", None, (0.0,)),)) == [label]
     tilted = np.array([0.0, 0.0, 0.0, 0.3, 0.9, 0.1, 0.0])
     turned = project_configuration(model, hinge, tilted).q
     assert_close(jaxcfa.frame_pose(model, turned, "lid").rotation[:, 2], np.array([0.0, 0.0, 1.0]), 1e-9)
