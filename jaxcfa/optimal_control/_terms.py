@@ -8,13 +8,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..configuration import difference
 from ..dynamics import center_of_mass
 from ..kinematics import frame_velocity
-from ..model._arguments import as_array
+from ..model._arguments import as_array, is_concrete
 from ..numerics import matmul, matvec, transpose
 from ..numerics._options import check_hashable, is_hashable
 from ..spatial import Transform, rotation_log, unit
@@ -99,6 +100,13 @@ class FrameDirection(SmoothTerm):
     frame: NameOrNumber = eqx.field(static=True)
     direction: Float[Array, "3"] = eqx.field(converter=as_array("direction"))
     axis: Float[Array, "3"] = eqx.field(converter=as_array("axis"), default=(0.0, 0.0, 1.0))
+
+    def __check_init__(self):
+        for name, vector in (("direction", self.direction), ("axis", self.axis)):
+            if vector.shape[-1:] == (3,) and is_concrete(vector) and not np.all(np.any(np.asarray(vector), axis=-1)):
+                raise ValueError(
+                    f"The {name} of FrameDirection must not be zero, which points nowhere, got {vector.tolist()}."
+                )
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         for name, vector in (("direction", self.direction), ("axis", self.axis)):
