@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import operator
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from ..joints import AbstractJoint
 from ..typing import NameOrNumber
@@ -23,6 +25,7 @@ from ._given import (
     given_mass,
     is_concrete,
 )
+from ._inertia_checks import doubtful_inertias
 from ._layout import PARAMETERS
 from ._model import Model, require_single, suggestion
 
@@ -140,7 +143,8 @@ def with_body(
     centre of mass in body axes: a 3 x 3 matrix, three principal moments, or one number for all three. They may be
     traced.
 
-    **Raises:** `ValueError` for an unknown body, wrong shapes, invalid values, and a batch of models.
+    **Raises:** `ValueError` for an unknown body, wrong shapes, invalid values, and a batch of models; and warns of an
+    inertia that no rigid body has, unless it is traced.
     """
     require_single(model, "with_body")
     number = model.body_index(body)
@@ -150,9 +154,19 @@ def with_body(
         "com": None if com is None else given_com(com, dtype, what),
         "inertia": None if inertia is None else given_inertia(inertia, dtype, what),
     }
+    if given["inertia"] is not None and is_concrete(given["inertia"]):
+        _warn_of_inertia(given["inertia"], what)
     changes: dict = {
         field: jnp.asarray(getattr(model, field)).at[number].set(value)
         for field, value in given.items()
         if value is not None
     }
     return dataclasses.replace(model, **changes)
+
+
+def _warn_of_inertia(inertia: Array, what: str) -> None:
+    """In the words of `inertia_problems`, of what the inertia alone says: the mass may be given next."""
+    problems = doubtful_inertias(np.ones(1), np.asarray(inertia)[None])
+    for problem in (problem for problem, where in problems.items() if where[0]):
+        moments = np.linalg.eigvalsh(np.asarray(inertia, float)).tolist()
+        warnings.warn(f"{what}: {problem}, its principal moments being {moments}.", stacklevel=3)
