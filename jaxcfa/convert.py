@@ -89,12 +89,14 @@ class AbstractCoordinates:
         return result.at[cosine].set(jnp.cos(q[angle])).at[cosine + 1].set(jnp.sin(q[angle]))
 
     def q_from(self, q_other: ArrayLike) -> Configuration:
-        """Configuration from the other package's coordinates."""
+        """Configuration from the other package's coordinates. **Raises:** `ValueError` for zero quaternions."""
         q_other = self._checked(q_other, (self._layout.nq,), "q_other")
         here, there = _columns(self._layout.q)
         angle, cosine = _columns(self._layout.angles)
         result = jnp.zeros(self._model.nq, q_other.dtype).at[here].set(q_other[there])
-        return result.at[angle].set(jnp.arctan2(q_other[cosine + 1], q_other[cosine]))
+        result = result.at[angle].set(jnp.arctan2(q_other[cosine + 1], q_other[cosine]))
+        check_quaternions(self._model, "the result q", result)
+        return result
 
     def velocity_map(self, q: ConfigurationLike) -> Float[Array, "nv nv"]:
         """The orthogonal matrix `T(q)` with `v_other = T v`."""

@@ -165,6 +165,8 @@ def test_quaternions_of_any_length():
     assert_close(s.coordinates.q_to(longer), np.asarray(s.coordinates.q_to(s.q)), 1e-15)
     with pytest.raises(ValueError, match="quaternion of joint 'base' and must not be zero"):
         s.coordinates.q_to(np.zeros(s.model.nq))
+    with pytest.raises(ValueError, match=r"the result q.* is the quaternion of joint 'base' and must not be zero"):
+        s.coordinates.q_from(np.zeros(s.pin_model.nq))
 
 
 def test_angles_come_back_within_one_turn():
