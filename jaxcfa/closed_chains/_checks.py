@@ -32,7 +32,7 @@ def check_constraints(model: Model, constraints: object) -> Constraints:
     kinds = AbstractFrameConstraint, JointCoupling
     if not isinstance(given, (tuple, list)) or not all(isinstance(c, kinds) for c in given):
         raise ValueError(
-            f"constraints must be a sequence of constraints such as Weld, or model.constraints, got {given!r}."
+            f"constraints must be a sequence of constraints such as Weld, or model.constraints, got {given!r:.200}."
         )
     for number, constraint in enumerate(given):
         _check_constraint(model, constraint, f"Constraint {constraint.name or number!r}")

@@ -13,6 +13,7 @@ from ..model import Model
 from ..model._arguments import as_array, is_concrete, known_numbers, positive_integer
 from ..optimal_control import RobotDynamics
 from ..simulation import State as Motion
+from ..simulation._inputs import checked_dt
 
 
 class Plant(eqx.Module):
@@ -48,7 +49,7 @@ class Plant(eqx.Module):
         without a limit.
         """
         if not isinstance(dynamics, RobotDynamics):
-            raise ValueError(f"dynamics must be optimal_control.RobotDynamics(model, dt), got {dynamics!r}.")
+            raise ValueError(f"dynamics must be optimal_control.RobotDynamics(model, dt), got {dynamics!r:.200}.")
         if limit is None and middle is not None:
             raise ValueError(f"middle is that of a given limit; give limit, too, or leave out middle, got {middle}.")
         lower, upper = (
@@ -80,7 +81,11 @@ class Plant(eqx.Module):
 
 
 def step_of(dt: ArrayLike, substeps: SupportsIndex) -> ArrayLike:
-    """The length of one step of simulation, of `substeps` for each action, which is held for `dt` [s]."""
+    """The length of one step of simulation, of `substeps` for each action, which is held for `dt` [s].
+
+    **Raises:** `ValueError` for a `dt` that is not one positive number, as far as that can be seen.
+    """
+    checked_dt(dt, jnp.result_type(float))
     return (known_numbers("dt", dt) if is_concrete(dt) else dt) / positive_integer("substeps", substeps)
 
 
