@@ -432,6 +432,7 @@ def test_what_cannot_be_is_refused():
         r"points must have shape \(n, 3\) = \(1, 3\)": {"points": [1.0, 2.0]},
         "most must be a positive integer": {"most": 0},
         "stiction_velocity must be one positive number": {"stiction_velocity": 0.0},
+        "does not vanish in float64, got 1e-200": {"stiction_velocity": 1e-200},
         "ground must be a surface of jaxcfa.contacts, such as FlatGround": {"ground": FlatGround},
         r"must be one real number .*, got shape \(3,\)": {"ground": lambda p: p},
         "must be one real number .* dtype bool": {"ground": lambda p: p[2] > 0},
@@ -440,6 +441,8 @@ def test_what_cannot_be_is_refused():
     }.items():
         with pytest.raises(ValueError, match=message):
             ground_contacts(model, **{"frames": "body"} | options)
+    with pytest.raises(ValueError, match=r"does not vanish in float32, got 1e-30"):
+        ground_contacts(model.astype("float32"), "body", stiction_velocity=1e-30)
     with pytest.raises(ValueError, match="normal of the ground"):
         FlatGround([0.0, 0.0, 0.0])
     with pytest.raises(ValueError, match="ground_contacts takes single models"):
