@@ -96,6 +96,15 @@ def test_a_ball_bounces(dissipation, rest):
     np.testing.assert_allclose(jnp.max(motion.v[:, 2]), rest, atol=0.02)
 
 
+def test_long_steps_take_energy_from_a_bounce():
+    """As the documents say, of the default stiffness without dissipation."""
+    model = free_body()
+    contacts = ground_contacts(model, "body", radius=RADIUS, dissipation=0.0)
+    for dt, rest in ((1e-4, 0.99), (1e-3, 0.86), (5e-3, 0.47)):
+        motion = rolled(model, contacts, at(RADIUS + 0.01), STILL.at[2].set(-1.0), 500, dt=dt)
+        np.testing.assert_allclose(jnp.max(motion.v[:, 2]) / -jnp.min(motion.v[:, 2]), rest, atol=0.02)
+
+
 class Waves(AbstractSurface):
     """A sine along x, of a height that can be differentiated."""
 
