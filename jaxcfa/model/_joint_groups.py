@@ -14,6 +14,7 @@ from ..joints import AbstractJoint, Composite, Fixed, Free
 from ..joints._elements import elements
 from ..numerics import picked
 from ._model import Model
+from ._parts import names_of_parts
 from ._topology import Segment, Topology
 
 Layout = Literal["body", "q", "v"]
@@ -58,8 +59,7 @@ def part_names(model: Model) -> list[list[str]]:
     names = [[name] for name in model.joint_names]
     for body, joint in enumerate(joints_of_bodies(model)):
         if isinstance(joint, Composite):
-            parts = model.joint_names[body].split("+")
-            names[body] = parts if len(parts) == len(joint.joints) else names[body]
+            names[body] = names_of_parts(model.joint_names[body], len(joint.joints)) or names[body]
     return names
 
 

@@ -1,6 +1,7 @@
 """What `load_mjcf` takes over, names, reports and rejects. (Motion is compared in `test_mjcf_dynamics.py`.)"""
 
 import contextlib
+import pickle
 import re
 import sys
 import warnings
@@ -195,6 +196,34 @@ def test_what_else_keyframes_have_is_reported():
     what = "controls, activations and mocap poses of keyframes"
     assert notes[what] == ("pushed", "active", "led", "turned")
     assert what not in notes_of(mjcf(bodies, rest.format("")))
+
+
+def test_joints_that_share_their_body_have_names_of_their_own(tmp_path):
+    """Where MuJoCo has their coordinates; also in models that were saved, combined and taken apart."""
+    joints = '<joint name="x" type="slide" axis="1 0 0" damping="2" range="-3 4"/><joint name="ball" type="ball"/>'
+    joints += '<joint name="z" type="slide" axis="0 0 1" armature="0.5" ref="0.1"/>'
+    hips = '<joint name="h1" axis="1 0 0" range="-20 30" stiffness="7" springref="10"/><joint name="h2" pos="0 0 1"/>'
+    text = mjcf(body("base", joints, body("leg", hips, body("foot", '<joint name="ankle"/>'))))
+    model, mj = load_mjcf(text), compiled(text)
+    jaxcfa.save_model(tmp_path / "legs.npz", model)
+    for found in (model, jaxcfa.load_model(tmp_path / "legs.npz"), pickle.loads(pickle.dumps(model))):
+        for number in range(mj.njnt):
+            joint, view = mj.joint(number), found.joint(mj.joint(number).name)
+            q, v = int(joint.qposadr[0]), int(joint.dofadr[0])
+            assert (view.q, view.v) == (slice(q, q + len(joint.qpos0)), slice(v, v + len(joint.damping)))
+            assert (view.q, view.v) == (found.q_slice(joint.name), found.v_slice(joint.name))
+            for ours, theirs in ((view.damping, joint.damping), (view.armature, joint.armature)):
+                assert_close(ours, theirs)
+            assert_close(view.spring_reference, mj.qpos_spring[view.q])
+            limits = joint.range if mj.jnt_limited[number] else np.array([-np.inf, np.inf])
+            assert_close(jnp.stack([view.lower[0], view.upper[0]]), limits)
+    pair = jaxcfa.combine([model, model], ["l_", "r_"])
+    assert (pair.q_slice("r_h2"), pair.v_slice("r_h2")) == (slice(16, 17), slice(14, 15))
+    assert jaxcfa.subtree(model, "leg").v_slice("h2") == slice(1, 2)
+    assert jaxcfa.lock_joints(model, "h1+h2").v_slice("z") == slice(4, 5)
+    assert jaxcfa.rename(model, {"h2": "pitch"}).v_slice("pitch") == slice(6, 7)
+    batch = jax.vmap(lambda x: jaxcfa.with_joint(model, "h2", damping=x))(jnp.arange(3.0))
+    assert batch.damping[:, batch.v_slice("h2")].tolist() == [[0], [1], [2]]
 
 
 def test_armature_and_damping_of_actuators():
