@@ -34,6 +34,7 @@ from jaxcfa.model import (
     inertia_problems,
     massless_subtrees,
 )
+from jaxcfa.model._arguments import driven_coordinates
 from mechanisms import random_state
 from pinocchio_reference import Robots
 from robots import urdf_path
@@ -436,6 +437,7 @@ def test_views_and_changes_of_joints_in_series():
     assert changed.limits.lower[8:10].tolist() == [-np.inf, -1]
     assert changed.joint("turn").joint.axis.tolist() == [0, 0, 1]
     assert changed.topology == model.topology
+    assert driven_coordinates(model, ["turn", "bend"]) == [8, 9]
     back = with_joint(changed, "turn", armature=0.1, lower=-np.inf, axis=turn.joint.axis)
     assert jax.tree.all(jax.tree.map(np.array_equal, back, model))
     held = "'turn' is part of the joint 'slide.turn', which is locked as a whole. .*couple.model, 'turn', None"
