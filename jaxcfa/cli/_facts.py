@@ -1,5 +1,6 @@
 """All that `jaxcfa info` shows of a model, for machines."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -71,12 +72,19 @@ def driven_joints(model: Model, actuator: int) -> list[str]:
 def constraint_facts(model: Model, constraint: AbstractConstraint) -> Facts:
     """Name and type of a constraint, and the joints or bodies that it is between; `None` for none, or the world."""
     facts: Facts = {"name": constraint.name, "type": type(constraint).__name__}
-    is_coupling = isinstance(constraint, JointCoupling)
-    names = model.joint_names if is_coupling else model.body_names
-    for field in ("joint", "reference") if is_coupling else ("body1", "body2"):
-        number = getattr(constraint, field, WORLD)
-        facts[field] = None if number == WORLD else names[number]
+    if isinstance(constraint, JointCoupling):
+        fields = ("joint", "reference")
+        return facts | dict(zip(fields, map(partial(_coupled, model, constraint), fields), strict=True))
+    for field in ("body1", "body2"):
+        facts[field] = _name(model, getattr(constraint, field, WORLD))
     return facts
+
+
+def _coupled(model: Model, coupling: JointCoupling, field: str) -> str | None:
+    """The name of a joint that a coupling relates, or of a part of it."""
+    joint, coordinate = getattr(coupling, field), getattr(coupling, f"{field}_coordinate")
+    parts = [part for part in joint_parts(model.joints, model.topology) if part.body == joint]
+    return next((part.name for part in parts if model.topology.v_starts[joint] + coordinate == part.v.start), None)
 
 
 def _joint(model: Model, i: int, kind: str) -> Facts:

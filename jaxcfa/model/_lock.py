@@ -19,6 +19,7 @@ from ._constraints import JointCoupling
 from ._given import Numbers, as_list
 from ._joint_groups import map_joints, neutral_configuration
 from ._model import Model, joint_part, require_single
+from ._ranges import coupled_coordinates
 from ._select import acting, select
 from ._topology import WORLD
 
@@ -108,7 +109,7 @@ def _locked(model: Model, q: Float[Array, "nq"] | None, locked: tuple[int, ...],
         return (body, None) if body == WORLD or moving[body] else (int(carriers[body]), poses[body])
 
     constraints = (
-        with_held_joints(x, ~moving, q, topology.q_starts) if isinstance(x, JointCoupling) else x
+        with_held_joints(x, ~moving, q, coupled_coordinates(model, x)) if isinstance(x, JointCoupling) else x
         for x in (carried(constraint, place, "lock_joints") for constraint in model.constraints)
     )
     whole = dataclasses.replace(
