@@ -33,7 +33,9 @@ from .io._mjcf_layout import actuator_names, control_of, joint_of, joints_of, re
 from .joints import AbstractJoint, Anchored, Composite, Free, Planar, Revolute, Spherical
 from .model import Model
 from .model._arguments import as_array, check_model, check_quaternions
-from .model._joint_groups import joints_of_bodies, part_names
+from .model._joint_groups import joints_of_bodies
+from .model._model import stacked_joint
+from .model._parts import joint_parts
 from .numerics import product, transpose
 from .spatial import quaternion_to_matrix, unit
 from .typing import Configuration, ConfigurationLike, Velocity, VelocityLike
@@ -348,14 +350,9 @@ class _Controls(NamedTuple):
 
 def _elementary_joints(model: Model) -> Iterator[tuple[str, AbstractJoint, int, int]]:
     """Name, joint and first coordinates of all joints, composite ones taken apart."""
-    names = part_names(model)
-    for body, joint in enumerate(joints_of_bodies(model)):
-        q, v = model.q_slice(body).start, model.v_slice(body).start
-        parts = joint.joints if isinstance(joint, Composite) else (joint,)
-        own = names[body] if len(names[body]) == len(parts) else [f"{names[body][0]}[{i}]" for i in range(len(parts))]
-        for part_name, part in zip(own, parts, strict=True):
-            yield part_name, part, q, v
-            q, v = q + part.nq, v + part.nv
+    joints = joints_of_bodies(model)
+    for part in joint_parts(model.joints, model.topology):
+        yield part.name, stacked_joint(joints[part.body], part), part.q.start, part.v.start
 
 
 def _names_in_mujoco(mj_model, known: Sequence[str]) -> list[str]:

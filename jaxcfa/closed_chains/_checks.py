@@ -8,7 +8,8 @@ from jaxtyping import Array
 
 from ..model import WORLD, AbstractConstraint, AbstractFrameConstraint, JointCoupling, Model
 from ..model._arguments import as_arrays
-from ._relations import Constraints, number_of_rows, related
+from ..model._parts import parts_of_composites, whole_joint
+from ._relations import Constraints, coupled, number_of_rows, related
 
 
 def prepared(model: Model, constraints: object, **arguments) -> tuple[Model, Constraints, list[Array]]:
@@ -46,14 +47,18 @@ def _check_constraint(model: Model, constraint: AbstractConstraint, what: str) -
             f"{what} relates numbers {pair}, but the model has {model.nb} bodies, numbered from 0 (-1 is the world). "
             "Was it made for another model?"
         )
-    if first == second:
+    coordinates = coupled(constraint)
+    if first == second and (coordinates[0] == coordinates[1] or first == WORLD):
         raise ValueError(f"{what} relates number {first} to itself.")
     shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(constraint)]
     if isinstance(constraint, JointCoupling):
         fits = len(shapes[0]) == 1 and not any(shapes[1:])
-        for joint in (x for x in pair if x >= 0):
-            if (model.topology.nqs[joint], model.topology.nvs[joint]) != (1, 1):
-                raise ValueError(f"{what} couples joint {model.joint_names[joint]!r}, which has not one coordinate.")
+        for joint, coordinate in zip(pair, coordinates, strict=True):
+            if joint >= 0 and not _can_be_coupled(model, joint, coordinate):
+                raise ValueError(
+                    f"{what} couples coordinate {coordinate} of joint {model.joint_names[joint]!r}, but only joints of "
+                    "one degree of freedom can be coupled, alone or in a composite joint. Use closed_chains.couple."
+                )
     else:
         fits = all(shape in ((), (3,), (3, 3)) for shape in shapes)
     if not fits:
@@ -61,6 +66,14 @@ def _check_constraint(model: Model, constraint: AbstractConstraint, what: str) -
             f"The fields of {what} have the shapes {shapes}, but functions are for one mechanism: points (3,), "
             "rotations (3, 3), numbers (). Batch with jax.vmap."
         )
+
+
+def _can_be_coupled(model: Model, joint: int, coordinate: int) -> bool:
+    """Whether a coordinate of the velocity is that of a joint of one degree of freedom."""
+    whole = whole_joint(model.topology, joint)
+    parts = [part for part in parts_of_composites(model.joints, model.topology) if part.body == joint] or [whole]
+    own = whole.v.start + coordinate
+    return any(part.v == slice(own, own + 1) and part.q.stop == part.q.start + 1 for part in parts)
 
 
 def row_labels(model: Model, constraints: Constraints) -> list[str]:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..model import Model
 from ..model._arguments import as_array, is_concrete, known_numbers, positive_integer
+from ..model._joint_groups import coordinate_names
 from ..optimal_control import RobotDynamics
 from ..simulation import State as Motion
 from ..simulation._inputs import checked_dt
@@ -98,7 +99,7 @@ def _ranges(dynamics: RobotDynamics) -> tuple[Array, Array]:
     else:
         driven = np.arange(model.nv) if dynamics.actuated is None else np.asarray(dynamics.actuated)
         upper = model.limits.effort[driven]
-        lower, names = -upper, tuple(model.joint_names[model.topology.dof_bodies[i]] for i in driven)
+        lower, names = -upper, tuple(np.array(coordinate_names(model, "v"), object)[driven])
     if is_concrete(lower, upper):
         low, high = np.asarray(lower), np.asarray(upper)
         unknown = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high) | ~(high > low))
