@@ -1,4 +1,4 @@
-"""Coordinates of other packages: maps of q, v, accelerations, torques, Jacobians and mass matrices.
+"""Coordinates of other packages: maps of q, v, accelerations, torques, Jacobians, mass matrices, MuJoCo's controls.
 
 ```python
 pin_model = pinocchio.buildModelFromUrdf(path)
@@ -29,11 +29,13 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .configuration import integrate
-from .io._mjcf_layout import joint_of, joints_of, read_layout
+from .io._mjcf_layout import actuator_names, control_of, joint_of, joints_of, read_layout
 from .joints import AbstractJoint, Anchored, Composite, Free, Planar, Revolute, Spherical
 from .model import Model
 from .model._arguments import as_array, check_model, check_quaternions
-from .model._joint_groups import joints_of_bodies, part_names
+from .model._joint_groups import joints_of_bodies
+from .model._model import stacked_joint
+from .model._parts import joint_parts
 from .numerics import product, transpose
 from .spatial import quaternion_to_matrix, unit
 from .typing import Configuration, ConfigurationLike, Velocity, VelocityLike
@@ -89,12 +91,14 @@ class AbstractCoordinates:
         return result.at[cosine].set(jnp.cos(q[angle])).at[cosine + 1].set(jnp.sin(q[angle]))
 
     def q_from(self, q_other: ArrayLike) -> Configuration:
-        """Configuration from the other package's coordinates."""
+        """Configuration from the other package's coordinates. **Raises:** `ValueError` for zero quaternions."""
         q_other = self._checked(q_other, (self._layout.nq,), "q_other")
         here, there = _columns(self._layout.q)
         angle, cosine = _columns(self._layout.angles)
         result = jnp.zeros(self._model.nq, q_other.dtype).at[here].set(q_other[there])
-        return result.at[angle].set(jnp.arctan2(q_other[cosine + 1], q_other[cosine]))
+        result = result.at[angle].set(jnp.arctan2(q_other[cosine + 1], q_other[cosine]))
+        check_quaternions(self._model, "the result q", result)
+        return result
 
     def velocity_map(self, q: ConfigurationLike) -> Float[Array, "nv nv"]:
         """The orthogonal matrix `T(q)` with `v_other = T v`."""
@@ -256,10 +260,11 @@ class Pinocchio(AbstractCoordinates):
 class MuJoCo(AbstractCoordinates):
     """Coordinates of a MuJoCo model with the same joints, matched by name.
 
-    A model read from MJCF has MuJoCo's coordinates already; one read from URDF may have another order. Joints without a
-    name in the file are called as `load_mjcf` calls them.
+    A model read from MJCF has MuJoCo's coordinates already; one read from URDF may have another order. Its controls are
+    fewer where actuators are not modelled: `control_to` and `control_from` match them by name. Joints and actuators
+    without a name in the file are called as `load_mjcf` calls them.
 
-    **Arguments:** `mj_model`: a `mujoco.MjModel`, or `None` for the same coordinates.
+    **Arguments:** `mj_model`: a `mujoco.MjModel`, or `None` for the same coordinates, without maps of controls.
 
     **Raises:** `ValueError` for joints that are in one model only, or have different sizes.
     """
@@ -284,18 +289,70 @@ class MuJoCo(AbstractCoordinates):
             _check_size(name, joint, joint.nq, slot.nq)
             self._layout.q += [(q + i, slot.q + i) for i in range(joint.nq)]
             self._layout.v += [(v + i, slot.v + i) for i in range(joint.nv)]
+        self._controls = None if mj_model is None else _Controls.of(model, mj_model)
+
+    def control_to(self, control: ArrayLike, others: ArrayLike | None = None) -> Float[Array, "nu_other"]:
+        """Controls of MuJoCo's actuators, `data.ctrl`, from those of the model's (nu,).
+
+        Actuators that are not modelled have those of `others` (nu_other,), such as `data.ctrl`, by default zero.
+
+        **Raises:** `ValueError` for wrong shapes, without `mj_model`, and for actuators that are not in it.
+        """
+        controls = self._checked_controls()
+        control = self._checked(control, (len(controls.places),), "control")
+        if others is None:
+            result = jnp.zeros(controls.size, control.dtype)
+        else:
+            result = self._checked(others, (controls.size,), "others").astype(control.dtype)
+        return result.at[controls.places].set(control)
+
+    def control_from(self, control_other: ArrayLike) -> Float[Array, "nu"]:
+        """Controls of the model's actuators from those of MuJoCo's, `data.ctrl`, whose others are left out.
+
+        **Raises:** `ValueError` as `control_to`.
+        """
+        controls = self._checked_controls()
+        return self._checked(control_other, (controls.size,), "control_other")[controls.places]
+
+    def _checked_controls(self) -> "_Controls":
+        if self._controls is None:
+            raise ValueError(
+                "Which controls MuJoCo has is not in the model, where actuators that are not modelled are left out: "
+                "give the MuJoCo model, too, convert.MuJoCo(model, mj_model)."
+            )
+        if self._controls.missing:
+            raise ValueError(
+                f"The actuators {self._controls.missing} are not in the MuJoCo model, so that there are no controls of "
+                f"theirs; that has {self._controls.there}. Actuators are matched by name."
+            )
+        return self._controls
+
+
+class _Controls(NamedTuple):
+    """Where the controls of a model's actuators are among MuJoCo's, of which there are `size`.
+
+    `missing`: actuators that are not there, whose places are left out; `there`: those that are.
+    """
+
+    places: np.ndarray
+    size: int
+    missing: list[str]
+    there: list[str]
+
+    @classmethod
+    def of(cls, model: Model, mj_model) -> "_Controls":
+        there = actuator_names(mj_model)
+        places = {name: control_of(mj_model, number) for number, name in enumerate(there)}
+        names = model.actuators.names
+        found = np.array([places[name] for name in names if name in places], np.int64)
+        return cls(found, mj_model.nu, [name for name in names if name not in places], there)
 
 
 def _elementary_joints(model: Model) -> Iterator[tuple[str, AbstractJoint, int, int]]:
     """Name, joint and first coordinates of all joints, composite ones taken apart."""
-    names = part_names(model)
-    for body, joint in enumerate(joints_of_bodies(model)):
-        q, v = model.q_slice(body).start, model.v_slice(body).start
-        parts = joint.joints if isinstance(joint, Composite) else (joint,)
-        own = names[body] if len(names[body]) == len(parts) else [f"{names[body][0]}[{i}]" for i in range(len(parts))]
-        for part_name, part in zip(own, parts, strict=True):
-            yield part_name, part, q, v
-            q, v = q + part.nq, v + part.nv
+    joints = joints_of_bodies(model)
+    for part in joint_parts(model.joints, model.topology):
+        yield part.name, stacked_joint(joints[part.body], part), part.q.start, part.v.start
 
 
 def _names_in_mujoco(mj_model, known: Sequence[str]) -> list[str]:

@@ -165,6 +165,8 @@ def test_quaternions_of_any_length():
     assert_close(s.coordinates.q_to(longer), np.asarray(s.coordinates.q_to(s.q)), 1e-15)
     with pytest.raises(ValueError, match="quaternion of joint 'base' and must not be zero"):
         s.coordinates.q_to(np.zeros(s.model.nq))
+    with pytest.raises(ValueError, match=r"the result q.* is the quaternion of joint 'base' and must not be zero"):
+        s.coordinates.q_from(np.zeros(s.pin_model.nq))
 
 
 def test_angles_come_back_within_one_turn():
@@ -403,6 +405,59 @@ def test_mujoco_coordinates_of_a_model_read_from_mjcf(mujoco_pair):
     assert np.array_equal(coordinates.q_to(q), q)
     assert np.array_equal(coordinates.velocity_map(q), np.eye(model.nv))
     assert np.array_equal(coordinates.qdd_to(q, v, qdd), qdd)
+
+
+MOTORS = (
+    "<general joint='ball' gear='0 1 0'/>",
+    "<general name='muscle' joint='swing' dyntype='integrator' ctrlrange='0 1'/>",
+    "<position name='servo' joint='out' kp='10'/>",
+    "<motor name='pull' tendon='rope'/>",
+    "<motor joint='turn' gear='3'/>",
+)
+ROPE = "<tendon><fixed name='rope'><joint joint='out' coef='2'/></fixed></tendon>"
+
+
+def driven(*motors: str) -> str:
+    rope = ROPE if any("rope" in motor for motor in motors) else ""
+    return f"<mujoco><worldbody>{''.join(BRANCHES)}</worldbody>{rope}<actuator>{''.join(motors)}</actuator></mujoco>"
+
+
+def test_mujoco_controls():
+    """Those of actuators that are not modelled are left out; unnamed ones are called by their number."""
+    with pytest.warns(UserWarning, match="muscle"):
+        model = jaxcfa.load_model(driven(*MOTORS))
+    assert model.actuators.names == ("actuator0", "servo", "actuator4")
+    mj_model = compiled(driven(*MOTORS))
+    data, coordinates = mujoco.MjData(mj_model), jaxcfa.convert.MuJoCo(model, mj_model)
+    data.ctrl[:] = [1, 2, 3, 4, 5]
+    control = coordinates.control_from(data.ctrl)
+    assert control.tolist() == [1, 3, 5]
+    assert coordinates.control_to([6.0, 7, 8]).tolist() == [6, 0, 7, 0, 8]
+    assert coordinates.control_to([6.0, 7, 8], others=data.ctrl).tolist() == [6, 2, 7, 4, 8]
+    assert np.array_equal(jax.jacobian(coordinates.control_to)(control), np.eye(5)[:, [0, 2, 4]])
+    assert jax.vmap(coordinates.control_from)(np.eye(5)).shape == (5, 3)
+    # The same forces, but for those of the actuators that are not modelled.
+    q, *_ = random_state(model)
+    data.qpos[:], data.ctrl[:] = coordinates.q_to(q), coordinates.control_to(control)
+    mujoco.mj_forward(mj_model, data)
+    tau = jaxcfa.actuator_forces(model, q, jnp.zeros(model.nv), control)
+    assert_close(coordinates.tau_to(q, tau), data.qfrc_actuator, 1e-12)
+    # By name, in another order, and of some of the actuators only.
+    other = jaxcfa.convert.MuJoCo(jaxcfa.load_model(driven(MOTORS[2])), compiled(driven(*MOTORS[1:3])))
+    assert other.control_from([1.0, 2]).tolist() == [2]
+
+
+def test_mujoco_controls_that_are_not_known():
+    model, mj_model = jaxcfa.load_model(driven(MOTORS[2])), compiled(driven(MOTORS[2]))
+    with pytest.raises(ValueError, match=r"give the MuJoCo model, too, convert.MuJoCo\(model, mj_model\)"):
+        jaxcfa.convert.MuJoCo(model).control_to([1.0])
+    with pytest.raises(ValueError, match=r"\['servo'\] are not in the MuJoCo model.*; that has \[\]"):
+        jaxcfa.convert.MuJoCo(model, compiled(mjcf(*BRANCHES))).control_from([])
+    coordinates = jaxcfa.convert.MuJoCo(model, mj_model)
+    with pytest.raises(ValueError, match=r"control_other must have shape \(1,\), got \(4, 1\)\. .* jax.vmap"):
+        coordinates.control_from(np.zeros((4, 1)))
+    with pytest.raises(ValueError, match=r"others must have shape \(1,\), got \(2,\)"):
+        coordinates.control_to([1.0], [1.0, 2])
 
 
 def test_other_mujoco_joints_are_refused(mujoco_pair):

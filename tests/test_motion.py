@@ -1,5 +1,7 @@
 """The motion of the bodies as one value."""
 
+import inspect
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -242,6 +244,10 @@ def test_senseless_motions_are_refused():
         jaxcfa.inverse_dynamics(model, zero, zero, zero, motions=3)
     with pytest.raises(ValueError, match="motions are of another mechanism"):
         jaxcfa.mass_matrix(model, zero, jaxcfa.body_motions(other, np.zeros(3)))
+    with pytest.raises(ValueError, match=r"q must be an array .*, got body motions\. .* beside q, as motions=motions"):
+        inspect.unwrap(jaxcfa.center_of_mass)(model, jaxcfa.body_motions(model, zero))
+    with pytest.raises(ValueError, match=r"q must be an array .{,250}$"):
+        inspect.unwrap(jaxcfa.center_of_mass)(model, [model] * 100)
     with pytest.raises(ValueError, match=r"v must have shape \(nv,\) = \(2,\)"):
         jaxcfa.body_motions(model, zero, np.zeros(3))
 

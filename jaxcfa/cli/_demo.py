@@ -18,8 +18,9 @@ from rich.table import Table
 from ..configuration import integrate, random_configuration
 from ..dynamics import forward_dynamics, inverse_dynamics, mass_matrix, passive_forces
 from ..model import Model
+from ..model._joint_groups import coordinate_names
 from ..viz import Visual, draw
-from ..viz._curves import coordinate_names, plot_coordinates
+from ..viz._curves import plot_coordinates
 from ..viz._files import Directories, check_directories
 from ..viz._picture import new_figure
 from ._command_line import command_line, own_command
@@ -181,8 +182,8 @@ def _plot(name: str, model: Model, visuals: list[Visual], motion: _Motion, outpu
     draw(axes["robot"], model, q[seen], visuals)
     times = ", ".join(f"{t[i]:.2g}" for i in seen)
     axes["robot"].set_title(f"{name}: falling from rest, at {times} s", fontsize="medium")
-    plot_coordinates(axes["q"], t, q, "configuration [rad, m]", coordinate_names(model, model.topology.nqs))
-    plot_coordinates(axes["v"], t, v, "velocity [rad/s, m/s]", coordinate_names(model, model.topology.nvs))
+    plot_coordinates(axes["q"], t, q, "configuration [rad, m]", coordinate_names(model, "q"))
+    plot_coordinates(axes["v"], t, v, "velocity [rad/s, m/s]", coordinate_names(model, "v"))
     plot_coordinates(axes["energy"], t, energy[:, None], "energy [J]", ["energy"])
     axes["energy"].set_xlabel("time [s]")
     figure.savefig(output)

@@ -1,5 +1,6 @@
 """All that `jaxcfa info` shows of a model, for machines."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -7,6 +8,8 @@ import numpy as np
 
 from .. import __version__
 from ..model import WORLD, AbstractConstraint, JointCoupling, Model
+from ..model._joint_groups import joints_of_bodies
+from ..model._parts import joint_parts, parts_of_composites
 
 Facts = dict[str, Any]
 
@@ -39,17 +42,17 @@ def facts_of(file: str, model: Model, messages: list[str]) -> Facts:
 
 def doubtful_limits(model: Model) -> list[str]:
     """Warnings of limits that forbid joints to be driven or to move: often they are zero for want of better numbers."""
-    found = []
+    found, parts = [], joint_parts(model.joints, model.topology)
     for kind, limits, consequence in (
         ("effort", model.limits.effort, "driven"),
         ("velocity", model.limits.velocity, "moved"),
     ):
         zero = np.asarray(limits) == 0
-        names = [name for name in model.joint_names if np.any(zero[model.v_slice(name)])]
+        names = [part.name for part in parts if np.any(zero[part.v])]
         if names:
             shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
             found.append(
-                f"{kind.capitalize()} limit of zero ({len(names)} of {model.nb} joints): {shown}. "
+                f"{kind.capitalize()} limit of zero ({len(names)} of {len(parts)} joints): {shown}. "
                 f"Where limits count these cannot be {consequence}."
             )
     return found
@@ -57,32 +60,36 @@ def doubtful_limits(model: Model) -> list[str]:
 
 def joint_types(model: Model) -> list[str]:
     """The type of each joint."""
-    kinds = [""] * model.nb
-    for joint, group in zip(model.joints, model.topology.groups, strict=True):
-        for body in group.bodies:
-            kinds[body] = type(joint).__name__
-    return kinds
+    return [type(joint).__name__ for joint in joints_of_bodies(model)]
 
 
 def driven_joints(model: Model, actuator: int) -> list[str]:
-    """Names of the joints on which an actuator acts."""
+    """Names of the joints on which an actuator acts, of composite ones those of their parts."""
     moment = np.asarray(model.actuators.moment)[actuator]
-    return [name for name in model.joint_names if np.any(moment[model.v_slice(name)])]
+    return [part.name for part in joint_parts(model.joints, model.topology) if np.any(moment[part.v])]
 
 
 def constraint_facts(model: Model, constraint: AbstractConstraint) -> Facts:
     """Name and type of a constraint, and the joints or bodies that it is between; `None` for none, or the world."""
     facts: Facts = {"name": constraint.name, "type": type(constraint).__name__}
-    is_coupling = isinstance(constraint, JointCoupling)
-    names = model.joint_names if is_coupling else model.body_names
-    for field in ("joint", "reference") if is_coupling else ("body1", "body2"):
-        number = getattr(constraint, field, WORLD)
-        facts[field] = None if number == WORLD else names[number]
+    if isinstance(constraint, JointCoupling):
+        fields = ("joint", "reference")
+        return facts | dict(zip(fields, map(partial(_coupled, model, constraint), fields), strict=True))
+    for field in ("body1", "body2"):
+        facts[field] = _name(model, getattr(constraint, field, WORLD))
     return facts
+
+
+def _coupled(model: Model, coupling: JointCoupling, field: str) -> str | None:
+    """The name of a joint that a coupling relates, or of a part of it."""
+    joint, coordinate = getattr(coupling, field), getattr(coupling, f"{field}_coordinate")
+    parts = [part for part in joint_parts(model.joints, model.topology) if part.body == joint]
+    return next((part.name for part in parts if model.topology.v_starts[joint] + coordinate == part.v.start), None)
 
 
 def _joint(model: Model, i: int, kind: str) -> Facts:
     q, v, limits = model.q_slice(i), model.v_slice(i), model.limits
+    parts = [part for part in parts_of_composites(model.joints, model.topology) if part.body == i]
     return {
         "name": model.joint_names[i],
         "type": kind,
@@ -92,6 +99,7 @@ def _joint(model: Model, i: int, kind: str) -> Facts:
         "rotation": model.placement.rotation[i],
         "q": [q.start, q.stop],
         "v": [v.start, v.stop],
+        "parts": [{"name": x.name, "q": [x.q.start, x.q.stop], "v": [x.v.start, x.v.stop]} for x in parts],
         "lower": limits.lower[q],
         "upper": limits.upper[q],
         "velocity_limit": limits.velocity[v],

@@ -7,7 +7,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..model import WORLD, AbstractConstraint, Model
-from ._facts import constraint_facts, driven_joints, joint_types
+from ..model._model import stacked_joint
+from ..model._parts import JointPart, joint_parts
+from ._facts import constraint_facts, driven_joints
 from ._progress import warn
 
 _LONGEST_NAME = 40
@@ -22,11 +24,12 @@ def show_info(console: Console, title: str, model: Model, messages: list[str]) -
         f"nv = {model.nv}, total moving mass {mass:.6g} kg"
     )
     console.print("All in SI units, angles in rad.")
-    tables = (_joint_columns(model), _actuator_columns(model), _body_columns(model))
-    for columns in tables:
+    bodies = [part.body for part in joint_parts(model.joints, model.topology)]
+    tables = ((_joint_columns(model), bodies), (_actuator_columns(model), None), (_body_columns(model), None))
+    for columns, rows in tables:
         if not columns:
             continue
-        for table in _tables(columns, console.width):
+        for table in _tables(columns, console.width, rows):
             console.print()
             console.print(table)
     console.print()
@@ -38,23 +41,32 @@ def show_info(console: Console, title: str, model: Model, messages: list[str]) -
 
 
 def _joint_columns(model: Model) -> dict[str, list[str]]:
-    limits = model.limits
-    columns: dict[str, list[str]] = {"joint": list(model.joint_names), "type": joint_types(model)}
-    q, v = ([_range(slices(i)) for i in range(model.nb)] for slices in (model.q_slice, model.v_slice))
-    columns |= {"q, v": q} if q == v else {"q": q, "v": v}
+    """Of all joints, the parts of composite ones instead of these."""
+    limits, parts = model.limits, joint_parts(model.joints, model.topology)
+    columns: dict[str, list[str]] = {"joint": [part.name for part in parts], "type": [_type(model, x) for x in parts]}
+    q, v = [part.q for part in parts], [part.v for part in parts]
+    ranges = [*map(_range, q)], [*map(_range, v)]
+    columns |= {"q, v": ranges[0]} if q == v else {"q": ranges[0], "v": ranges[1]}
     for title, values, slices in (
-        ("lower", limits.lower, model.q_slice),
-        ("upper", limits.upper, model.q_slice),
-        ("velocity", limits.velocity, model.v_slice),
-        ("effort", limits.effort, model.v_slice),
-        ("armature", model.armature, model.v_slice),
-        ("damping", model.damping, model.v_slice),
-        ("friction", model.friction_loss, model.v_slice),
-        ("stiffness", model.stiffness, model.v_slice),
+        ("lower", limits.lower, q),
+        ("upper", limits.upper, q),
+        ("velocity", limits.velocity, v),
+        ("effort", limits.effort, v),
+        ("armature", model.armature, v),
+        ("damping", model.damping, v),
+        ("friction", model.friction_loss, v),
+        ("stiffness", model.stiffness, v),
     ):
         array = np.asarray(values)
-        columns[title] = [_numbers(array[slices(i)]) for i in range(model.nb)]
+        columns[title] = [_numbers(array[own]) for own in slices]
     return _telling(columns)
+
+
+def _type(model: Model, part: JointPart) -> str:
+    """The type of a joint, and of what it is a part."""
+    group, _ = model.topology.place_in_groups(part.body)
+    kind = type(stacked_joint(model.joints[group], part)).__name__
+    return kind if part.place is None else f"{kind} of {model.joint_names[part.body]}"
 
 
 def _actuator_columns(model: Model) -> dict[str, list[str]]:
@@ -102,8 +114,9 @@ def _body_columns(model: Model) -> dict[str, list[str]]:
     }
 
 
-def _tables(columns: dict[str, list[str]], width: int) -> list[Table]:
-    """Numbered tables, as many as the width of the terminal demands, which all begin with the first column."""
+def _tables(columns: dict[str, list[str]], width: int, rows: list[int] | None) -> list[Table]:
+    """Numbered tables, as many as the width of the terminal demands, which all begin with the first column; `rows`: the
+    numbers, if they are not those of the rows."""
     (name, names), *others = columns.items()
     widths = {title: 2 + max(map(len, (title, *cells))) for title, cells in columns.items()}
     numbers = 2 + len(str(len(names) - 1))
@@ -112,16 +125,16 @@ def _tables(columns: dict[str, list[str]], width: int) -> list[Table]:
         if not tables or numbers + sum(widths[x] for x in tables[-1]) + widths[title] > width:
             tables.append({name: names})
         tables[-1][title] = cells
-    return [_table(columns) for columns in tables]
+    return [_table(columns, [*range(len(names))] if rows is None else rows) for columns in tables]
 
 
-def _table(columns: dict[str, list[str]]) -> Table:
+def _table(columns: dict[str, list[str]], rows: list[int]) -> Table:
     """A numbered table. What is too wide for the terminal is folded, so that nothing is lost, but names are not."""
     table = Table("#", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for number, (title, cells) in enumerate(columns.items()):
         whole = min(max(map(len, cells)), _LONGEST_NAME) if number == 0 else None
         table.add_column(title, overflow="fold", min_width=whole)
-    for i, row in enumerate(zip(*columns.values(), strict=True)):
+    for i, row in zip(rows, zip(*columns.values(), strict=True), strict=True):
         table.add_row(str(i), *map(escape, row))
     return table
 

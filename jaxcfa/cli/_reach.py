@@ -17,8 +17,8 @@ from ..inverse_kinematics import FramePose, FramePosition, solve
 from ..joints import Free
 from ..kinematics import frame_pose
 from ..model import WORLD, AbstractConstraint, JointCoupling, Model, lock_joints
+from ..model._joint_groups import coordinate_names
 from ..spatial import Transform, rotation_log
-from ..viz._curves import coordinate_names
 from ._facts import joint_types
 from ._progress import quietly
 from ._start import start_of
@@ -184,7 +184,7 @@ def run_ik(console: Console, model: Model, target: Target, keyframe: str | None,
     q = start.at[columns].set(found.q)
     describe(console, target, found)
     table = Table("joint", "q (rad, m)", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name, value in zip(coordinate_names(model, model.topology.nqs), np.asarray(q), strict=True):
+    for name, value in zip(coordinate_names(model, "q"), np.asarray(q), strict=True):
         table.add_row(escape(name), f"{value: .6f}")
     console.print(table)
     return found.is_reached

@@ -11,6 +11,9 @@ from jaxtyping import Array, Float
 from ..joints import AbstractJoint, Cylindrical, Fixed, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from ..model import Connect, Distance, JointCoupling, LoopJoint, Model, Weld
 from ..model._arguments import as_array, check_instance, check_positive, is_concrete
+from ..model._model import joint_part
+from ..model._parts import parts_of_composites
+from ..numerics._options import quoted
 from ..spatial import Transform
 from ..typing import NameOrNumber
 
@@ -99,25 +102,37 @@ def couple(
 ) -> JointCoupling:
     """The position of a joint is a polynomial of another's: gears, mimicking fingers.
 
-    **Arguments:** `joint`, `reference`: names or numbers of joints of one degree of freedom; `None` fixes the joint.
-    `coefficients`: constant term first; or that alone.
+    **Arguments:** `joint`, `reference`: names or numbers of joints of one degree of freedom, or names of such in a
+    composite joint; `None` fixes the joint. `coefficients`: constant term first; or that alone.
 
     **Raises:** `ValueError` for unknown names, other joints, a joint coupled with itself, and no coefficients.
     """
-    numbers = [model.joint_index(joint), -1 if reference is None else model.joint_index(reference)]
-    for number in numbers:
-        if number >= 0 and (model.topology.nqs[number], model.topology.nvs[number]) != (1, 1):
+    first, second = joint_part(model, joint), None if reference is None else joint_part(model, reference)
+    for part in (first, second):
+        if part is not None and not part.q.stop - part.q.start == part.v.stop - part.v.start == 1:
+            own = [x.name for x in parts_of_composites(model.joints, model.topology) if x.body == part.body]
+            remedy = f"; of those in it, {quoted(own)}, give one." if own and part.place is None else "."
             raise ValueError(
-                f"Only joints of one degree of freedom can be coupled, joint {model.joint_names[number]!r} has "
-                f"{int(model.topology.nvs[number])}."
+                f"Only joints of one degree of freedom can be coupled, joint {part.name!r} has "
+                f"{part.v.stop - part.v.start}{remedy}"
             )
-    if numbers[0] == numbers[1]:
+    if first == second:
         raise ValueError(f"Joint {joint!r} cannot be coupled with itself.")
     values = jnp.atleast_1d(as_array("coefficients")(coefficients).astype(model.dtype))
     if values.ndim != 1 or not len(values) or (is_concrete(values) and not np.all(np.isfinite(values))):
         raise ValueError(f"coefficients must be one finite number or more, got {coefficients!r}.")
     zero = jnp.zeros((), model.dtype)
-    return JointCoupling(numbers[0], numbers[1], values, zero, zero, name)
+    starts = model.topology.v_starts
+    return JointCoupling(
+        joint=first.body,
+        reference=-1 if second is None else second.body,
+        coefficients=values,
+        joint_offset=zero,
+        reference_offset=zero,
+        name=name,
+        joint_coordinate=first.v.start - int(starts[first.body]),
+        reference_coordinate=0 if second is None else second.v.start - int(starts[second.body]),
+    )
 
 
 def _places(model: Model, frame1: FrameOrBody, frame2: FrameOrBody) -> list[tuple[int, Transform]]:

@@ -73,9 +73,10 @@ def project_configuration(
     explain(ConstraintStatus.OK, found.q, model, constraints, [q])
     if is_concrete(found) and not bool(found.closed):
         worst = int(jnp.argmax(jnp.abs(found.residual)))
+        label = row_labels(model, constraints)[worst]
         raise ValueError(
             f"The loops cannot be closed from this configuration: after {int(found.iterations)} iterations "
-            f"{row_labels(constraints)[worst]} is still off by {float(abs(found.residual[worst])):.3g} (m or rad). "
+            f"{label} is still off by {float(abs(found.residual[worst])):.3g} (m or rad). "
             "Start nearer to a closed configuration, or see whether the constraints contradict one another."
         )
     return found

@@ -20,6 +20,7 @@ from ..model import (
     AbstractFrameConstraint,
     AbstractPointConstraint,
     AbstractPoseConstraint,
+    JointCoupling,
     Model,
     join_bodies,
 )
@@ -116,12 +117,20 @@ class Motion(eqx.Module):
 
 class _Group(NamedTuple):
     """m constraints of one structure, stacked, with their numbers, their rows (m, k), and the pairs of bodies or joints
-    that they relate."""
+    that they relate; of joints also which coordinates of these, zeros of bodies."""
 
     numbers: np.ndarray
     rows: np.ndarray
     stacked: AbstractConstraint
     related: tuple[np.ndarray, np.ndarray]
+    coordinates: tuple[np.ndarray, np.ndarray]
+
+    def dofs(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates of the velocity that couplings relate; -1 for none."""
+        starts = model.topology.v_starts
+        pairs = zip(self.related, self.coordinates, strict=True)
+        first, second = (np.where(joints >= 0, starts[joints] + own, -1) for joints, own in pairs)
+        return first, second
 
 
 def motion_of_constraints(
@@ -146,7 +155,7 @@ def motion_of_constraints(
             moving = bodies.of_both(group.stacked, *group.related)
             parts.append(jax.vmap(residual_in_motion)(group.stacked, *moving))
         else:
-            joints = (_joint_motion(model, q, v, qdd, x) for x in group.related)
+            joints = (_joint_motion(model, q, v, qdd, x) for x in group.dofs(model))
             parts.append(jax.vmap(of_joints)(group.stacked, *joints))
     return Motion(*(_in_order(constraints, [part[i] for part in parts], q.dtype) for i in range(3)))
 
@@ -165,7 +174,7 @@ def residuals_of_constraints(
             both = places.of_both(group.stacked, *group.related)
             parts.append(jax.vmap(lambda constraint, *x: constraint.residual(*x))(group.stacked, *both))
         else:
-            parts.append(jax.vmap(of_joints)(group.stacked, *(_position(model, q, x) for x in group.related)))
+            parts.append(jax.vmap(of_joints)(group.stacked, *(_position(model, q, x) for x in group.dofs(model))))
     return _in_order(constraints, parts, q.dtype)
 
 
@@ -200,7 +209,7 @@ def jacobian_of_constraints(
         else:
             all_slopes.append(())
             jacobians.append(_coupling_jacobian(model, group, q)[:, None])
-            distances.append(jnp.abs(_position(model, q, group.related[0]))[:, None])
+            distances.append(jnp.abs(_position(model, q, group.dofs(model)[0]))[:, None])
             sizes.append(jnp.abs(jacobians[-1]))
     jacobian = _in_order(constraints, jacobians, q.dtype, model.nv)
     size = lax.stop_gradient(_in_order(constraints, sizes, q.dtype, model.nv))
@@ -274,12 +283,14 @@ def _groups(constraints: Constraints) -> list[_Group]:
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *(plain[number] for number in numbers))
         rows = starts[numbers][:, None] + np.arange(number_of_rows(constraints[numbers[0]]))
         first, second = np.array([related(constraints[number]) for number in numbers]).T
-        groups.append(_Group(np.array(numbers), rows, stacked, (first, second)))
+        own = np.array([coupled(constraints[number]) for number in numbers]).T
+        groups.append(_Group(np.array(numbers), rows, stacked, (first, second), (own[0], own[1])))
     return groups
 
 
 def _without_names(constraint: AbstractConstraint) -> AbstractConstraint:
-    numbers = ("body1", "body2") if isinstance(constraint, AbstractFrameConstraint) else ("joint", "reference")
+    of_joints = ("joint", "reference", "joint_coordinate", "reference_coordinate")
+    numbers = ("body1", "body2") if isinstance(constraint, AbstractFrameConstraint) else of_joints
     changes: dict[str, Any] = {"name": "", **dict.fromkeys(numbers, 0)}
     return dataclasses.replace(constraint, **changes)
 
@@ -289,6 +300,13 @@ def related(constraint: AbstractConstraint) -> tuple[int, int]:
     if isinstance(constraint, AbstractFrameConstraint):
         return constraint.body1, constraint.body2
     return constraint.joint, constraint.reference  # type: ignore[attr-defined]
+
+
+def coupled(constraint: AbstractConstraint) -> tuple[int, int]:
+    """Which coordinates of the two joints; zeros for bodies."""
+    if not isinstance(constraint, JointCoupling):
+        return 0, 0
+    return constraint.joint_coordinate, constraint.reference_coordinate
 
 
 def number_of_rows(constraint: AbstractConstraint) -> int:
@@ -344,23 +362,23 @@ def _or_last(x: Float[Array, "n *rest"], numbers: np.ndarray) -> Float[Array, "m
     return picked(x, np.where(numbers < 0, len(x) - 1, numbers))
 
 
-def _joint_motion(model: Model, q: Array, v: Array, qdd: Array, joints: np.ndarray) -> Float[Array, "m 3"]:
-    """Position, velocity and acceleration of joints of one degree of freedom; zero for none."""
-    exists, dofs = jnp.asarray(joints >= 0), model.topology.v_starts[np.maximum(joints, 0)]
-    rates = (jnp.where(exists, picked(x, dofs), 0) for x in (v, qdd))
-    return jnp.stack([_position(model, q, joints), *rates], axis=-1)
+def _joint_motion(model: Model, q: Array, v: Array, qdd: Array, dofs: np.ndarray) -> Float[Array, "m 3"]:
+    """Position, velocity and acceleration of degrees of freedom that are rates of coordinates; zero for none."""
+    exists = jnp.asarray(dofs >= 0)
+    rates = (jnp.where(exists, picked(x, np.maximum(dofs, 0)), 0) for x in (v, qdd))
+    return jnp.stack([_position(model, q, dofs), *rates], axis=-1)
 
 
-def _position(model: Model, q: Array, joints: np.ndarray) -> Float[Array, "m"]:
-    """Coordinates of joints of one degree of freedom; zero for none."""
-    return jnp.where(jnp.asarray(joints >= 0), picked(q, model.topology.q_starts[np.maximum(joints, 0)]), 0)
+def _position(model: Model, q: Array, dofs: np.ndarray) -> Float[Array, "m"]:
+    """The coordinates whose rates these degrees of freedom are; zero for none."""
+    return jnp.where(jnp.asarray(dofs >= 0), picked(q, rated_coordinates(model)[np.maximum(dofs, 0)]), 0)
 
 
 def _coupling_jacobian(model: Model, group: _Group, q: Float[Array, "nq"]) -> Float[Array, "m nv"]:
-    where = [_position(model, q, x) for x in group.related]
+    dofs = group.dofs(model)
+    where = [_position(model, q, x) for x in dofs]
     slopes = jax.vmap(jax.grad(lambda c, x, y: c.residual(x, y), (1, 2)))(group.stacked, *where)
     result = jnp.zeros((len(group.numbers), model.nv), q.dtype)
-    for joints, slope in zip(group.related, slopes, strict=True):
-        own = np.where(joints >= 0, model.topology.v_starts[joints], -1)
+    for own, slope in zip(dofs, slopes, strict=True):
         result = result + jnp.where(own[:, None] == np.arange(model.nv), slope[:, None], 0)
     return result

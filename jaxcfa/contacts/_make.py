@@ -55,8 +55,11 @@ def ground_contacts(
     - `stiffness` k [N/m]: by default the weight of the whole robot, at 9.81 m/s^2, on one point presses it in by a
       millimetre.
     - `dissipation` d [s/m]: what falls at the velocity u bounces off with about u - 2/3 d u^2 if d u is small, and
-      with less than 1 / d.
-    - `stiction_velocity` [m/s]: how fast what is held by friction creeps at 0.7 of the largest friction.
+      with less than 1 / d, in time steps well below sqrt(m / k). Implicit steps take energy, too: with d = 0, 1 kg and
+      the default stiffness, for which that is 10 ms, 0.99 of u is left in steps of 0.1 ms, 0.86 in steps of 1 ms, and
+      0.47 in steps of 5 ms.
+    - `stiction_velocity` [m/s]: how fast what is held by friction creeps at 0.7 of the largest friction. Its square
+      must not vanish in the model's precision.
     - `most`: how many of the points push at a time, by default all; those that are deepest at the start of a step. Its
       cost grows with their number, by its cube where there are more degrees of freedom: of hundreds, 32 are enough.
     - `segments`: (n, 3), or (3,), what is no point but a line from `point - segment` to `point + segment` [m], or a
@@ -163,8 +166,12 @@ def _contacts(
         return not_negative_each(name, value, count, "points", dtype)
 
     creep = not_negative("stiction_velocity", stiction_velocity).astype(dtype)
-    if creep.shape != () or (is_concrete(creep) and np.asarray(creep) == 0):
-        raise ValueError(f"stiction_velocity must be one positive number, got {stiction_velocity}.")
+    # XLA takes numbers below the smallest normal one for zero.
+    if creep.shape != () or (is_concrete(creep) and np.asarray(creep) ** 2 < np.finfo(dtype).tiny):
+        raise ValueError(
+            f"stiction_velocity must be one positive number, whose square does not vanish in {dtype}, got "
+            f"{stiction_velocity}."
+        )
     return PointContacts(
         names,
         places,

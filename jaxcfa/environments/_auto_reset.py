@@ -114,4 +114,4 @@ def check_without_reset(environment: Any) -> None:
     """Raises `ValueError` for what is no environment, or one with `AutoReset` already, perhaps inside of wrappers."""
     parts = jax.tree.leaves(environment, is_leaf=lambda x: isinstance(x, AutoReset))
     if not isinstance(environment, AbstractEnvironment) or any(isinstance(x, AutoReset) for x in parts):
-        raise ValueError(f"environment must be one without AutoReset, in its wrappers, too, got {environment!r}.")
+        raise ValueError(f"environment must be one without AutoReset, in its wrappers, too, got {environment!r:.200}.")

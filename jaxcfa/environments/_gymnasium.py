@@ -182,7 +182,7 @@ def _finite(action: Any) -> np.ndarray:
     try:
         finite = np.all(np.isfinite(array))
     except TypeError as error:
-        raise ValueError(f"Actions must be an array of numbers, got {action!r}.") from error
+        raise ValueError(f"Actions must be an array of numbers, got {action!r:.200}.") from error
     if not finite:
         raise ValueError(f"Actions must be finite, got {array}.")
     return array

@@ -11,8 +11,10 @@ from jaxtyping import Array, Float
 
 from ..model import Model
 from ..model._arguments import as_array, is_concrete, known_numbers, positive_integer
+from ..model._joint_groups import coordinate_names
 from ..optimal_control import RobotDynamics
 from ..simulation import State as Motion
+from ..simulation._inputs import checked_dt
 
 
 class Plant(eqx.Module):
@@ -48,7 +50,7 @@ class Plant(eqx.Module):
         without a limit.
         """
         if not isinstance(dynamics, RobotDynamics):
-            raise ValueError(f"dynamics must be optimal_control.RobotDynamics(model, dt), got {dynamics!r}.")
+            raise ValueError(f"dynamics must be optimal_control.RobotDynamics(model, dt), got {dynamics!r:.200}.")
         if limit is None and middle is not None:
             raise ValueError(f"middle is that of a given limit; give limit, too, or leave out middle, got {middle}.")
         lower, upper = (
@@ -80,7 +82,11 @@ class Plant(eqx.Module):
 
 
 def step_of(dt: ArrayLike, substeps: SupportsIndex) -> ArrayLike:
-    """The length of one step of simulation, of `substeps` for each action, which is held for `dt` [s]."""
+    """The length of one step of simulation, of `substeps` for each action, which is held for `dt` [s].
+
+    **Raises:** `ValueError` for a `dt` that is not one positive number, as far as that can be seen.
+    """
+    checked_dt(dt, jnp.result_type(float))
     return (known_numbers("dt", dt) if is_concrete(dt) else dt) / positive_integer("substeps", substeps)
 
 
@@ -93,7 +99,7 @@ def _ranges(dynamics: RobotDynamics) -> tuple[Array, Array]:
     else:
         driven = np.arange(model.nv) if dynamics.actuated is None else np.asarray(dynamics.actuated)
         upper = model.limits.effort[driven]
-        lower, names = -upper, tuple(model.joint_names[model.topology.dof_bodies[i]] for i in driven)
+        lower, names = -upper, tuple(np.array(coordinate_names(model, "v"), object)[driven])
     if is_concrete(lower, upper):
         low, high = np.asarray(lower), np.asarray(upper)
         unknown = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high) | ~(high > low))

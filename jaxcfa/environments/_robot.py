@@ -86,7 +86,7 @@ class AbstractRobotEnvironment(AbstractEnvironment):
 @eqx.filter_jit
 def _reset(environment: AbstractRobotEnvironment, key: Key) -> State:
     plant = environment.plant
-    q, v, task = environment.start(key)
+    q, v, task = _start(environment, key)
     q, v = (x.astype(plant.model.dtype) for x in as_arrays(plant.model, q=q, v=v))
     reward, metrics = _reward(environment, q, v, jnp.zeros(environment.action_size, q.dtype), task)
     zero, nothing = jax.tree.map(jnp.zeros_like, (reward, metrics))
@@ -141,8 +141,22 @@ def _is_sound(plant: Plant, motion: Motion) -> Bool[Array, ""]:
     return jnp.all(jnp.isfinite(motion.q)) & jnp.all(way < _FARTHEST)
 
 
+def _start(environment: AbstractRobotEnvironment, key: Key) -> tuple[ConfigurationLike, VelocityLike, Task]:
+    found: Any = environment.start(key)
+    if not isinstance(found, tuple | list) or len(found) != 3:
+        what = f"{len(found)} values" if isinstance(found, tuple | list) else f"{found!r:.200}"
+        raise ValueError(f"start must give three values, q, v and the task, () for no task, got {what}.")
+    return found[0], found[1], found[2]
+
+
 def _observation(environment: AbstractRobotEnvironment, q: Array, v: Array, task: Task) -> Float[Array, "n"]:
-    obs = jnp.asarray(environment.observe(q, v, task), q.dtype)
+    found: Any = environment.observe(q, v, task)
+    try:
+        obs = jnp.asarray(found, q.dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"observe must give a vector (n,), one array, got {found!r:.200}. Concatenate what is observed."
+        ) from error
     if obs.ndim != 1:
         raise ValueError(f"observe must give a vector (n,), got shape {obs.shape}. Concatenate what is observed.")
     return obs
@@ -159,7 +173,10 @@ def _reward(
 
 
 def _number(name: str, value: Any, dtype: Any) -> Float[Array, ""]:
-    array = jnp.asarray(value)
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be one number, got {value!r:.200}.") from error
     if array.shape != ():
         raise ValueError(f"{name} must be one number, got shape {array.shape}.")
     return array.astype(dtype)
@@ -169,7 +186,7 @@ def _as_action(value: Any, size: int, dtype: Any) -> Float[Array, "m"]:
     try:
         array = jnp.asarray(value, dtype)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"action must be an array of shape (m,) = ({size},), got {value!r}.") from error
+        raise ValueError(f"action must be an array of shape (m,) = ({size},), got {value!r:.200}.") from error
     if array.shape != (size,):
         remedy = " Functions are for one state; batch them with jax.vmap." if array.ndim > 1 else ""
         raise ValueError(f"action must have shape (m,) = ({size},), got {array.shape}.{remedy}")

@@ -54,7 +54,7 @@ def unroll(
     check_instance("state", state, State, "what environment.reset(key) or environment.step(state, action) gives")
     wanted = "policy must be a function of an observation and a key"
     if not callable(policy):
-        raise ValueError(f"{wanted}, got {policy!r}.")
+        raise ValueError(f"{wanted}, got {policy!r:.200}.")
     check_arguments(wanted, policy, "obs", "key")
     return _unroll(environment, policy, state, checked_key(key), positive_integer("length", length))
 

@@ -1,6 +1,7 @@
 """Objects made of arrays, in one `.npz` file: the arrays, and their structure as JSON. Nothing is executed.
 
 Arrays are called after their places, "q" or "history.cost", so that others can read them too; in format 1 by numbers.
+Fields that files of older formats do not have, as couplings in format 2, have their defaults.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ from ..model import Topology
 from ..model._topology import TOPOLOGY_FIELDS
 from ._source import PathOrText
 
-_FORMAT, _VERSION, _HEADER = "jaxcfa", 2, "header"
+_FORMAT, _VERSION, _HEADER = "jaxcfa", 3, "header"
 _RESERVED = (_HEADER, "file", "allow_pickle")  # arguments of NumPy's functions
 _PLAIN = (type(None), bool, int, float, str)
 _SEQUENCES: dict[type, str] = {tuple: "tuple", list: "list"}
@@ -221,7 +222,16 @@ def _decoded(node: Any, known: Types, arrays: Mapping[str, np.ndarray]) -> Any:
     raise ValueError(f"unknown content {node!r:.100}")
 
 
+def _defaults(kind: type) -> dict[str, Any]:
+    """The fields of a dataclass that have defaults which are numbers or strings."""
+    if kind is Topology or issubclass(kind, tuple):
+        return {}
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    return {field.name: field.default for field in fields if type(field.default) in (int, str)}
+
+
 def _made(kind: type, fields: dict[str, Any]) -> Any:
+    fields = _defaults(kind) | fields
     if set(fields) != set(_fields(kind)):
         raise ValueError(f"{kind.__name__} has the fields {sorted(_fields(kind))}, in the file {sorted(fields)}")
     if kind is Topology or issubclass(kind, tuple):

@@ -8,7 +8,19 @@ import numpy as np
 from ..model import Actuators, Keyframes
 from ..model._attachments import INITIAL
 from ._mjcf_dofs import enum_name, gear, is_disabled, joint_transmission
-from ._mjcf_layout import BALL, FREE, HINGE, SLIDE, Layout, MjModel, all_names, joint_of, unique_name
+from ._mjcf_layout import (
+    BALL,
+    FREE,
+    HINGE,
+    SLIDE,
+    Layout,
+    MjModel,
+    actuator_names,
+    all_names,
+    control_of,
+    joint_of,
+    unique_name,
+)
 from ._report import Report
 
 
@@ -27,7 +39,7 @@ def read_actuators(mj: MjModel, layout: Layout, dtype: np.dtype, report: Report)
     """The actuators with an affine law that act on one joint; the others are reported."""
     names: list[str] = []
     rows: list[_Actuator] = []
-    for number, name in enumerate(all_names(mj.actuator, len(mj.actuator_trntype), "actuator", set())):
+    for number, name in enumerate(actuator_names(mj)):
         obstacle = _obstacle(mj, number)
         if obstacle is not None:
             report.add(f"actuators {obstacle}", name)
@@ -103,8 +115,7 @@ def _read_actuator(mj: MjModel, number: int) -> _Actuator:
     moment[joint.v] = gear(mj, number)[: joint.v.stop - joint.v.start]
     if joint.kind in (SLIDE, HINGE):
         gradient[joint.q] = gear(mj, number)[0]
-    first = getattr(mj, "actuator_ctrladr", None)  # one control for each actuator before MuJoCo 4
-    control = number if first is None else first[number]
+    control = control_of(mj, number)
     clamped = mj.actuator_ctrllimited[control] and not is_disabled(mj, "CLAMPCTRL")
     limited = mj.actuator_forcelimited[number]
     unlimited = np.array([-np.inf, np.inf])

@@ -7,7 +7,7 @@ from ..model import WORLD, AbstractConstraint, AbstractFrameConstraint, Connect,
 from ..spatial import Transform
 from ..spatial._host import rotation_matrix
 from ._mjcf_dofs import enum_name, is_disabled
-from ._mjcf_layout import HINGE, SLIDE, Layout, MjModel, all_names
+from ._mjcf_layout import Layout, MjModel, all_names
 from ._report import Report
 
 
@@ -24,9 +24,7 @@ def read_equalities(mj: MjModel, layout: Layout, model: Model, report: Report) -
             report.add("equality constraints other than connect, weld and joint", name)
         else:
             constraint = reader(mj, layout, model, i, name)
-            if constraint is None:
-                report.add("equality constraints of joints that share their body with others", name)
-            elif isinstance(constraint, AbstractFrameConstraint) and constraint.body1 == constraint.body2:
+            if isinstance(constraint, AbstractFrameConstraint) and constraint.body1 == constraint.body2:
                 report.add("equality constraints within one body", name)
             else:
                 constraints.append(constraint)
@@ -64,24 +62,27 @@ def _acts_at_sites(mj: MjModel, i: int) -> bool:
     return enum_name("mjtObj", mj.eq_objtype[i]) == "SITE"
 
 
-def _coupling(mj: MjModel, layout: Layout, model: Model, i: int, name: str) -> JointCoupling | None:
+def _coupling(mj: MjModel, layout: Layout, model: Model, i: int, name: str) -> JointCoupling:
     dtype = model.dtype
     numbers = (int(mj.eq_obj1id[i]), int(mj.eq_obj2id[i]))
-    if not all(_is_alone(mj, number) for number in numbers if number >= 0):
-        return None
-    joint, reference = (model.joint_index(layout.joints[number]) if number >= 0 else -1 for number in numbers)
+    joint, reference = (_joint_and_coordinate(mj, layout, model, number) for number in numbers)
     offsets = [mj.qpos0[mj.jnt_qposadr[number]] if number >= 0 else 0.0 for number in numbers]
     coefficients = np.array(mj.eq_data[i, :5])
     return JointCoupling(
-        joint,
-        reference,
+        joint[0],
+        reference[0],
         jnp.asarray(coefficients, dtype),
         jnp.asarray(offsets[0], dtype),
         jnp.asarray(offsets[1], dtype),
         name,
+        joint[1],
+        reference[1],
     )
 
 
-def _is_alone(mj: MjModel, number: int) -> bool:
-    """Whether a joint has one coordinate and its body no other joint."""
-    return bool(mj.jnt_type[number] in (SLIDE, HINGE) and mj.body_jntnum[mj.jnt_bodyid[number]] == 1)
+def _joint_and_coordinate(mj: MjModel, layout: Layout, model: Model, number: int) -> tuple[int, int]:
+    """The joint that has a slide or hinge, which shares its body with others or not, and which coordinate it is."""
+    if number < 0:
+        return -1, 0
+    body = int(mj.jnt_bodyid[number])
+    return model.body_index(layout.bodies[body]), int(mj.jnt_dofadr[number] - mj.body_dofadr[body])

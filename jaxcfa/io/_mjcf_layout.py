@@ -78,6 +78,17 @@ def joint_of(mj: MjModel, number: int) -> Joint:
     return Joint(number, int(mj.jnt_bodyid[number]), kind, slice(q, q + _NQ[kind]), slice(v, v + _NV[kind]))
 
 
+def control_of(mj: MjModel, actuator: int) -> int:
+    """The place of an actuator's first control in `ctrl`."""
+    first = getattr(mj, "actuator_ctrladr", None)  # one control for each actuator before MuJoCo 4
+    return actuator if first is None else int(first[actuator])
+
+
+def actuator_names(mj: MjModel) -> list[str]:
+    """Names of all actuators; unnamed ones are called after their number."""
+    return all_names(mj.actuator, len(mj.actuator_trntype), "actuator", set())
+
+
 def unique_name(name: str, taken: set[str]) -> str:
     """The name, with underscores as needed to differ from those taken, to which it is added."""
     while name in taken:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ._mjcf_layout import Layout, MjModel, all_names
+from ._mjcf_layout import Layout, MjModel, actuator_names, all_names
 from ._report import Report
 
 
@@ -26,7 +26,7 @@ def _features(mj: MjModel, layout: Layout) -> Iterator[tuple[str, Iterable[str]]
         "springs that yield": "jnt_springyield",
     }
     damping = getattr(mj, "dof_dampingpoly", np.zeros(mj.nv))
-    actuators = all_names(mj.actuator, len(mj.actuator_trntype), "actuator", set())
+    actuators = actuator_names(mj)
     of_actuators = getattr(mj, "actuator_dampingpoly", np.zeros(len(actuators)))
     yield "gravity compensation", (layout.bodies[i] for i in np.flatnonzero(mj.body_gravcomp))
     yield "mocap bodies, which are fixed to the world instead", (layout.bodies[i] for i in mocap)

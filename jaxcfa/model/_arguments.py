@@ -31,7 +31,10 @@ from ._model import Model, check_model as check_model, require_single as require
 _CONFIGURATIONS = ("q", "q0", "q1")
 _WRENCHES = ("f_ext", "wrenches")
 _INERTIAS = ("pi", "theta")
-NO_ACTUATORS = "The model has no actuators; those of MJCF files are read."
+NO_ACTUATORS = (
+    "The model has no actuators. Those of MJCF files are read, unless the warning at loading named them as not "
+    "modelled; add_servos adds some."
+)
 FOR_ACTUATORS = "Controls of the model's actuators are taken with actuated=True."
 
 
@@ -62,7 +65,7 @@ def _as_array(model: Model, name: str, value, size: tuple[int, str] | None) -> A
     try:
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of shape {letters} = {shape}, got {value!r}.") from error
+        raise ValueError(f"{name} must be an array of shape {letters} = {shape}, got {_named(value)}") from error
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         raise ValueError(f"{name} must be real, got dtype {array.dtype}.")
     if not jnp.issubdtype(array.dtype, jnp.floating):
@@ -76,6 +79,13 @@ def _as_array(model: Model, name: str, value, size: tuple[int, str] | None) -> A
             remedy = f" {FOR_ACTUATORS}"
         raise ValueError(f"{name} must have shape {letters} = {shape}, got {array.shape}.{remedy}")
     return array
+
+
+def _named(value: Any) -> str:
+    """What was given instead of an array. Motions, of a layer above this one, are known by the name of their type."""
+    if type(value).__name__ == "BodyMotions":
+        return "body motions. Functions take them beside q, as motions=motions."
+    return f"{value!r:.200}."
 
 
 def _expected(model: Model, name: str) -> tuple[tuple[int, ...], str]:
@@ -131,7 +141,7 @@ def driven_coordinates(model: Model, actuated: Any, otherwise: str = "") -> list
     if isinstance(actuated, str) or not isinstance(actuated, Iterable):
         raise ValueError(
             f'actuated must be a list of joints, such as [0] or ["elbow"], {otherwise}or False for all joints, got '
-            f"{actuated!r}."
+            f"{actuated!r:.200}."
         )
     chosen: list[int] = []
     for joint in actuated:

@@ -85,7 +85,8 @@ class ModelBuilder:
         - `placement`: pose of the joint's frame in the parent's: a `Transform`, a 4 x 4 matrix, or a translation [m].
         - `mass` [kg], `com` [m], `inertia` [kg m^2]: rotational inertia about the centre of mass, in body axes: a
           3 x 3 matrix, three principal moments, or one number for all three.
-        - `joint_name`: unique; `"{name}_joint"` by default.
+        - `joint_name`: unique; `"{name}_joint"` by default. That of a `Composite` names its joints, with plus signs
+          between them: `"roll+pitch"`.
         - `armature` [kg m^2, kg], `damping` [N m s/rad, N s/m], `friction_loss` [N m, N], `stiffness` [N m/rad, N/m],
           `velocity_limit` [rad/s, m/s], `effort_limit` [N m, N]: one number, or one for each degree of freedom; zero
           by default, limits infinite. `spring_reference`, `lower`, `upper` [rad, m]: one number, or one for each

@@ -90,16 +90,16 @@ def _moved(constraint: AbstractConstraint, number: int, pose: Transform) -> dict
 
 
 def with_held_joints(
-    coupling: JointCoupling, held: np.ndarray, q: Float[Array, "nq"], q_starts: np.ndarray
+    coupling: JointCoupling, held: np.ndarray, q: Float[Array, "nq"], coordinates: tuple[int, int]
 ) -> JointCoupling | None:
     """The coupling once joints stay where they are (`held`, by joint): their positions become part of the offsets.
 
-    `None` if no joint is left that could move.
+    `coordinates`: those of the configuration that it relates. `None` if no joint is left that could move.
     """
     changes: dict = {}
-    for field, offset in (("joint", "joint_offset"), ("reference", "reference_offset")):
-        number = getattr(coupling, field)
+    for field, coordinate in zip(("joint", "reference"), coordinates, strict=True):
+        number, offset = getattr(coupling, field), f"{field}_offset"
         if number != WORLD and held[number]:
-            changes |= {field: WORLD, offset: getattr(coupling, offset) - q[int(q_starts[number])]}
+            changes |= {field: WORLD, f"{field}_coordinate": 0, offset: getattr(coupling, offset) - q[coordinate]}
     changed = dataclasses.replace(coupling, **changes)
     return None if changed.joint == changed.reference == WORLD else changed

@@ -19,6 +19,7 @@ from ._constraints import AbstractConstraint
 from ._given import check_name
 from ._layout import LAYOUT, PLACES, array_at, with_arrays
 from ._model import Model, require_single
+from ._parts import parts_of_composites
 from ._rename import renamed
 from ._topology import WORLD, Topology
 
@@ -100,7 +101,7 @@ def _prefixed(models: Sequence[Model], prefixes: Sequence[str]) -> list[Model]:
     parts = {
         # Bodies and frames are looked up together.
         "bodies or frames": [{*model.body_names, *model.frame_names} for model in models],
-        "joints": [set(model.joint_names) for model in models],
+        "joints": [{*model.joint_names, *_names_of_parts(model)} for model in models],
         "actuators": [set(model.actuators.names) for model in models],
     }
     for kind, each in parts.items():
@@ -109,6 +110,10 @@ def _prefixed(models: Sequence[Model], prefixes: Sequence[str]) -> list[Model]:
             names = quoted(sorted(shared))
             raise ValueError(f"Several models have {kind} named {names}. Give each model a prefix of its own.")
     return models
+
+
+def _names_of_parts(model: Model) -> list[str]:
+    return [part.name for part in parts_of_composites(model.joints, model.topology)]
 
 
 def _join_numbers(parts: list[np.ndarray], starts: list[int]) -> np.ndarray:

@@ -69,13 +69,14 @@ class AbstractPoseConstraint(AbstractFrameConstraint):
 
 
 class JointCoupling(AbstractConstraint):
-    """`q[joint] = polynomial(q[reference])`, for one-degree-of-freedom joints (URDF mimic, MJCF `equality/joint`).
+    """`q[joint] = polynomial(q[reference])`, for joints of one degree of freedom (URDF mimic, MJCF `equality/joint`),
+    by themselves or in a composite joint.
 
     With `x = q[reference] - reference_offset` and `y = q[joint] - joint_offset`, `y = sum_k coefficients[k] x^k`.
     `reference` -1 fixes the joint at the constant term.
 
     **Fields:** `joint`, `reference`: joint numbers; -1 is a joint that rests at zero. `coefficients` (k,), constant
-    term first.
+    term first. `joint_coordinate`, `reference_coordinate`: which coordinate of the velocity of a composite joint it is.
     """
 
     joint: int = eqx.field(static=True)
@@ -84,6 +85,8 @@ class JointCoupling(AbstractConstraint):
     joint_offset: Float[Array, "*batch"]
     reference_offset: Float[Array, "*batch"]
     name: str = eqx.field(static=True, default="")
+    joint_coordinate: int = eqx.field(static=True, default=0)
+    reference_coordinate: int = eqx.field(static=True, default=0)
 
     def residual(self, joint: Float[Array, ""], reference: Float[Array, ""]) -> Float[Array, ""]:
         """The residual [rad, m], zero where the coupling holds, from the joints' positions; the multiplier is the

@@ -14,6 +14,7 @@ from ..joints import AbstractJoint, Composite, Fixed, Free
 from ..joints._elements import elements
 from ..numerics import picked
 from ._model import Model
+from ._parts import joint_parts, names_of_parts
 from ._topology import Segment, Topology
 
 Layout = Literal["body", "q", "v"]
@@ -58,9 +59,15 @@ def part_names(model: Model) -> list[list[str]]:
     names = [[name] for name in model.joint_names]
     for body, joint in enumerate(joints_of_bodies(model)):
         if isinstance(joint, Composite):
-            parts = model.joint_names[body].split("+")
-            names[body] = parts if len(parts) == len(joint.joints) else names[body]
+            names[body] = names_of_parts(model.joint_names[body], len(joint.joints)) or names[body]
     return names
+
+
+def coordinate_names(model: Model, layout: Literal["q", "v"]) -> list[str]:
+    """A name for every coordinate: the joint's, of several in series that of each, with a number where it has more."""
+    parts = [(part.name, getattr(part, layout)) for part in joint_parts(model.joints, model.topology)]
+    sizes = ((name, own.stop - own.start) for name, own in parts)
+    return [name if size == 1 else f"{name}[{i}]" for name, size in sizes for i in range(size)]
 
 
 def joints_of_bodies(model: Model) -> list[AbstractJoint]:

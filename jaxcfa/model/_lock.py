@@ -18,7 +18,8 @@ from ._carried import carried, with_held_joints
 from ._constraints import JointCoupling
 from ._given import Numbers, as_list
 from ._joint_groups import map_joints, neutral_configuration
-from ._model import Model, require_single
+from ._model import Model, joint_part, require_single
+from ._ranges import coupled_coordinates
 from ._select import acting, select
 from ._topology import WORLD
 
@@ -45,7 +46,7 @@ def lock_joints(model: Model, joints: NameOrNumber | Sequence[NameOrNumber], q: 
     of models, and constraints that name bodies in a way of their own.
     """
     require_single(model, "lock_joints")
-    locked = tuple(sorted({model.joint_index(joint) for joint in as_list(joints)}))
+    locked = tuple(sorted({_whole(model, joint) for joint in as_list(joints)}))
     if not locked:
         return model
     kept = np.ones(model.nb, dtype=bool)
@@ -53,6 +54,17 @@ def lock_joints(model: Model, joints: NameOrNumber | Sequence[NameOrNumber], q: 
     given = None if q is None else as_arrays(model, q=q)[0].astype(model.dtype)
     _check_finite(model, given, locked)
     return _locked(model, given, locked, acting(model, kept))
+
+
+def _whole(model: Model, joint: NameOrNumber) -> int:
+    """The number of a joint that is no part of another."""
+    part = joint_part(model, joint)
+    if part.place is not None:
+        raise ValueError(
+            f"{joint!r} is part of the joint {model.joint_names[part.body]!r}, which is locked as a whole. "
+            f"Lock that, or hold {joint!r} by a constraint, closed_chains.couple(model, {joint!r}, None, position)."
+        )
+    return part.body
 
 
 def _check_finite(model: Model, q: Float[Array, "nq"] | None, locked: tuple[int, ...]) -> None:
@@ -97,7 +109,7 @@ def _locked(model: Model, q: Float[Array, "nq"] | None, locked: tuple[int, ...],
         return (body, None) if body == WORLD or moving[body] else (int(carriers[body]), poses[body])
 
     constraints = (
-        with_held_joints(x, ~moving, q, topology.q_starts) if isinstance(x, JointCoupling) else x
+        with_held_joints(x, ~moving, q, coupled_coordinates(model, x)) if isinstance(x, JointCoupling) else x
         for x in (carried(constraint, place, "lock_joints") for constraint in model.constraints)
     )
     whole = dataclasses.replace(

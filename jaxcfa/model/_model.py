@@ -18,6 +18,7 @@ from ..typing import NameOrNumber
 from ._attachments import Actuators, Keyframes
 from ._constraints import AbstractConstraint
 from ._layout import PARAMETERS, array_at
+from ._parts import JointPart, part_named, parts_of_composites, whole_joint
 from ._topology import WORLD, Topology
 from ._views import BodyView, JointView
 
@@ -136,36 +137,42 @@ class Model(eqx.Module):
         return _lookup(body, self.topology.body_indices, "body", self.topology)
 
     def joint_index(self, joint: NameOrNumber) -> int:
-        """Number of a joint given by name or number; `ValueError` if there is none."""
+        """Number of a joint given by name or number; `ValueError` if there is none, and for a part of one."""
+        if isinstance(joint, str) and joint not in self.topology.joint_indices:
+            part = joint_part(self, joint)
+            raise ValueError(
+                f"{joint!r} is part of the joint {self.joint_names[part.body]!r}; give that one, of which it has the "
+                f"coordinates q_slice({joint!r}) and v_slice({joint!r})."
+            )
         return _lookup(joint, self.topology.joint_indices, "joint", self.topology)
 
     def q_slice(self, joint: NameOrNumber) -> slice:
-        """Where the configuration of a joint is in `q`."""
-        i = self.joint_index(joint)
-        start = int(self.topology.q_starts[i])
-        return slice(start, start + int(self.topology.nqs[i]))
+        """Where the configuration of a joint, or of one of those in a composite joint, is in `q`."""
+        return joint_part(self, joint).q
 
     def v_slice(self, joint: NameOrNumber) -> slice:
-        """Where the velocity of a joint is in `v`, and its torque in `tau`."""
-        i = self.joint_index(joint)
-        start = int(self.topology.v_starts[i])
-        return slice(start, start + int(self.topology.nvs[i]))
+        """Where the velocity of a joint, or of one of those in a composite joint, is in `v`, as its torque in `tau`."""
+        return joint_part(self, joint).v
 
     def joint(self, joint: NameOrNumber) -> JointView:
-        """The parameters of a joint given by name or number; not of a batch of models. `with_joint` changes them."""
-        i, q, v = self.joint_index(joint), self.q_slice(joint), self.v_slice(joint)
+        """The parameters of a joint given by name or number; not of a batch of models. `with_joint` changes them.
+
+        A joint in a composite joint is given by its name; its number, body, parent and placement are the whole's.
+        """
+        part = joint_part(self, joint)
         require_single(self, "Model.joint")
-        group, place = self.topology.place_in_groups(i)
-        rows = {"nq": q, "nv": v}
+        group, place = self.topology.place_in_groups(part.body)
+        own = stacked_joint(self.joints[group], part)
+        rows = {"nq": part.q, "nv": part.v}
         return JointView(
-            name=self.joint_names[i],
-            number=i,
-            body=self.body_names[i],
-            parent=self._parent(i),
-            joint=jax.tree.map(lambda x: x[place], self.joints[group]),
-            placement=self.placement[i],
-            q=q,
-            v=v,
+            name=part.name,
+            number=part.body,
+            body=self.body_names[part.body],
+            parent=self._parent(part.body),
+            joint=jax.tree.map(lambda x: x[place], own),
+            placement=self.placement[part.body],
+            q=part.q,
+            v=part.v,
             **{key: array_at(self, x.place)[rows[x.letters]] for key, x in PARAMETERS.items()},
         )
 
@@ -241,6 +248,23 @@ class Model(eqx.Module):
 
     def __repr__(self) -> str:
         return f"Model(nb={self.nb}, nq={self.nq}, nv={self.nv}, frames={len(self.frame_names)}, dtype={self.dtype})"
+
+
+def joint_part(model: Model, joint: NameOrNumber) -> JointPart:
+    """The joint given by name or number, or the part of a composite joint given by name; `ValueError` if none is."""
+    topology = model.topology
+    if isinstance(joint, str) and joint not in topology.joint_indices:
+        part = part_named(model.joints, topology, joint)
+        if part is None:
+            known = (*topology.joint_names, *(each.name for each in parts_of_composites(model.joints, topology)))
+            raise ValueError(f"No joint named {joint!r}{_explanation(joint, known, topology)}")
+        return part
+    return whole_joint(topology, _lookup(joint, topology.joint_indices, "joint", topology))
+
+
+def stacked_joint(joint: AbstractJoint, part: JointPart) -> AbstractJoint:
+    """Of stacked joints, of which a part is one: those that are what the part is."""
+    return joint if part.place is None else joint.joints[part.place]  # type: ignore[attr-defined]
 
 
 def _lookup(key: object, indices: dict[str, int], kind: str, topology: Topology) -> int:

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import operator
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from ..joints import AbstractJoint
 from ..typing import NameOrNumber
@@ -23,8 +25,10 @@ from ._given import (
     given_mass,
     is_concrete,
 )
+from ._inertia_checks import doubtful_inertias
 from ._layout import PARAMETERS
-from ._model import Model, require_single, suggestion
+from ._model import Model, joint_part, require_single, stacked_joint, suggestion
+from ._parts import JointPart
 
 
 def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
@@ -34,46 +38,50 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
     stiff = jaxcfa.with_joint(model, "elbow", stiffness=40.0, damping=2.0, lower=-1.0, upper=1.0)
     ```
 
-    **Arguments:** `joint`: name or number. `parameters`, all of which may be traced:
+    **Arguments:** `joint`: name or number; of one of the joints in a composite joint, its name. `parameters`, all of
+    which may be traced:
 
     - `armature` [kg m^2, kg], `damping` [N m s/rad, N s/m], `friction_loss` [N m, N], `stiffness` [N m/rad, N/m],
       `velocity_limit` [rad/s, m/s], `effort_limit` [N m, N]: one number, or one for each degree of freedom. `lower`,
       `upper`, `spring_reference` [rad, m]: one number, or one for each configuration coordinate.
-    - `placement` of the joint's frame in the parent: a `Transform`, a 4 x 4 matrix, or a translation [m].
+    - `placement` of the joint's frame in the parent: a `Transform`, a 4 x 4 matrix, or a translation [m]; of composite
+      joints as a whole only.
     - the arrays of the joint itself, such as `axis` or `pitch`.
 
     **Raises:** `ValueError` for an unknown joint or parameter, wrong shapes, invalid values, and a batch of models.
     """
     require_single(model, "with_joint")
-    number = model.joint_index(joint)
-    name = f"joint {model.joint_names[number]!r}"
-    group, place = model.topology.place_in_groups(number)
-    own = _own_parameters(model.joints[group])
+    part = joint_part(model, joint)
+    name = f"joint {part.name!r}"
+    group, place = model.topology.place_in_groups(part.body)
+    own = _own_parameters(stacked_joint(model.joints[group], part))
     for key, value in parameters.items():
         if key in PARAMETERS:
-            model = _with_rows(model, number, key, value, name)
+            model = _with_rows(model, part, key, value, name)
         elif key == "placement":
+            if part.place is not None:
+                whole = model.joint_names[part.body]
+                raise ValueError(f"{part.name!r} is part of the joint {whole!r}, placed as a whole; give that one.")
             pose = as_placement(value, model.dtype, name)
-            placement = jax.tree.map(lambda x, y: jnp.asarray(x).at[number].set(y), model.placement, pose)
+            placement = jax.tree.map(lambda x, y: jnp.asarray(x).at[part.body].set(y), model.placement, pose)
             model = dataclasses.replace(model, placement=placement)
         elif key in own:
-            joints = list(model.joints)
-            joints[group] = _with_own_value(joints[group], place, key, value, f"{key} of {name}")
-            model = dataclasses.replace(model, joints=tuple(joints))
+            changed = _with_own_value(stacked_joint(model.joints[group], part), place, key, value, f"{key} of {name}")
+            model = eqx.tree_at(lambda x: stacked_joint(x.joints[group], part), model, changed)
         else:
-            known = (*PARAMETERS, "placement", *own)
+            known = (*PARAMETERS, *(("placement",) if part.place is None else ()), *own)
             raise ValueError(f"Unknown parameter {key!r} of {name}; {suggestion(key, known)}")
-    _check_range(model, number, name)
-    _check_own_spring(model, number, name)
+    _check_range(model, part, name)
+    _check_own_spring(model, part, name)
     if any(key in own for key in parameters):
-        _check_joint(model.joints[group], place)
+        _check_joint(stacked_joint(model.joints[group], part), place)
     return model
 
 
-def _with_rows(model: Model, number: int, key: str, value: Numbers, what: str) -> Model:
+def _with_rows(model: Model, part: JointPart, key: str, value: Numbers, what: str) -> Model:
     """The model with other values of the coordinates of one joint."""
     parameter = PARAMETERS[key]
-    rows = model.q_slice(number) if parameter.letters == "nq" else model.v_slice(number)
+    rows = part.q if parameter.letters == "nq" else part.v
     array = given_coordinates(key, value, rows.stop - rows.start, model.dtype, what)
     where = operator.attrgetter(parameter.place)
     return eqx.tree_at(where, model, jnp.asarray(where(model)).at[rows].set(array))
@@ -107,8 +115,8 @@ def _check_joint(joint: AbstractJoint, place: int) -> None:
         type(one)(**fields)
 
 
-def _check_range(model: Model, number: int, name: str) -> None:
-    rows = model.q_slice(number)
+def _check_range(model: Model, part: JointPart, name: str) -> None:
+    rows = part.q
     lower, upper = model.limits.lower, model.limits.upper
     if is_concrete(lower, upper) and np.any(np.asarray(lower)[rows] > np.asarray(upper)[rows]):
         raise ValueError(
@@ -117,11 +125,11 @@ def _check_range(model: Model, number: int, name: str) -> None:
         )
 
 
-def _check_own_spring(model: Model, number: int, name: str) -> None:
+def _check_own_spring(model: Model, part: JointPart, name: str) -> None:
     reference, stiffness = model.spring_reference, model.stiffness
     if is_concrete(reference, stiffness):
-        q, v, (group, _) = model.q_slice(number), model.v_slice(number), model.topology.place_in_groups(number)
-        check_spring(model.joints[group], np.asarray(reference)[q], np.asarray(stiffness)[v], name)
+        own = stacked_joint(model.joints[model.topology.place_in_groups(part.body)[0]], part)
+        check_spring(own, np.asarray(reference)[part.q], np.asarray(stiffness)[part.v], name)
 
 
 def with_body(
@@ -140,7 +148,8 @@ def with_body(
     centre of mass in body axes: a 3 x 3 matrix, three principal moments, or one number for all three. They may be
     traced.
 
-    **Raises:** `ValueError` for an unknown body, wrong shapes, invalid values, and a batch of models.
+    **Raises:** `ValueError` for an unknown body, wrong shapes, invalid values, and a batch of models; and warns of an
+    inertia that no rigid body has, unless it is traced.
     """
     require_single(model, "with_body")
     number = model.body_index(body)
@@ -150,9 +159,19 @@ def with_body(
         "com": None if com is None else given_com(com, dtype, what),
         "inertia": None if inertia is None else given_inertia(inertia, dtype, what),
     }
+    if given["inertia"] is not None and is_concrete(given["inertia"]):
+        _warn_of_inertia(given["inertia"], what)
     changes: dict = {
         field: jnp.asarray(getattr(model, field)).at[number].set(value)
         for field, value in given.items()
         if value is not None
     }
     return dataclasses.replace(model, **changes)
+
+
+def _warn_of_inertia(inertia: Array, what: str) -> None:
+    """In the words of `inertia_problems`, of what the inertia alone says: the mass may be given next."""
+    problems = doubtful_inertias(np.ones(1), np.asarray(inertia)[None])
+    for problem in (problem for problem, where in problems.items() if where[0]):
+        moments = np.linalg.eigvalsh(np.asarray(inertia, float)).tolist()
+        warnings.warn(f"{what}: {problem}, its principal moments being {moments}.", stacklevel=3)

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float, Int
 from ..joints import Free
 from ..joints._base import FARTHEST, FARTHEST_ANGLE, near_ends
 from ..joints._elements import turning
+from ._constraints import JointCoupling
 from ._joint_groups import elementary_joints, free_dofs, neutral_configuration
 from ._model import Model
 
@@ -45,6 +46,16 @@ def rated_coordinates(model: Model) -> np.ndarray:
         elif not element.quaternions and element.nq == element.nv:
             own[v] = q
     return own
+
+
+def coupled_coordinates(model: Model, coupling: JointCoupling) -> tuple[int, int]:
+    """Which coordinates of the configuration a coupling relates; -1 for none."""
+    own = rated_coordinates(model)
+
+    def of(joint: int, coordinate: int) -> int:
+        return -1 if joint < 0 else int(own[model.topology.v_starts[joint] + coordinate])
+
+    return of(coupling.joint, coupling.joint_coordinate), of(coupling.reference, coupling.reference_coordinate)
 
 
 def even_displacement(

@@ -33,6 +33,7 @@ from ._constraints import AbstractConstraint, Connect, Distance, JointCoupling, 
 from ._given import is_concrete
 from ._joint_groups import elementary_joints
 from ._model import Limits, Model, require_single
+from ._ranges import coupled_coordinates
 
 # Which coordinates of a joint are lengths, in q and in v alike.
 _TRANSLATIONS: dict[type, tuple[int, ...]] = {
@@ -145,8 +146,8 @@ def _scaled_constraint(
     match constraint:
         case JointCoupling():
             y, x = (
-                length if joint >= 0 and is_length[model.q_slice(joint)].all() else jnp.ones_like(length)
-                for joint in (constraint.joint, constraint.reference)
+                length if coordinate >= 0 and is_length[coordinate] else jnp.ones_like(length)
+                for coordinate in coupled_coordinates(model, constraint)
             )
             powers = jnp.stack([x**k for k in range(constraint.coefficients.shape[-1])])
             return changed(

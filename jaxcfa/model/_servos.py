@@ -1,7 +1,7 @@
 """Servos on the joints of robots whose files have no actuators."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,8 @@ from ._attachments import Actuators
 from ._given import Numbers, as_list, not_negative_each
 from ._joint_groups import free_dofs
 from ._layout import LAYOUT
-from ._model import Model, require_single
+from ._model import Model, joint_part, require_single
+from ._parts import JointPart, joint_parts
 from ._ranges import rated_coordinates
 
 
@@ -34,7 +35,8 @@ def add_servos(
 
     **Arguments:** `stiffness` [N m/rad, N/m] and `damping` [N m s/rad, N s/m], one number for all servos, or one for
     each; `joints`: names or numbers, by default all joints of one or more coordinates that are rates of angles and
-    lengths, so not free and spherical ones. Servos are named after their joints and come after the model's actuators.
+    lengths, so not free and spherical ones. Servos are named after their joints, also those in a composite joint, and
+    come after the model's actuators.
 
     **Raises:** `ValueError` for a batch of models, unknown joints, joints whose velocities are not the rates of
     coordinates, such as spherical ones, names that actuators or two servos have, wrong shapes, and numbers that are
@@ -77,19 +79,26 @@ def driven_by_servos(
     rates = (rated_coordinates(model) >= 0) & ~free_dofs(model)
     chosen: list[int] = []
     names: list[str] = []
-    for joint in range(model.nb) if joints is None else as_list(joints):
-        number, rows = model.joint_index(joint), model.v_slice(joint)
-        own = np.arange(rows.start, rows.stop)
+    for part in _parts(model, joints):
+        own = np.arange(part.v.start, part.v.stop)
         if joints is None:
             own = own[rates[own]]
         elif not rates[own].all():
-            raise ValueError(
-                f"Servos drive joints by their angles and lengths, which {model.joint_names[number]!r} has not."
-            )
-        name = model.joint_names[number]
-        names += [name] if len(own) == 1 else [f"{name}_{i}" for i in range(len(own))]
+            raise ValueError(f"Servos drive joints by their angles and lengths, which {part.name!r} has not.")
+        names += [part.name] if len(own) == 1 else [f"{part.name}_{i}" for i in range(len(own))]
         chosen += own.tolist()
     if not chosen or len(set(chosen)) < len(chosen):
         given = "none" if joints is None else joints
         raise ValueError(f"joints must name one that can be driven or more, each once, got {given}.")
     return np.array(chosen), tuple(names)
+
+
+def _parts(model: Model, joints: NameOrNumber | Sequence[NameOrNumber] | None) -> Iterator[JointPart]:
+    """The joints that are meant, in order, and those in composite ones."""
+    every = joint_parts(model.joints, model.topology)
+    if joints is None:
+        yield from every
+        return
+    for joint in as_list(joints):
+        given = joint_part(model, joint)
+        yield from (part for part in every if part.body == given.body) if given.place is None else [given]

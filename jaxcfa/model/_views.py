@@ -12,7 +12,8 @@ from ..spatial import Transform
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class JointView:
-    """The parameters of one joint of a model, as `model.joint(name)` gives them. `with_joint` changes them.
+    """The parameters of one joint of a model, or of one of those in a composite joint, as `model.joint(name)` gives
+    them. `with_joint` changes them.
 
     **Fields:** `name`; `number`, also of the body that it moves; `body`, that body's name, and `parent`, the one it
     hangs on (`None` for the world); `joint`, the joint itself with its axis and the like; `placement` of its frame in

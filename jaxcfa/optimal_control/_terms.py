@@ -106,6 +106,13 @@ class FrameDirection(SmoothTerm):
     direction: Float[Array, "3"] = eqx.field(converter=as_array("direction"))
     axis: Float[Array, "3"] = eqx.field(converter=as_array("axis"), default=(0.0, 0.0, 1.0))
 
+    def __check_init__(self):
+        for name, vector in (("direction", self.direction), ("axis", self.axis)):
+            if vector.shape[-1:] == (3,) and is_concrete(vector) and not np.all(np.any(np.asarray(vector), axis=-1)):
+                raise ValueError(
+                    f"The {name} of FrameDirection must not be zero, which points nowhere, got {vector.tolist()}."
+                )
+
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         for name, vector in (("direction", self.direction), ("axis", self.axis)):
             if vector.shape != (3,):

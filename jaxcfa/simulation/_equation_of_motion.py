@@ -25,6 +25,7 @@ from ..dynamics._method import AbstractMassSolver, Loads, check_method
 from ..dynamics._run import accelerations_and_responses, accelerations_and_root, unbalanced_torques
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_flag, check_instance, is_concrete, positive_number
+from ..model._parts import joint_parts
 from ..typing import Configuration, Velocity
 from ._inputs import Driven
 from ._stops import StopForces, Stops, stop_forces
@@ -294,7 +295,8 @@ def _check_efforts(model: Model, driven: Driven) -> None:
         rows = np.arange(model.nv) if driven is None else np.asarray(driven, int)
     idle = rows[np.asarray(effort)[rows] == 0]
     if len(idle):
-        names = list(dict.fromkeys(model.joint_names[body] for body in model.topology.dof_bodies[idle]))
+        parts = joint_parts(model.joints, model.topology)
+        names = [part.name for part in parts if np.any((idle >= part.v.start) & (idle < part.v.stop))]
         raise ValueError(
             f"Torques are clipped to the effort limits, and those of the joints {names} are zero, as many files say "
             "for want of a number: nothing would drive them. Give the limits, which may be infinite, by "

@@ -183,7 +183,8 @@ def _warn(status: ConstraintStatus) -> None:
         ConstraintStatus.SINGULAR: "Delassus' matrix is singular (LeastNorm() and Proximal() can solve that)",
         ConstraintStatus.UNSATISFIED: "the accelerations do not satisfy them: they contradict one another",
         ConstraintStatus.OPEN: "loops are open (see project_configuration for the start, or take shorter steps)",
-        ConstraintStatus.MOVING: "loops open with some velocity (see project_velocity for the start)",
+        ConstraintStatus.MOVING: "loops open with some velocity (see project_velocity for the start, or take shorter "
+        "steps or stabilization=Projection())",
     }
     found = "; ".join(reason for flag, reason in reasons.items() if flag in status)
     warnings.warn(f"The constraints could not be held at some time of the trajectory: {found}.", stacklevel=3)
@@ -218,7 +219,7 @@ def _per_step(model: Model, name: str, value: Any, shape: tuple[int, ...], lette
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must be an array of shape (steps, {letters}) or a function, got {value!r}."
+            f"{name} must be an array of shape (steps, {letters}) or a function, got {value!r:.200}."
         ) from error
     if array.shape[1:] != shape or array.ndim != len(shape) + 1:
         expected = ", ".join(["steps", *map(str, shape)])

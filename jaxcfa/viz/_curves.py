@@ -2,12 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..model import Model
 from ..model._arguments import check_model
+from ..model._joint_groups import coordinate_names
 from ._picture import new_figure
 
 _LONGEST_LEGEND = 12
@@ -35,7 +36,8 @@ def plot_trajectory(model: Model, trajectory: Any, file: str | os.PathLike | Non
                 "Plot the trajectories of a batch one by one."
             )
     tau = getattr(trajectory, "tau", None)
-    curves = [(t, q, "configuration [rad, m]", "nqs"), (t, v, "velocity [rad/s, m/s]", "nvs")]
+    curves: list[tuple[np.ndarray, np.ndarray, str, Literal["q", "v"]]]
+    curves = [(t, q, "configuration [rad, m]", "q"), (t, v, "velocity [rad/s, m/s]", "v")]
     if tau is not None:
         tau = np.asarray(tau)
         if tau.shape not in ((len(t), model.nv), (len(t) - 1, model.nv)):
@@ -43,10 +45,10 @@ def plot_trajectory(model: Model, trajectory: Any, file: str | os.PathLike | Non
                 f"The trajectory's tau must have shape {(len(t), model.nv)} or {(len(t) - 1, model.nv)}, for {len(t)} "
                 f"instants and all velocities, got {tau.shape}. Give torques of all joints, or none (tau=None)."
             )
-        curves.append((t[: len(tau)], tau, "torque [N m, N]", "nvs"))
+        curves.append((t[: len(tau)], tau, "torque [N m, N]", "v"))
     figure = new_figure((8, 2.6 * len(curves)), layout="constrained")
-    for axes, (times, values, title, sizes) in zip(figure.subplots(len(curves), sharex=True), curves, strict=True):
-        plot_coordinates(axes, times, values, title, coordinate_names(model, getattr(model.topology, sizes)))
+    for axes, (times, values, title, layout) in zip(figure.subplots(len(curves), sharex=True), curves, strict=True):
+        plot_coordinates(axes, times, values, title, coordinate_names(model, layout))
     figure.axes[-1].set_xlabel("time [s]")
     if file is not None:
         Path(file).parent.mkdir(parents=True, exist_ok=True)
@@ -65,9 +67,3 @@ def plot_coordinates(axes: Any, t: np.ndarray, values: np.ndarray, title: str, n
         axes.spines[side].set_visible(False)
     if few:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", frameon=False)
-
-
-def coordinate_names(model: Model, sizes: np.ndarray) -> list[str]:
-    """A name for every coordinate: the joint's, with a number where it has several. `sizes` (nb,): how many it has."""
-    names = zip(model.joint_names, sizes, strict=True)
-    return [name if size == 1 else f"{name}[{i}]" for name, size in names for i in range(size)]

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._optional import optional_module
 from ..model import Model
+from ..model._parts import joint_parts
 from ._poses import body_poses, initial
 
 _MOST = 60
@@ -37,8 +38,7 @@ def controls(model: Model) -> Iterator[Control]:
     lower, upper = (np.asarray(x, dtype=float) for x in (model.limits.lower, model.limits.upper))
     q = initial(model)
     quaternions = _quaternions(model)
-    for i, name in enumerate(model.joint_names):
-        own = model.q_slice(i)
+    for name, i, _, own, _ in joint_parts(model.joints, model.topology):
         several = own.stop - own.start > 1
         k = own.start
         while k < own.stop:

@@ -194,6 +194,23 @@ def test_info_for_other_programs(cart, doubtful):
     assert "triangle inequality" in warning
 
 
+def test_info_names_joints_that_share_their_body(tmp_path):
+    path = tmp_path / "hip.xml"
+    joints = '<joint name="roll"/><joint name="pitch" axis="0 1 0" damping="3"/><joint name="lift" type="slide"/>'
+    path.write_text(
+        f'<mujoco><worldbody><body>{joints}<geom size="1"/></body></worldbody>'
+        '<actuator><motor name="m" joint="pitch"/></actuator></mujoco>'
+    )
+    lines = [line.split() for line in run("info", path).splitlines()]
+    assert ["0", "pitch", "Revolute", "of", "roll+pitch+lift", "1", "3"] in lines
+    assert ["0", "m", "pitch", "1", "1"] in lines
+    facts = described(path)
+    assert [(part["name"], part["q"], part["v"]) for part in facts["joints"][0]["parts"]] == [
+        (name, [i, i + 1], [i, i + 1]) for i, name in enumerate(("roll", "pitch", "lift"))
+    ]
+    assert facts["actuators"][0]["joints"] == ["pitch"]
+
+
 def test_demo(cart, tmp_path):
     """Names of files are shown as they are, and in quotes where they are to be typed."""
     cart = cart.rename(tmp_path / "the [red]cart.xml")

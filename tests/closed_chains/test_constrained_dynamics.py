@@ -6,6 +6,7 @@ import functools
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 import pytest
 from jaxtyping import Array
@@ -33,9 +34,11 @@ from jaxcfa.closed_chains import (
     project_velocity,
     weld,
 )
+from jaxcfa.closed_chains._checks import row_labels
 from jaxcfa.joints import Cylindrical, Fixed, Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal
 from jaxcfa.structured import Doubling
 from loops import all_loops, closed, loop, make, some_loops
+from mujoco_models import mass_matrix
 
 
 def residuals(model, constraints, q):
@@ -196,6 +199,48 @@ def test_a_coupling_whose_dependent_joint_is_locked_holds_the_other():
     assert found.status == ConstraintStatus.OK
     assert_close((found.qdd, found.residual), (np.zeros(1), 0.0), 1e-12)
     assert_close(found.joint_forces, jaxcfa.bias_forces(held, [0.2], [0.0]) - 3.0)
+
+
+def test_joints_that_share_their_body_are_coupled_as_in_mujoco():
+    inertial = '<inertial pos="0.1 0.2 0.3" mass="1" diaginertia="0.3 0.4 0.5"/>'
+    text = f"""<mujoco><option><flag contact="disable"/></option><worldbody><body name="base">
+      <joint name="x" type="slide" axis="1 0 0"/><joint type="ball"/><joint name="z" type="slide"/>{inertial}
+      <body name="leg"><joint name="h1" axis="1 0 0"/><joint name="h2" axis="0 1 0"/>{inertial}
+        <body pos="0 0 -1"><joint name="ankle"/>{inertial}</body></body></body></worldbody>
+      <equality><joint joint1="h1" joint2="z" polycoef="0.3 0.5 2 0 0"/><joint joint1="h2" joint2="h1"/>
+        <joint joint1="x" polycoef="0.2 0 0 0 0"/><joint joint1="ankle" joint2="h2" polycoef="0 -1 0 0 0"/></equality>
+    </mujoco>"""
+    model, mj = jaxcfa.load_model(text), mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(mj)
+    data.qpos[:] = [0.1, 0.5, -0.5, 0.5, 0.5, 0.4, 0.7, -0.3, 0.2]
+    data.qvel[:] = [0.3, -0.2, 0.5, 0.1, 0.6, -0.4, 0.2, 0.9]
+    mujoco.mj_forward(mj, data)
+    jacobian = data.efc_J.reshape(-1, mj.nv)[:4]
+    system = np.block([[mass_matrix(mj, data), -jacobian.T], [jacobian, np.zeros((4, 4))]])
+    drift = [-2 * 2 * data.qvel[4] ** 2, 0, 0, 0]
+    expected = np.linalg.solve(system, np.concatenate([-data.qfrc_bias, np.negative(drift)]))
+    found = constrained_forward_dynamics(model, model.constraints, data.qpos, data.qvel, np.zeros(mj.nv))
+    assert_close(jnp.concatenate([found.qdd, found.multipliers]), expected, 1e-9)
+    # The same by names, and where a leg is held or everything is larger.
+    made = [
+        couple(model, "h1", "z", (0.3, 0.5, 2.0, 0, 0), "equality0"),
+        couple(model, "h2", "h1", (0, 1.0, 0, 0, 0), "equality1"),
+        couple(model, "x", None, (0.2, 0, 0, 0, 0), "equality2"),
+        couple(model, "ankle", "h2", (0, -1.0, 0, 0, 0), "equality3"),
+    ]
+    assert eqx.tree_equal(tuple(made), model.constraints)
+    rest = jaxcfa.lock_joints(model, "h1+h2", data.qpos).constraints
+    assert [(c.joint, c.reference, c.reference_coordinate) for c in rest] == [(-1, 0, 4), (0, -1, 0), (1, -1, 0)]
+    assert (rest[0].joint_offset, rest[2].reference_offset) == (-data.qpos[6], -data.qpos[7])
+    larger = jaxcfa.scale(model, 2.0).constraints
+    assert [c.coefficients[:3].tolist() for c in larger[:3]] == [[0.3, 0.25, 0.5], [0, 1, 0], [0.4, 0, 0]]
+    with pytest.raises(ValueError, match=r"'h1.h2' has 2; of those in it, 'h1', 'h2', give one"):
+        couple(model, "h1+h2", "z", [1.0])
+    with pytest.raises(ValueError, match="'h2' cannot be coupled with itself"):
+        couple(model, "h2", "h2", [1.0])
+    wrong = dataclasses.replace(made[0], reference_coordinate=2)
+    with pytest.raises(ValueError, match=r"couples coordinate 2 of joint 'x.*z', but only joints of one degree"):
+        constrained_forward_dynamics(model, wrong, data.qpos, data.qvel, np.zeros(mj.nv))
 
 
 @pytest.mark.compiled
@@ -592,8 +637,13 @@ def test_axes_must_point_the_same_way():
     model = builder.build(dtype="float64")
     hinge = loop_joint(model, -1, "lid", Revolute((0, 0, 1)))
     upside_down = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
-    with pytest.raises(ValueError, match=r"constraint 0 is still off by 3\.14 "):
+    with pytest.raises(
+        ValueError, match=r"constraint 0, a LoopJoint of the world and body 'lid', is still off by 3\.1"
+    ):
         project_configuration(model, hinge, upside_down, max_iterations=1)
+    arm = jaxcfa.chain(2)
+    label = "constraint 0, a JointCoupling of joint 'joint1',"
+    assert row_labels(arm, (couple(arm, "joint1", None, (0.0,)),)) == [label]
     tilted = np.array([0.0, 0.0, 0.0, 0.3, 0.9, 0.1, 0.0])
     turned = project_configuration(model, hinge, tilted).q
     assert_close(jaxcfa.frame_pose(model, turned, "lid").rotation[:, 2], np.array([0.0, 0.0, 1.0]), 1e-9)

@@ -23,6 +23,7 @@ from jaxcfa.closed_chains import (
 )
 from jaxcfa.joints import Prismatic
 from jaxcfa.simulation import AbstractIntegrator, RungeKutta4, SemiImplicitEuler, State, rollout, step
+from jaxcfa.simulation._rollout import _warn
 from loops import make, some_loops
 
 EULER, RUNGE_KUTTA = SemiImplicitEuler(), RungeKutta4()
@@ -224,6 +225,8 @@ def test_the_status_of_a_trajectory_says_whether_constraints_could_be_held():
     with pytest.warns(UserWarning, match="not finite; Delassus' matrix is singular"):
         _, status = run(np.zeros(2), (1.0, 1.0))
     assert ConstraintStatus.SINGULAR | ConstraintStatus.NOT_FINITE in status
+    with pytest.warns(UserWarning, match=r"some velocity .*, or take shorter steps or stabilization=Projection\(\)"):
+        _warn(ConstraintStatus.MOVING)
 
 
 def test_errors_name_the_argument_and_the_remedy():

@@ -96,6 +96,15 @@ def test_a_ball_bounces(dissipation, rest):
     np.testing.assert_allclose(jnp.max(motion.v[:, 2]), rest, atol=0.02)
 
 
+def test_long_steps_take_energy_from_a_bounce():
+    """As the documents say, of the default stiffness without dissipation."""
+    model = free_body()
+    contacts = ground_contacts(model, "body", radius=RADIUS, dissipation=0.0)
+    for dt, rest in ((1e-4, 0.99), (1e-3, 0.86), (5e-3, 0.47)):
+        motion = rolled(model, contacts, at(RADIUS + 0.01), STILL.at[2].set(-1.0), 500, dt=dt)
+        np.testing.assert_allclose(jnp.max(motion.v[:, 2]) / -jnp.min(motion.v[:, 2]), rest, atol=0.02)
+
+
 class Waves(AbstractSurface):
     """A sine along x, of a height that can be differentiated."""
 
@@ -432,6 +441,7 @@ def test_what_cannot_be_is_refused():
         r"points must have shape \(n, 3\) = \(1, 3\)": {"points": [1.0, 2.0]},
         "most must be a positive integer": {"most": 0},
         "stiction_velocity must be one positive number": {"stiction_velocity": 0.0},
+        "does not vanish in float64, got 1e-200": {"stiction_velocity": 1e-200},
         "ground must be a surface of jaxcfa.contacts, such as FlatGround": {"ground": FlatGround},
         r"must be one real number .*, got shape \(3,\)": {"ground": lambda p: p},
         "must be one real number .* dtype bool": {"ground": lambda p: p[2] > 0},
@@ -440,6 +450,8 @@ def test_what_cannot_be_is_refused():
     }.items():
         with pytest.raises(ValueError, match=message):
             ground_contacts(model, **{"frames": "body"} | options)
+    with pytest.raises(ValueError, match=r"does not vanish in float32, got 1e-30"):
+        ground_contacts(model.astype("float32"), "body", stiction_velocity=1e-30)
     with pytest.raises(ValueError, match="normal of the ground"):
         FlatGround([0.0, 0.0, 0.0])
     with pytest.raises(ValueError, match="ground_contacts takes single models"):

@@ -581,6 +581,18 @@ def test_mistakes_are_explained(key):
             env.reset(key), jnp.zeros(env.action_size)
         ),
         "observe must give a vector": lambda: bad_environment(observe=lambda self, q, v, task: q[0]).reset(key),
+        "observe must give a vector .*, one array, got {'q': ": lambda: bad_environment(
+            observe=lambda self, q, v, task: {"q": q}
+        ).reset(key),
+        "start must give three values, .* \\(\\) for no task, got 2 values": lambda: bad_environment(
+            start=lambda self, key: (jnp.zeros(1), jnp.zeros(1))
+        ).reset(key),
+        "start must give three values.* got None": lambda: bad_environment(start=lambda self, key: None).reset(key),
+        "reward must be one number, got None": lambda: bad_environment(
+            reward=lambda self, q, v, action, task: None
+        ).reset(key),
+        "dt must be positive and finite, got -1.0": lambda: CartPole(dt=-1.0),
+        "dt must be a time step": lambda: Acrobot(dt="slow"),
         "reward must be one number": lambda: bad_environment(reward=lambda self, q, v, action, task: q).reset(key),
         "terminated must be one number": lambda: bad_environment(terminated=lambda self, q, v, task: q > 0).step(
             state, jnp.ones(1)

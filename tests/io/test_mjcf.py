@@ -1,6 +1,7 @@
 """What `load_mjcf` takes over, names, reports and rejects. (Motion is compared in `test_mjcf_dynamics.py`.)"""
 
 import contextlib
+import pickle
 import re
 import sys
 import warnings
@@ -20,6 +21,7 @@ from jaxcfa.io._mjcf_compile import compile_mjcf
 from jaxcfa.io._source import read_source
 from jaxcfa.joints import Anchored, Composite, Free, Prismatic, Revolute, Spherical
 from jaxcfa.model import Connect, JointCoupling, Weld
+from jaxcfa.model._ranges import coupled_coordinates
 from mujoco_models import REPRESENTATIVE, compiled, mass_matrix, path_of, random_state, shipped_models
 
 INERTIAL = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
@@ -197,6 +199,34 @@ def test_what_else_keyframes_have_is_reported():
     assert what not in notes_of(mjcf(bodies, rest.format("")))
 
 
+def test_joints_that_share_their_body_have_names_of_their_own(tmp_path):
+    """Where MuJoCo has their coordinates; also in models that were saved, combined and taken apart."""
+    joints = '<joint name="x" type="slide" axis="1 0 0" damping="2" range="-3 4"/><joint name="ball" type="ball"/>'
+    joints += '<joint name="z" type="slide" axis="0 0 1" armature="0.5" ref="0.1"/>'
+    hips = '<joint name="h1" axis="1 0 0" range="-20 30" stiffness="7" springref="10"/><joint name="h2" pos="0 0 1"/>'
+    text = mjcf(body("base", joints, body("leg", hips, body("foot", '<joint name="ankle"/>'))))
+    model, mj = load_mjcf(text), compiled(text)
+    jaxcfa.save_model(tmp_path / "legs.npz", model)
+    for found in (model, jaxcfa.load_model(tmp_path / "legs.npz"), pickle.loads(pickle.dumps(model))):
+        for number in range(mj.njnt):
+            joint, view = mj.joint(number), found.joint(mj.joint(number).name)
+            q, v = int(joint.qposadr[0]), int(joint.dofadr[0])
+            assert (view.q, view.v) == (slice(q, q + len(joint.qpos0)), slice(v, v + len(joint.damping)))
+            assert (view.q, view.v) == (found.q_slice(joint.name), found.v_slice(joint.name))
+            for ours, theirs in ((view.damping, joint.damping), (view.armature, joint.armature)):
+                assert_close(ours, theirs)
+            assert_close(view.spring_reference, mj.qpos_spring[view.q])
+            limits = joint.range if mj.jnt_limited[number] else np.array([-np.inf, np.inf])
+            assert_close(jnp.stack([view.lower[0], view.upper[0]]), limits)
+    pair = jaxcfa.combine([model, model], ["l_", "r_"])
+    assert (pair.q_slice("r_h2"), pair.v_slice("r_h2")) == (slice(16, 17), slice(14, 15))
+    assert jaxcfa.subtree(model, "leg").v_slice("h2") == slice(1, 2)
+    assert jaxcfa.lock_joints(model, "h1+h2").v_slice("z") == slice(4, 5)
+    assert jaxcfa.rename(model, {"h2": "pitch"}).v_slice("pitch") == slice(6, 7)
+    batch = jax.vmap(lambda x: jaxcfa.with_joint(model, "h2", damping=x))(jnp.arange(3.0))
+    assert batch.damping[:, batch.v_slice("h2")].tolist() == [[0], [1], [2]]
+
+
 def test_armature_and_damping_of_actuators():
     """They count with the square of the first gear, for joints of all types."""
     actuators = """<actuator>
@@ -239,7 +269,8 @@ EQUALITIES = mjcf(
         "a", '<joint name="aj" ref="30"/>', body("b", "", pos="1 0 0", euler="0 0 90") + '<site name="s" pos="0 0 1"/>'
     )
     + body("c", '<joint name="cj" type="slide"/>', '<site name="t" pos="0 2 0" euler="90 0 0"/>')
-    + body("d", "<joint name='d1'/><joint name='d2' axis='1 0 0'/>"),
+    + body("d", "<joint name='d1' ref='20'/><joint name='d2' axis='1 0 0'/>")
+    + body("e", "<joint name='e1' type='ball'/><joint name='e2' type='slide'/>"),
     """<equality>
       <connect name="points" body1="b" body2="c" anchor="0.1 0.2 0.3"/>
       <connect name="sites" site1="s" site2="t"/>
@@ -251,20 +282,22 @@ EQUALITIES = mjcf(
       <joint name="coupled" joint1="aj" joint2="cj" polycoef="0.1 2 0.3 0 0"/>
       <joint name="held" joint1="cj" polycoef="0.4 0 0 0 0"/>
       <joint name="shared" joint1="d1" joint2="cj"/>
+      <joint name="beside" joint1="d2" joint2="d1" polycoef="0.1 -1 0.5 0 0"/>
+      <joint name="behind" joint1="e2" joint2="d2" polycoef="0 3 0 0 0"/>
       <weld name="off" body1="a" body2="c" active="false"/>
     </equality>""",
 )
 
 
 def test_equality_constraints():
-    with pytest.warns(ModelWarning, match=r"shared[\s\S]*off"):
+    with pytest.warns(ModelWarning, match="off"):
         model = load_mjcf(EQUALITIES)
     by_name = {constraint.name: constraint for constraint in model.constraints}
     types = {
         **dict.fromkeys(["points", "sites"], Connect),
         **dict.fromkeys(["rigid", "to_world", "rigid_sites"], Weld),
         **dict.fromkeys(["turning", "turning_sites"], Connect),
-        **dict.fromkeys(["coupled", "held"], JointCoupling),
+        **dict.fromkeys(["coupled", "held", "shared", "beside", "behind"], JointCoupling),
     }
     assert [(name, type(constraint)) for name, constraint in by_name.items()] == list(types.items())
     coupled, held = by_name["coupled"], by_name["held"]
@@ -272,6 +305,9 @@ def test_equality_constraints():
     assert_close(coupled.joint_offset, np.deg2rad(30.0))
     assert_close(coupled.coefficients, np.array([0.1, 2, 0.3, 0, 0]))
     assert (held.joint, held.reference) == (model.joint_index("cj"), -1)
+    beside, behind = by_name["beside"], by_name["behind"]
+    assert (beside.joint, beside.joint_coordinate, beside.reference, beside.reference_coordinate) == (2, 1, 2, 0)
+    assert (behind.joint, behind.joint_coordinate, behind.reference, behind.reference_coordinate) == (3, 3, 2, 1)
     assert (by_name["to_world"].body1, by_name["to_world"].body2) == (model.body_index("c"), -1)
 
 
@@ -319,11 +355,11 @@ def test_equality_constraints_are_violated_as_in_mujoco():
             cosine_of_half = 0.5 * np.sqrt(1 + np.trace(relative))
             assert_close(np.linalg.norm(rows[3:]), np.sqrt(max(0.0, 1 - cosine_of_half**2)))
         else:
-            q = data.qpos[model.q_slice(constraint.joint)][0]
-            x = 0.0 if constraint.reference < 0 else data.qpos[model.q_slice(constraint.reference)][0]
+            own, reference = coupled_coordinates(model, constraint)
+            x = 0.0 if reference < 0 else data.qpos[reference]
             x = x - constraint.reference_offset
             value = sum(c * x**k for k, c in enumerate(constraint.coefficients))
-            assert_close(q - constraint.joint_offset - value, rows[0])
+            assert_close(data.qpos[own] - constraint.joint_offset - value, rows[0])
 
 
 UNMODELLED = ("target", "a", "ball", "hinge", "cable", "pull", "biceps", "slow", "curved", "aim", "turn", "angle")

@@ -191,6 +191,21 @@ def test_files_of_format_1(tmp_path):
     assert_same(*(load_model(each, types=[Hinge, Apart]) for each in (old, path)))
 
 
+def test_files_of_format_2(tmp_path):
+    """Their couplings are of joints of one coordinate only."""
+    path, old = tmp_path / "model.npz", tmp_path / "old.npz"
+    model = jaxcfa.chain(2)
+    save_model(path, dataclasses.replace(model, constraints=(closed_chains.couple(model, 1, 0, [0.0, 2.0]),)))
+
+    def without_coordinates(header, arrays):
+        (coupling,) = fields(header)["constraints"]["tuple"]
+        assert [coupling["fields"].pop(f"{end}_coordinate") for end in ("joint", "reference")] == [0, 0]
+        header.update(version=2)
+
+    old.write_bytes(altered(path, without_coordinates))
+    assert_same(load_model(old), load_model(path))
+
+
 def altered(path, change):
     """A saved file with another header or other arrays."""
     with np.load(path) as archive:
@@ -233,7 +248,7 @@ def test_files_that_are_wrong(tmp_path):
         "damaged, or no file that jaxcfa has saved": [
             data[: len(data) // 2],
             data[:-1],
-            bytes([*data[:3000], data[3000] ^ 1, *data[3001:]]),
+            bytes([*data[:1000], data[1000] ^ 1, *data[1001:]]),
             b"text",
             b"",
             stream.getvalue(),  # pickled, which is never read
@@ -243,8 +258,8 @@ def test_files_that_are_wrong(tmp_path):
             altered(path, lambda header, arrays: fields(header).update(mass={"call": "os.system"})),
             altered(path, elsewhere),
         ],
-        "written by a newer version of jaxcfa, in format 3": [
-            altered(path, lambda header, arrays: header.update(version=3))
+        "written by a newer version of jaxcfa, in format 4": [
+            altered(path, lambda header, arrays: header.update(version=4))
         ],
         "its parts do not fit together": [altered(path, change) for change in (shorter, otherwise)],
         "holds something else": [altered(path, lambda header, arrays: header.update(kind="policy"))],

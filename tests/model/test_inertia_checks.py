@@ -1,11 +1,12 @@
 """What is said about masses and inertias that no rigid body has."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import pytest
 
 from jaxcfa.joints import Free, Prismatic, Revolute, Universal
-from jaxcfa.model import ModelBuilder, chain
+from jaxcfa.model import ModelBuilder, chain, with_body
 from jaxcfa.model._inertia_checks import inertia_problems, massless_subtrees
 
 Z = (0.0, 0.0, 1.0)
@@ -39,6 +40,18 @@ def build(*bodies: dict):
 def test_inertia_problems(mass, inertia, problem, dtype):
     model = build({"mass": 1.0, "inertia": 1.0}, {"mass": mass, "inertia": inertia}).astype(dtype)
     assert inertia_problems(model) == ([] if problem is None else [f"body 'b1': {problem}"])
+
+
+def test_new_inertias_are_looked_at():
+    """In the same words, where they are known."""
+    model = build({"mass": 1.0, "inertia": 1.0})
+    with pytest.warns(UserWarning, match=r"body 'b0': inertia that breaks the triangle inequality, .* 5\.0\]"):
+        assert with_body(model, "b0", inertia=(1, 1, 5)).inertia[0, 2, 2] == 5
+    with pytest.warns(UserWarning, match="body 'b0': inertia that is indefinite"):
+        with_body(model, "b0", inertia=(1, 1, -1))
+    with_body(model, "b0", mass=0.0)
+    with_body(model, "b0", inertia=(1, 1, 2))
+    assert jax.eval_shape(lambda x: with_body(model, "b0", inertia=x).inertia, jnp.ones(3)).shape == (1, 3, 3)
 
 
 def test_values_that_a_builder_refuses_are_found_too():

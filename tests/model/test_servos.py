@@ -33,7 +33,7 @@ def robot() -> jaxcfa.Model:
 def test_torques_are_those_of_springs_within_limits_and_damping_is_the_joints(dtype):
     model = cast(robot(), dtype)
     servos = jaxcfa.add_servos(model, STIFFNESS, DAMPING)
-    assert servos.actuators.names == ("hinge", "wrist_0", "wrist_1", "turn+slide_0", "turn+slide_1")
+    assert servos.actuators.names == ("hinge", "wrist_0", "wrist_1", "turn", "slide")
     in_v = np.flatnonzero(servos.actuators.moment.sum(axis=0))
     assert in_v.tolist() == [6, 10, 11, 12, 13]
     in_q = np.array([7, 12, 13, 14, 15])
@@ -71,6 +71,9 @@ def test_some_joints_after_other_actuators():
     assert both.actuators.names == ("hinge", "wrist_0", "wrist_1")
     assert both.actuators.gain.tolist() == [3.0, 4.0, 5.0]
     assert jaxcfa.add_servos(robot(), 3.0, joints=[1]).actuators.names == ("hinge",)
+    slide = jaxcfa.add_servos(robot(), 3.0, 2.0, joints="slide")
+    assert (slide.actuators.names, slide.actuators.moment.tolist()) == (("slide",), [[0.0] * 13 + [1.0]])
+    assert slide.damping[12:].tolist() == [1.0, 3.0]
     assert set(both.damping.tolist()) == {0.0, 1.0}
     pair = jaxcfa.combine([both, both], ["left", "right"])
     assert pair.actuators.moment.shape == (6, 2 * both.nv)
@@ -83,6 +86,7 @@ def test_mistakes_are_explained():
         "which 'base_joint' has not": {"joints": [0]},
         "No joint named 'knee'": {"joints": "knee"},
         "joints must name one .* each once, got \\['hinge', 'hinge'\\]": {"joints": ["hinge", "hinge"]},
+        "each once, got \\['turn.slide', 'turn'\\]": {"joints": ["turn+slide", "turn"]},
         "each once, got \\[1 1\\]": {"joints": np.array([1, 1])},
         "one for each of 5 servos, got shape \\(2,\\)": {"damping": [1.0, 2.0]},
         "damping must be finite and not negative, got -1": {"damping": -1.0},

@@ -34,6 +34,7 @@ from jaxcfa.model import (
     inertia_problems,
     massless_subtrees,
 )
+from jaxcfa.model._arguments import driven_coordinates
 from mechanisms import random_state
 from pinocchio_reference import Robots
 from robots import urdf_path
@@ -425,6 +426,44 @@ def test_views_and_changes():
     assert (other.mass[2], other.armature[8], lower.tolist()) == (0.7, 0.7, [0.7])
 
 
+def test_views_and_changes_of_joints_in_series():
+    model = mixed()
+    slide, turn = model.joint("slide"), model.joint("turn")
+    assert (slide.q, slide.v, turn.q, turn.v) == (slice(8, 9), slice(7, 8), slice(9, 10), slice(8, 9))
+    assert (turn.number, turn.body, turn.parent) == (2, "hand", "upper")
+    assert (type(slide.joint), type(turn.joint)) == (Prismatic, Revolute)
+    changed = with_joint(model, "turn", armature=0.4, lower=-1.0, axis=(0, 0, 2))
+    assert changed.joint("slide+turn").armature.tolist() == [0.1, 0.4]
+    assert changed.limits.lower[8:10].tolist() == [-np.inf, -1]
+    assert changed.joint("turn").joint.axis.tolist() == [0, 0, 1]
+    assert changed.topology == model.topology
+    assert driven_coordinates(model, ["turn", "bend"]) == [8, 9]
+    back = with_joint(changed, "turn", armature=0.1, lower=-np.inf, axis=turn.joint.axis)
+    assert jax.tree.all(jax.tree.map(np.array_equal, back, model))
+    held = "'turn' is part of the joint 'slide.turn', which is locked as a whole. .*couple.model, 'turn', None"
+    for message, attempt in {
+        held: lambda: lock_joints(model, ["yaw", "turn"]),
+        "'turn' is part of the joint .*, placed as a whole": lambda: with_joint(model, "turn", placement=OFFSET),
+        "Unknown parameter 'axes' of joint 'turn'; did you mean 'axis'": lambda: with_joint(model, "turn", axes=0),
+        "lower limit of joint 'turn' exceeds": lambda: with_joint(model, "turn", lower=2.0, upper=1.0),
+        "'turn' is part of the joint 'slide.turn'; give that one, .* v_slice.'turn'": lambda: model.joint_index("turn"),
+        "No joint named 'tern'; did you mean 'turn'": lambda: model.q_slice("tern"),
+        "Several models have joints named 'turn'": lambda: jaxcfa.combine([model, _of_names("turn", "turns+x")]),
+        "Several parts of joints are named 'x', those of 'a.x', 'x.b'": lambda: _of_names("a+x", "x+b").q_slice("x"),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            attempt()
+
+
+def _of_names(*names):
+    """A model of joints of these names, in series where they have plus signs."""
+    builder = ModelBuilder()
+    for name in names:
+        parts = [Revolute((1, 0, 0))] * (name.count("+") + 1)
+        builder.add_body(f"body of {name}", joint=Composite(parts) if parts[1:] else parts[0], joint_name=name, **BODY)
+    return builder.build()
+
+
 def test_arrays_of_numpy_are_changed_as_well():
     arm = built((add_arm,))
     own = jax.tree.map(np.asarray, arm)
@@ -620,5 +659,6 @@ def test_plus_signs_in_names():
     found = jaxcfa.rename(model, {"a+b": "x", "d": "y", "hand_joint": "z"})
     assert found.joint_names == ("x", "c+y", "z")
     assert jaxcfa.combine([model], ["l_"]).joint_names == ("l_a+b", "l_c+l_d", "l_hand_joint")
+    assert [model.v_slice(name).start for name in ("a+b", "c", "d", "hand_joint[0]", "hand_joint[1]")] == [*range(5)]
     q = jnp.arange(5.0)
     np.testing.assert_array_equal(jaxcfa.convert.MuJoCo(model).q_to(q), q)

@@ -286,6 +286,10 @@ def test_targets_of_other_shapes_are_refused():
         term(jax.random.orthogonal(jax.random.key(0), 3))
     with pytest.raises(ValueError, match=r"of FramePose must be a Transform, got ArrayImpl.* Transform\.from_matrix"):
         oc.FramePose(tip, jnp.eye(4))
+    with pytest.raises(ValueError, match=r"direction of FrameDirection must not be zero.*got \[0\.0, 0\.0, 0\.0\]"):
+        oc.FrameDirection(tip, jnp.zeros(3))
+    with pytest.raises(ValueError, match="axis of FrameDirection must not be zero"):
+        oc.FrameDirection(tip, [0, 0, 1], axis=[0, 0, 0])
     with pytest.raises(ValueError, match="to another frame or to a point, got both"):
         oc.FrameDistance(tip, "world", point=[0, 0, 1])
 

@@ -12,7 +12,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import simulation
-from jaxcfa.joints import Free, Revolute, Spherical
+from jaxcfa.joints import Composite, Free, Revolute, Spherical
 from jaxcfa.model import Actuators
 from jaxcfa.optimal_control import RobotDynamics
 from jaxcfa.simulation import RungeKutta4, Stops, rollout, step
@@ -202,6 +202,12 @@ def test_efforts_of_zero_are_refused_where_torques_are_clipped_to_them():
     assert RobotDynamics(arm, 0.01, actuated=[arm.joint_names[0]], limits=True).control_size == 1
     assert RobotDynamics(arm, 0.01).control_size == 2
     jax.eval_shape(lambda m: step(m, q, q, q, 0.01, limits=True), idle)
+    # Of joints in series only those that are idle are named.
+    builder = jaxcfa.ModelBuilder()
+    hip = Composite([Revolute((1, 0, 0)), Revolute((0, 1, 0))])
+    builder.add_body(joint=hip, joint_name="roll+pitch", mass=1.0, inertia=0.1, effort_limit=[1.0, 0.0])
+    with pytest.raises(ValueError, match=r"joints \['pitch'\] are zero.*with_joint\(model, 'pitch', effort_limit"):
+        RobotDynamics(builder.build(), 0.01, limits=True)
 
 
 def test_senseless_stops_are_refused():

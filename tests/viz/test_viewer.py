@@ -19,7 +19,8 @@ from viser.transforms import SO3
 import jaxcfa
 from jaxcfa import ground_contacts
 from jaxcfa.contacts import Box as Step, FlatGround, Rough
-from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
+from jaxcfa.joints import Composite, Free, Prismatic, Revolute, Spherical
+from jaxcfa.model._joint_groups import coordinate_names
 from jaxcfa.simulation import Trajectory
 from jaxcfa.viz import Box, Plane, Sphere, Viewer, Visual
 from jaxcfa.viz._playback import as_motion, instant_at
@@ -86,6 +87,16 @@ def test_sliders_of_short_joints_have_small_steps(lower, upper, step):
         np.testing.assert_allclose(viewer.robot.q, lower + 12 * step)
         viewer.show(viewer.robot.q)
         assert handle.value == round(lower + 12 * step, 9)
+
+
+def test_sliders_and_curves_of_joints_in_series_have_their_names():
+    builder = jaxcfa.ModelBuilder()
+    parts = Composite([Prismatic((1, 0, 0)), Spherical(), Revolute((0, 0, 1))])
+    builder.add_body("arm", joint=parts, joint_name="reach+ball+turn", mass=1.0)
+    model = builder.build()
+    labels = [control.label for control in controls(model)]
+    assert labels == ["reach", "ball roll", "ball pitch", "ball yaw", "turn"]
+    assert coordinate_names(model, "v") == ["reach", "ball[0]", "ball[1]", "ball[2]", "turn"]
 
 
 def test_sliders_move_the_robot(viewer, model):
