@@ -27,7 +27,7 @@ from ..joints import Free
 from ..model import WORLD, Model
 from ..numerics._options import positive_number
 from ..viz import CollisionPoints
-from ..viz._collision_contacts import contacts_of, some_of
+from ..viz._collision_contacts import contacts_of, rest_of
 from ..viz._collision_points import points_of_each, points_of_shapes
 from ..viz._collision_surfaces import on_body, surface_of
 from ..viz._files import Directories
@@ -70,7 +70,7 @@ def on_ground(
     others, standing = list[PointContacts](), fine
     if ground.feet is None:
         standing = _with_feet(model, coarse, fine, q)
-        others = contacts_of(file.name, model, *some_of(collisions, coarse, ~is_ground))
+        others = contacts_of(file.name, model, collisions, _COARSE, without=is_ground)
     if of_pairs:
         largest = collisions.friction[is_ground].max(axis=0)
         standing = [x.with_friction(mu) for x, mu in zip(standing, largest, strict=True)]
@@ -88,7 +88,7 @@ def on_ground(
         names = [str(frame) for x in others for frame in x.frames]
         text += f"; {len(names)} with other bodies, on {_names(names)}"
     console.print(f"Ground: {escape(text)}", highlight=False)
-    feet = ground_contacts(model, *points[:3], ground=surface, friction=points.friction, most=_MOST)
+    feet = ground_contacts(model, *points[:3], ground=surface, most=_MOST, **rest_of(points))
     lifted = _lifted(console, file, model, q, feet, ground.drop)
     return AllContacts((feet, *others), _MOST) if others else feet, lifted
 
@@ -130,15 +130,17 @@ def _surface(
 
 def _named(model: Model, found: CollisionPoints, names: str) -> CollisionPoints:
     """The points of these frames or bodies, and the origins of those without any."""
-    frames, points, radius, friction = list[str](), list[np.ndarray](), list[float](), list[float]()
+    chosen = []
     for name in dict.fromkeys(x.strip() for x in names.split(",")):
         model.locate(name)
         own = [i for i, frame in enumerate(found.frames) if frame == name]
-        frames += [name] * max(len(own), 1)
-        points += [found.points[i] for i in own] or [np.zeros(3)]
-        radius += [found.radius[i] for i in own] or [0.0]
-        friction += [found.friction[i] for i in own] or [1.0]
-    return CollisionPoints(tuple(frames), np.array(points), np.array(radius), np.array(friction))
+        none = np.zeros((1, 3))
+        chosen.append(
+            CollisionPoints((name,) * len(own), *(x[own] for x in found[1:]))
+            if own
+            else CollisionPoints((name,), none, np.zeros(1), np.ones(1), none, none)
+        )
+    return points_of_shapes(chosen)
 
 
 def _with_feet(

@@ -154,8 +154,7 @@ def _contacts(
     count, dtype = len(names), model.dtype
     points, segments, rims = where
     places = _vectors("points", np.zeros(3) if points is None else points, count, dtype)
-    segments = None if segments is None else _vectors("segments", segments, count, dtype)
-    rims = None if rims is None else _vectors("rims", rims, count, dtype)
+    segments, rims = _extents("segments", segments, count, dtype), _extents("rims", rims, count, dtype)
     friction, stiffness, dissipation, stiction_velocity = law
     if stiffness is None:
         stiffness = jnp.sum(model.mass) * _GRAVITY / _PENETRATION
@@ -186,6 +185,12 @@ def _contacts(
         segments,
         rims,
     )
+
+
+def _extents(name: str, value: Numbers | None, count: int, dtype: Any) -> Float[Array, "n 3"] | None:
+    """Those about the points; `None` if it is known that all are zero."""
+    vectors = None if value is None else _vectors(name, value, count, dtype)
+    return None if vectors is None or (is_concrete(vectors) and not np.any(np.asarray(vectors))) else vectors
 
 
 def _vectors(name: str, value: Numbers, count: int, dtype: Any) -> Float[Array, "n 3"]:

@@ -18,7 +18,7 @@ from ._collision_points import CollisionPoints, check_most, points_of_each, poin
 from ._collision_surfaces import on_body, surface_of
 from ._files import Directories
 from ._load import load_collisions
-from ._shapes import Collisions, Plane
+from ._shapes import Capsule, Collisions, Plane, Sphere
 
 
 def collision_contacts(
@@ -43,10 +43,12 @@ def collision_contacts(
         motion = jaxcfa.rollout(scene, q, v, torques, dt=0.005, contacts=touching)
 
     Points of each shape (see `collision_points`) touch the surfaces of the others (see `collision_surface`): corners of
-    boxes, rims of cylinders, outermost points of meshes, and, but for planes, four on each large flat face. Edges that
-    cross are not found. In MJCF `contype`, `conaffinity`, `<exclude>` and `<pair>` say what touches what, and bodies
-    that a joint connects do not. Friction is that of the pair, or of the geom with the higher `priority`, or else the
-    larger one; where `condim` is 1 there is none. In URDF bodies that a joint connects do not, and friction is 1.
+    boxes, rims of cylinders, which roll, outermost points of meshes, and, but for planes, four on each large flat face,
+    and capsules and long cylinders where along their length they are nearest. Edges of boxes and meshes that cross are
+    not found. What does not move has points, too, for all shapes that it might get into but balls and capsules. In MJCF
+    `contype`, `conaffinity`, `<exclude>` and `<pair>` say what touches what, and bodies that a joint connects do not.
+    Friction is that of the pair, or of the geom with the higher `priority`, or else the larger one; where `condim` is 1
+    there is none. In URDF bodies that a joint connects do not, and friction is 1.
 
     **Arguments:**
 
@@ -71,15 +73,14 @@ def collision_contacts(
     check_most("points", points)
     name, found = read_source(path_or_text).name, load_collisions(path_or_text, model, package_dirs, assets)
     law: dict[str, Any] = {"stiffness": stiffness, "dissipation": dissipation, "stiction_velocity": stiction_velocity}
-    each = points_of_each(found.shapes, model, points)
     if bodies is not None:
         kept = {WORLD, *(model.locate(body)[0] for body in as_list(bodies))}
-        which = np.array([on_body(model, x)[0] in kept for x in found.shapes], bool)
-        found, each = some_of(found, each, which)
-    groups = contacts_of(name, model, found, each, self_collisions=self_collisions, **law)
+        found = _some_of(found, np.array([on_body(model, x)[0] in kept for x in found.shapes], bool))
+    groups = contacts_of(name, model, found, points, self_collisions=self_collisions, **law)
+    each = points_of_each(found.shapes, model, points, flat=ground is None or isinstance(ground, contacts.FlatGround))
     moving = points_of_shapes(each)
     if ground is not None and moving.frames:
-        groups.append(contacts.ground_contacts(model, *moving[:3], ground=ground, friction=moving.friction, **law))
+        groups.append(contacts.ground_contacts(model, *moving[:3], ground=ground, **rest_of(moving), **law))
     if groups:
         return contacts.AllContacts(tuple(groups), most)
     raise ValueError(
@@ -93,23 +94,37 @@ def contacts_of(
     file: str,
     model: Model,
     collisions: Collisions,
-    points: Sequence[CollisionPoints],
+    most: int,
     *,
     self_collisions: bool = False,
+    without: np.ndarray | None = None,
     **law: Any,
 ) -> list[contacts.PointContacts]:
-    """Contacts of the `points` of each shape with the other shapes that it meets, by the body that has these."""
+    """Contacts of points of each shape with the other shapes that it meets, by the body that has these.
+
+    **Arguments:** `most`: how many points each shape has at most; `without` (n,): shapes that are met by none.
+    """
+    points = points_of_each(collisions.shapes, model, most)
 
     @functools.cache
-    def on_faces(shape: int) -> CollisionPoints:
-        return points_on_faces(collisions.shapes[shape : shape + 1], model)[0]
+    def on_no_plane(shape: int) -> list[CollisionPoints]:
+        """The points of a shape for surfaces that are not flat."""
+        alone = collisions.shapes[shape : shape + 1]
+        corners = points_of_each(alone, model, most, flat=False, still=True)
+        return corners + points_on_faces(alone, model, still=True)
 
     placed = [on_body(model, x) for x in collisions.shapes]
     bodies, robots = np.array([body for body, _ in placed], int), collisions.robots
     meet = collisions.meet & (bodies[:, None] != bodies)
     if not self_collisions:
         meet &= (robots[:, None] != robots) | (robots == WORLD)
-    meet &= np.array([len(x.frames) > 0 for x in points], bool)  # (shape, shape with points)
+    is_round = np.array([isinstance(x.shape, Sphere | Capsule) for x in collisions.shapes], bool)
+    # Balls and capsules look for what does not move, which need not look for them.
+    has_points = [len(x.frames) > 0 for x in points], [len(on_no_plane(i)[0].frames) > 0 for i in range(len(points))]
+    moves, has_points = np.array(has_points, bool)
+    meet &= moves | (has_points & (bodies != WORLD)[:, None] & ~is_round[:, None])
+    if without is not None:
+        meet &= ~without[:, None]  # (shape, shape with points)
     own = collisions.has_own_friction & meet
     # Shapes whose contacts are alike: that meet the same ones, and with the same friction if that is not their own.
     kinds = np.where(meet, np.where(own.any(axis=1)[:, None], collisions.friction, np.inf), -1.0)
@@ -122,24 +137,23 @@ def contacts_of(
             of_pairs = own[alike].any()
             what = f"{file}, shapes of {'what does not move' if body == WORLD else repr(model.body_names[body])}"
             surface = surface_of(what, [(collisions.shapes[i], placed[i][1]) for i in alike], friction=not of_pairs)
-            met = [(i, points[i]) for i in others]
-            if not all(isinstance(collisions.shapes[i].shape, Plane) for i in alike):
-                met += [(i, on_faces(i)) for i in others]
-            of_each = [x.with_friction(kind[i]) if of_pairs else x for i, x in met]
-            frames, places, radius, friction = points_of_shapes(of_each)
+            planes = all(isinstance(collisions.shapes[i].shape, Plane) for i in alike)
+            met = [(i, x) for i in others for x in ([points[i]] if planes else on_no_plane(i))]
+            together = points_of_shapes([x.with_friction(kind[i]) if of_pairs else x for i, x in met])
             carrier = WORLD if body == WORLD else model.body_names[body]
-            found.append(
-                contacts.body_contacts(model, frames, carrier, surface, places, radius, friction=friction, **law)
-            )
+            frames, *places = together[:3]
+            found.append(contacts.body_contacts(model, frames, carrier, surface, *places, **rest_of(together), **law))
     return found
 
 
-def some_of(
-    collisions: Collisions, points: Sequence[CollisionPoints], which: np.ndarray
-) -> tuple[Collisions, list[CollisionPoints]]:
-    """Those shapes, and their points, for which `which` (n,) is true."""
+def rest_of(points: CollisionPoints) -> dict[str, Any]:
+    """Arguments of contacts besides frames, points and radius."""
+    return {"friction": points.friction, "segments": points.segments, "rims": points.rims}
+
+
+def _some_of(collisions: Collisions, which: np.ndarray) -> Collisions:
+    """Those shapes for which `which` (n,) is true."""
     kept = np.flatnonzero(which).tolist()
     shapes = [collisions.shapes[i] for i in kept]
     both = np.ix_(kept, kept)
-    fewer = Collisions(shapes, collisions.meet[both], collisions.friction[both], collisions.robots[kept])
-    return fewer, [points[i] for i in kept]
+    return Collisions(shapes, collisions.meet[both], collisions.friction[both], collisions.robots[kept])

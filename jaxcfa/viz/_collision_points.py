@@ -5,15 +5,18 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..io._source import FileOrCompiled, read_source
 from ..model import WORLD, Model
 from ..numerics._options import positive_integer
+from ..typing import NameOrNumber
 from ._files import Directories
 from ._load import load_visuals
 from ._shapes import AbstractShape, Box, Capsule, Cylinder, Ellipsoid, HeightField, Plane, Sphere, Visual
 
 _LEAST = 6  # the extremes along three axes
+_WITHIN = 0.95  # of a rim that rolls on its lowest place, how far out the points are on which it stands
 _LARGE, _ON_FACE, _INWARDS = 0.05, 4, 0.8  # faces by the whole surface, points on one, and how far out they are
 
 
@@ -21,17 +24,38 @@ class CollisionPoints(NamedTuple):
     """Points or spheres that bodies carry.
 
     **Fields:** `frames`: n names of frames or bodies; `points` (n, 3): centres in these frames [m]; `radius` (n,) [m],
-    zero for points; `friction` (n,): coefficients of sliding friction.
+    zero for points; `friction` (n,): coefficients of sliding friction; `segments`, `rims` (n, 3) [m]: about the points,
+    as of `jaxcfa.ground_contacts`, zero where there are none.
     """
 
-    frames: tuple[str, ...]
+    frames: tuple[NameOrNumber, ...]
     points: np.ndarray
     radius: np.ndarray
     friction: np.ndarray
+    segments: np.ndarray
+    rims: np.ndarray
 
     def with_friction(self, friction: float) -> "CollisionPoints":
         """The same points with this friction."""
         return self._replace(friction=np.full(len(self.frames), friction))
+
+
+class _Places(NamedTuple):
+    """Where a shape may touch, in its axes: `points`, `segments` and `rims` (n, 3), with one `radius` each (n,)."""
+
+    points: np.ndarray
+    radius: np.ndarray
+    segments: np.ndarray
+    rims: np.ndarray
+
+    @staticmethod
+    def at(points: ArrayLike, radius: float = 0.0, segments: ArrayLike = 0.0, rims: ArrayLike = 0.0) -> "_Places":
+        points = np.reshape(np.asarray(points, float), (-1, 3))
+        segments, rims = (np.array(np.broadcast_to(x, points.shape), float) for x in (segments, rims))
+        return _Places(points, np.full(len(points), radius), segments, rims)
+
+    def __add__(self, other: "_Places") -> "_Places":  # type: ignore[override]
+        return _Places(*map(np.concatenate, zip(self, other, strict=True)))
 
 
 def collision_points(
@@ -44,12 +68,12 @@ def collision_points(
 ) -> CollisionPoints:
     """Points and spheres that meet a flat ground about where the shapes that collide in a URDF or MJCF file do.
 
-    Spheres, capsules (a sphere at each end) and boxes (their corners) are exact. Cylinders are points on both rims, as
-    many on each, the first in the direction of x: they stand as they should, and roll like a prism. Ellipsoids and
-    meshes, which count as convex, are some of their outermost points: the farthest in both directions of each axis of
-    the shape, then, one after the other, that where the ground could otherwise come in deepest. With eight points it
-    comes in by 0.3 of the radius of a cylinder that lies and 0.4 of that of a ball that is a mesh, at worst, and not at
-    all along the axes.
+    Spheres, capsules (a sphere at each end) and boxes (their corners) are exact. Cylinders are their two rims, on which
+    they roll, if `ground_contacts` is given `rims`, and for standing points just within these, as many on each, the
+    first in the direction of x. Ellipsoids and meshes, which count as convex, are some of their outermost points: the
+    farthest in both directions of each axis of the shape, then, one after the other, that where the ground could
+    otherwise come in deepest. With eight points it comes in by 0.4 of the radius of a ball that is a mesh, at worst,
+    and not at all along the axes.
 
     Shapes that do not move have no points, nor have planes. Equal points of a frame are one, with the larger friction;
     points inside of other shapes stay. Friction is that of MJCF's geoms, and 1 for URDF, which does not say. Meshes
@@ -60,7 +84,7 @@ def collision_points(
     - `path_or_text`: path of a file, or its content; or a `mujoco.MjModel` or `mujoco.MjSpec`.
     - `model`: the model that `load_model` makes of it, with fixed or floating base.
     - `package_dirs`: folders of packages, or folders that hold packages.
-    - `most`: how many points a cylinder, an ellipsoid or a mesh has at most, six or more.
+    - `most`: how many points a cylinder, besides its rims, an ellipsoid or a mesh has at most, six or more.
     - `assets`: contents of the files that MJCF text names, by these names, as of `load_model`.
 
     **Raises:** what `load_visuals` does; `ValueError` if nothing that moves collides.
@@ -82,68 +106,85 @@ def check_most(name: str, most: int) -> None:
         raise ValueError(f"{name} must be at least {_LEAST}, for points at both ends of three axes, got {most}.")
 
 
-def points_of_each(shapes: Sequence[Visual], model: Model, most: int = 8) -> list[CollisionPoints]:
-    """Points and spheres of each shape, none of those that do not move; see `collision_points`."""
-    return _of_each(shapes, model, lambda shape: _spheres(shape, most))
+def points_of_each(
+    shapes: Sequence[Visual], model: Model, most: int = 8, *, flat: bool = True, still: bool = False
+) -> list[CollisionPoints]:
+    """Points and spheres of each shape, as of `collision_points`.
+
+    **Arguments:** `flat`: whether what they are to touch is; other surfaces are met by capsules and cylinders along
+    their whole length; `still`: whether those that do not move have some as well.
+    """
+    return _of_each(shapes, model, lambda shape: _places(shape, most, flat), still)
 
 
-def points_on_faces(shapes: Sequence[Visual], model: Model) -> list[CollisionPoints]:
+def points_on_faces(shapes: Sequence[Visual], model: Model, *, still: bool = False) -> list[CollisionPoints]:
     """Further points of each shape, in its large flat faces inside of the corners.
 
     A plane meets the corners first. Of two equal boxes on top of each other no corner is in the other box.
     """
-    return _of_each(shapes, model, lambda shape: (_on_faces(shape), 0.0))
+    return _of_each(shapes, model, lambda shape: _Places.at(_on_faces(shape)), still)
 
 
 def _of_each(
-    shapes: Sequence[Visual], model: Model, spheres: Callable[[AbstractShape], tuple[np.ndarray, float]]
+    shapes: Sequence[Visual], model: Model, places_of: Callable[[AbstractShape], _Places], still: bool
 ) -> list[CollisionPoints]:
     found = []
     for visual in shapes:
-        points, radius = np.zeros((0, 3)), 0.0
-        if visual.carrier is not None and model.locate(visual.carrier)[0] != WORLD:
-            points, radius = spheres(visual.shape)
-            points = points @ visual.placement[:3, :3].T + visual.placement[:3, 3]
-        n = len(points)
-        frames = (str(visual.carrier),) * n
-        found.append(CollisionPoints(frames, points, np.full(n, radius), np.full(n, visual.friction)))
+        moves = visual.carrier is not None and model.locate(visual.carrier)[0] != WORLD
+        own = places_of(visual.shape) if moves or still else _Places.at(np.zeros((0, 3)))
+        rotation, translation = visual.placement[:3, :3], visual.placement[:3, 3]
+        points = own.points @ rotation.T + translation
+        n, frame = len(points), WORLD if visual.carrier is None else str(visual.carrier)
+        turned = own.segments @ rotation.T, own.rims @ rotation.T
+        found.append(CollisionPoints((frame,) * n, points, own.radius, np.full(n, visual.friction), *turned))
     return found
 
 
 def points_of_shapes(each: Sequence[CollisionPoints]) -> CollisionPoints:
     """The points of several shapes together, equal ones of a frame once, with the largest friction."""
-    found: dict[tuple, tuple[np.ndarray, float]] = {}
+    found: dict[tuple, tuple[tuple, float]] = {}
     for points in each:
-        for frame, point, radius, friction in zip(*points, strict=True):
-            key = frame, float(radius), *(np.round(point, 9) + 0.0).tolist()  # no negative zeros
-            first, so_far = found.get(key, (point, 0.0))
+        for frame, point, radius, friction, *extents in zip(*points, strict=True):
+            own = point, radius, *extents
+            key = frame, *(np.round(np.hstack(own), 9) + 0.0).tolist()  # no negative zeros
+            first, so_far = found.get(key, (own, 0.0))
             found[key] = first, max(so_far, float(friction))
-    centres, frictions = [x for x, _ in found.values()], [x for _, x in found.values()]
+    points, radius, segments, rims = zip(*(own for own, _ in found.values()), strict=True) if found else ((),) * 4
     return CollisionPoints(
         tuple(key[0] for key in found),
-        np.reshape(centres, (-1, 3)),
-        np.array([key[1] for key in found], float),
-        np.array(frictions, float),
+        np.reshape(points, (-1, 3)),
+        np.array(radius, float),
+        np.array([friction for _, friction in found.values()], float),
+        np.reshape(segments, (-1, 3)),
+        np.reshape(rims, (-1, 3)),
     )
 
 
-def _spheres(shape: AbstractShape, most: int) -> tuple[np.ndarray, float]:
-    """Centres (n, 3) in the shape's axes, and the radius of all."""
+def _places(shape: AbstractShape, most: int, flat: bool) -> _Places:
     match shape:
         case Sphere():
-            return np.zeros((1, 3)), shape.radius
+            return _Places.at(np.zeros(3), shape.radius)
         case Capsule():
-            return np.array([[0, 0, -1], [0, 0, 1]]) * shape.length / 2, shape.radius
+            half = np.array([[0, 0, -1], [0, 0, 1]]) * shape.length / 2
+            return _Places.at(half, shape.radius) if flat else _Places.at(0 * half, shape.radius, half)
         case Box():
-            return np.array(list(product((-1, 1), repeat=3))) * shape.size / 2, 0.0
+            return _Places.at(np.array(list(product((-1, 1), repeat=3))) * shape.size / 2)
         case Cylinder():
-            angle = 2 * np.pi * np.arange(most // 2) / (most // 2)
-            rim = shape.radius * np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
-            half = np.array([0, 0, shape.length / 2])
-            return np.concatenate([rim - half, rim + half]), 0.0
+            return _places_of_cylinder(shape.radius, shape.length / 2, most // 2, flat)
         case Plane():
-            return np.zeros((0, 3)), 0.0
-    return _outermost(shape.triangles().vertices, most), 0.0
+            return _Places.at(np.zeros((0, 3)))
+    return _Places.at(_outermost(shape.triangles().vertices, most))
+
+
+def _places_of_cylinder(radius: float, half: float, on_rim: int, flat: bool) -> _Places:
+    angle = 2 * np.pi * np.arange(on_rim) / on_rim
+    rim = _WITHIN * radius * np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
+    ends = np.array([[0, 0, -half], [0, 0, half]])
+    found = _Places.at((rim + ends[:, None]).reshape(-1, 3)) + _Places.at(ends, rims=[0, 0, radius])
+    if flat or half <= radius:
+        return found
+    within = ends * (1 - radius / half)  # a capsule that touches it all along its side
+    return found + _Places.at(0 * within, radius, within)
 
 
 def _on_faces(shape: AbstractShape) -> np.ndarray:
