@@ -111,14 +111,11 @@ def _place_part(model: Model, contacts: PointContacts, motions: BodyMotions) -> 
 
     origin = own.at if other is None else own.at - other.at - other.lever
     surface = contacts.surface
-    if contacts.segments is not None:
-        half = matvec(own.axes, contacts.segments)
-        t = jax.vmap(partial(nearest_on_segment, surface))(seen(origin + center), seen(half))
-        center += t[:, None] * half
-    if contacts.rims is not None:
-        way = partial(nearest_on_rim, lambda x: surface.touch(x).normal)
-        place = jax.vmap(way)(seen(origin + center), seen(matvec(own.axes, contacts.rims)))
-        center += place if other is None else matvec(other.axes, place)
+    for extents, nearest in ((contacts.segments, nearest_on_segment), (contacts.rims, nearest_on_rim)):
+        if extents is not None:
+            extents = seen(matvec(own.axes, extents))
+            place = jax.vmap(partial(nearest, surface))(seen(origin + center), extents)
+            center += place if other is None else matvec(other.axes, place)
     distance, normal, friction = jax.vmap(surface.touch)(seen(origin + center))
     if other is not None:
         normal = matvec(other.axes, normal)

@@ -18,7 +18,11 @@ from ._collision_points import CollisionPoints, check_most, points_of_each, poin
 from ._collision_surfaces import on_body, surface_of
 from ._files import Directories
 from ._load import load_collisions
-from ._shapes import Capsule, Collisions, Plane, Sphere
+from ._shapes import AbstractShape, Capsule, Collisions, Cylinder, Plane, Sphere
+
+_ROUND = Sphere, Capsule  # which look for all others themselves
+_SLIDING = Sphere, Capsule, Cylinder  # which touch where they are nearest
+_LARGER = 1.01  # so many times as large is what others may get into without being met by its own points
 
 
 def collision_contacts(
@@ -45,7 +49,7 @@ def collision_contacts(
     Points of each shape (see `collision_points`) touch the surfaces of the others (see `collision_surface`): corners of
     boxes, rims of cylinders, which roll, outermost points of meshes, and, but for planes, four on each large flat face,
     and capsules and long cylinders where along their length they are nearest. Edges of boxes and meshes that cross are
-    not found. What does not move has points, too, for all shapes that it might get into but balls and capsules. In MJCF
+    not found. What does not move has points, too, for larger shapes that it might get into. In MJCF
     `contype`, `conaffinity`, `<exclude>` and `<pair>` say what touches what, and bodies that a joint connects do not.
     Friction is that of the pair, or of the geom with the higher `priority`, or else the larger one; where `condim` is 1
     there is none. In URDF bodies that a joint connects do not, and friction is 1.
@@ -118,11 +122,16 @@ def contacts_of(
     meet = collisions.meet & (bodies[:, None] != bodies)
     if not self_collisions:
         meet &= (robots[:, None] != robots) | (robots == WORLD)
-    is_round = np.array([isinstance(x.shape, Sphere | Capsule) for x in collisions.shapes], bool)
-    # Balls and capsules look for what does not move, which need not look for them.
-    has_points = [len(x.frames) > 0 for x in points], [len(on_no_plane(i)[0].frames) > 0 for i in range(len(points))]
-    moves, has_points = np.array(has_points, bool)
-    meet &= moves | (has_points & (bodies != WORLD)[:, None] & ~is_round[:, None])
+    # What does not move has points for what it might get into. What is smaller, or round, looks for it itself.
+    slides, is_round = ([isinstance(x.shape, kinds) for x in collisions.shapes] for kinds in (_SLIDING, _ROUND))
+    sizes = np.array([_size(x.shape) for x in collisions.shapes])
+    into = (sizes[:, None] > _LARGER * sizes) | np.array(slides, bool)
+    into &= (bodies != WORLD)[:, None] & ~np.array(is_round, bool)[:, None]
+    moves, both = (
+        np.array([len(x.frames) > 0 for x in each], bool)
+        for each in (points, [on_no_plane(i)[0] for i in range(len(points))])
+    )
+    meet &= moves | (both & into)
     if without is not None:
         meet &= ~without[:, None]  # (shape, shape with points)
     own = collisions.has_own_friction & meet
@@ -144,6 +153,12 @@ def contacts_of(
             frames, *places = together[:3]
             found.append(contacts.body_contacts(model, frames, carrier, surface, *places, **rest_of(together), **law))
     return found
+
+
+def _size(shape: AbstractShape) -> float:
+    return (
+        float("inf") if isinstance(shape, Plane) else float(np.linalg.norm(np.ptp(shape.triangles().vertices, axis=0)))
+    )
 
 
 def rest_of(points: CollisionPoints) -> dict[str, Any]:

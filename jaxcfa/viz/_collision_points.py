@@ -191,8 +191,8 @@ def _on_faces(shape: AbstractShape) -> np.ndarray:
     """(n, 3): points on the large flat faces of a shape, or its hull, inwards from some of the corners."""
     import scipy.spatial  # which takes a tenth of a second
 
-    if isinstance(shape, Sphere | Capsule | Ellipsoid | Plane | HeightField):
-        return np.zeros((0, 3))
+    if isinstance(shape, Sphere | Capsule | Cylinder | Ellipsoid | Plane | HeightField):
+        return np.zeros((0, 3))  # cylinders have points within their rims already
     vertices = shape.triangles().vertices
     try:
         hull = scipy.spatial.ConvexHull(vertices)

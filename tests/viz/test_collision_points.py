@@ -42,7 +42,7 @@ def rows(points) -> list[tuple[float, ...]]:
     return sorted(map(tuple, np.round(np.asarray(points, dtype=float), 8) + 0.0))
 
 
-RIM = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
+RIM_AND_CENTER = np.array([[1, 0], [0, 1], [-1, 0], [0, -1], [0, 0]])
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,11 @@ RIM = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
         ('<sphere radius="0.1"/>', [[0, 0, 0]], 0.1),
         ('<capsule radius="0.1" length="0.5"/>', [[0, 0, -0.25], [0, 0, 0.25]], 0.1),
         ('<box size="1 2 3"/>', SIGNS * [0.5, 1, 1.5], 0.0),
-        ('<cylinder radius="0.1" length="0.5"/>', [(*(0.1 * x), z) for x in RIM for z in (-0.25, 0.25)], 0.0),
+        (
+            '<cylinder radius="0.1" length="0.5"/>',
+            [(*(0.095 * x), z) for x in RIM_AND_CENTER for z in (-0.25, 0.25)],
+            0.0,
+        ),
         ('<mesh filename="mesh.obj" scale="2 1 -3"/>', TETRAHEDRON * [2, 1, -3], 0.0),
     ],
 )
@@ -64,6 +68,10 @@ def test_shapes_of_a_merged_link(element, centres, radius, tmp_path):
     assert rows(found.points) == rows(centres @ TURNED.T + [0, 0, 0.2])
     assert found.radius.tolist() == [radius] * len(centres)
     assert found.friction.tolist() == [1.0] * len(centres)
+    at_center = np.isclose(np.linalg.norm(found.points - [0, 0, 0.2], axis=1), 0.25) & (len(centres) == 10)
+    axis = TURNED @ [0, 0, 0.1]
+    np.testing.assert_allclose(found.rims, at_center[:, None] * axis, atol=1e-12)
+    assert not found.segments.any()
 
 
 def test_only_what_moves_has_points():
@@ -116,7 +124,8 @@ def test_geoms_are_where_mujoco_has_them():
         if kind == kinds.mjGEOM_BOX:
             centres = SIGNS * size
         elif kind == kinds.mjGEOM_CYLINDER:
-            centres = np.array([[x * size[0], y * size[0], z * size[1]] for x, y in RIM for z in (-1, 1)])
+            places = 0.95 * size[0] * RIM_AND_CENTER
+            centres = np.array([[*place, z * size[1]] for place in places for z in (-1, 1)])
         elif kind == kinds.mjGEOM_MESH:
             centres = theirs.mesh_vert
         elif kind == kinds.mjGEOM_ELLIPSOID:
@@ -133,7 +142,7 @@ def test_geoms_are_where_mujoco_has_them():
     kept = (np.array(found.frames) == "arm") | ends
     assert len(kept) - kept.sum() == 2
     table = np.column_stack([in_world(model, np.array([0.7]), found), found.radius, found.friction])[kept]
-    assert table.shape == (8 + 2 + 1 + 1 + 8 + 4 + 6, 5)
+    assert table.shape == (8 + 2 + 1 + 1 + 10 + 4 + 6, 5)
     distance = np.abs(table[:, None] - np.array(expected)).max(axis=2)
     assert distance.shape[0] == distance.shape[1]
     assert max(distance.min(axis=0).max(), distance.min(axis=1).max()) < 1e-6
@@ -275,8 +284,11 @@ def test_points_are_on_the_hulls_that_pinocchio_has(name):
         if len(own) == 1:  # along the axes of the shape there is no difference
             ((place, vertices),) = own
             points = (points - place.translation) @ place.rotation
-            np.testing.assert_allclose((points - radius[:, None]).min(axis=0), vertices.min(axis=0), atol=1e-6)
-            np.testing.assert_allclose((points + radius[:, None]).max(axis=0), vertices.max(axis=0), atol=1e-6)
+            rims = found.rims[here] @ place.rotation
+            lengths = np.linalg.norm(rims, axis=1, keepdims=True)
+            reach = radius[:, None] + np.sqrt(np.maximum(lengths**2 - rims**2, 0))  # of a circle, along the axes
+            np.testing.assert_allclose((points - reach).min(axis=0), vertices.min(axis=0), atol=1e-6)
+            np.testing.assert_allclose((points + reach).max(axis=0), vertices.max(axis=0), atol=1e-6)
 
 
 def corners(geometry) -> np.ndarray:
