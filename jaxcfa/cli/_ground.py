@@ -178,6 +178,9 @@ def _lifted(
 ) -> jax.Array:
     """The configuration with free bodies so high that no point is in the ground, or the lowest at that height."""
     places, heights_above = _places(model, contacts, q), jax.jit(jax.vmap(partial(height_above, contacts.surface)))
+    if contacts.rims is not None:  # whose lowest places depend on the ground
+        state = contact_state(model, contacts, q, jnp.zeros(model.nv, q.dtype))
+        places = np.asarray(state.position + contacts.radius[:, None] * state.normal)
     bodies = np.array([model.locate(frame)[0] for frame in contacts.frames])
     roots = _free_roots(model)
     free = np.any([model.topology.carried_by(root) for root in roots], axis=0)[bodies] if roots else bodies < 0

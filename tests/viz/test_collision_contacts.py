@@ -136,6 +136,40 @@ def test_equal_shapes_stand_on_each_other():
     np.testing.assert_allclose(poses[:, :2].reshape(3, 2, 2), [[[i, 0]] * 2 for i in range(3)], atol=2e-3)
 
 
+# Three scenes, each with a bit of its own: a cart, a rod that falls on another, and a plate on a ball that stands.
+NEAREST = """<mujoco><option timestep=".002"/><default>
+  <default class="cart"><geom contype="1" conaffinity="1"/></default>
+  <default class="rod"><geom contype="2" conaffinity="2"/></default>
+  <default class="plate"><geom contype="4" conaffinity="4"/></default></default>
+  <worldbody><geom type="plane" size="0 0 1" contype="7" conaffinity="7"/>
+  <body pos="0 0 .0998" childclass="cart"><freejoint/><geom type="box" size=".2 .1 .03" pos="0 0 .1" mass="3"/>
+  <body name="front" pos=".15 0 0"><joint axis="0 1 0"/>
+    <geom type="cylinder" size=".1 .1" euler="90 0 0" mass="1"/></body>
+  <body name="back" pos="-.15 0 0"><joint axis="0 1 0"/>
+    <geom type="cylinder" size=".1 .1" euler="90 0 0" mass="1"/></body></body>
+  <body pos="2 .1 .05" childclass="rod"><freejoint/><geom type="capsule" size=".05 .5" euler="90 0 0"/></body>
+  <body pos="2.02 0 .16" childclass="rod"><freejoint/><geom type="capsule" size=".05 .3" euler="0 90 0"/></body>
+  <body pos="4 0 .1" childclass="plate"><geom size=".1"/></body>
+  <body pos="4 0 .26" childclass="plate"><freejoint/><geom type="box" size=".3 .3 .05"/></body>
+  </worldbody></mujoco>"""
+
+
+def test_wheels_roll_and_what_crosses_stays_apart_as_in_mujoco():
+    mujoco = pytest.importorskip("mujoco")
+    theirs = mujoco.MjModel.from_xml_string(NEAREST)
+    data, torque = mujoco.MjData(theirs), 0.5
+    data.qfrc_applied[6:8] = torque
+    mujoco.mj_step(theirs, data, 150)
+    model = jaxcfa.load_model(NEAREST)
+    contacts = collision_contacts(NEAREST, model, most=16)
+    q, v = model.keyframe("qpos0"), jnp.zeros(model.nv)
+    tau = jnp.zeros((60, model.nv)).at[:, 6:8].set(torque)
+    motion = jaxcfa.rollout(model, q, v, tau, dt=5e-3, contacts=contacts)
+    coordinates = jaxcfa.convert.MuJoCo(model, theirs)
+    np.testing.assert_allclose(motion.q[-1], coordinates.q_from(data.qpos), atol=4e-3)
+    np.testing.assert_allclose(motion.q[-1, 7:9], motion.q[-1, 0] / 0.1, rtol=1e-2)  # where wheels do not slip
+
+
 def test_all_that_push_at_a_time_are_the_deepest():
     """Of all, and of those that push in their groups; each pushes as if it were alone."""
     model = jaxcfa.load_model(SCENE)
