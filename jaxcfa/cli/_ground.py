@@ -27,7 +27,7 @@ from ..joints import Free
 from ..model import WORLD, Model
 from ..numerics._options import positive_number
 from ..viz import CollisionPoints
-from ..viz._collision_contacts import contacts_of, rest_of
+from ..viz._collision_contacts import contacts_of
 from ..viz._collision_points import points_of_each, points_of_shapes
 from ..viz._collision_surfaces import on_body, surface_of
 from ..viz._files import Directories
@@ -83,12 +83,12 @@ def on_ground(
             "that touch the ground, by --feet left_foot,right_foot."
         )
     surface, what = _surface(file, model, collisions, is_ground, rough=not of_pairs)
-    text = f"{what}; {len(points.frames)} contacts, on {_names(points.frames)}"
+    text = f"{what}; {len(points.frames)} contacts, on {_names([str(x) for x in points.frames])}"
     if others:
         names = [str(frame) for x in others for frame in x.frames]
         text += f"; {len(names)} with other bodies, on {_names(names)}"
     console.print(f"Ground: {escape(text)}", highlight=False)
-    feet = ground_contacts(model, *points[:3], ground=surface, most=_MOST, **rest_of(points))
+    feet = ground_contacts(model, points.frames, ground=surface, most=_MOST, **points.arguments)
     lifted = _lifted(console, file, model, q, feet, ground.drop)
     return AllContacts((feet, *others), _MOST) if others else feet, lifted
 

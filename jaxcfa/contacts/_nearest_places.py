@@ -75,22 +75,21 @@ def _nearest(
     def height(arrays: Any, of_place: tuple, lean: Array, t: Array) -> Float[Array, ""]:
         return eqx.combine(arrays, static).touch(place(*of_place, t)).distance - lean * t
 
-    def to_both_sides(*x: Any) -> Float[Array, "2"]:
-        *given, t = x
-        return jax.vmap(partial(height, *given))(t + jnp.array([-_WINDOW, _WINDOW], t.dtype))
+    def to_both_sides(arrays: Any, of_place: tuple, lean: Array, t: Array) -> Float[Array, "2"]:
+        return jax.vmap(partial(height, arrays, of_place, lean))(t + jnp.array([-_WINDOW, _WINDOW], t.dtype))
 
     @jax.custom_jvp
-    def lowest(*given: Any) -> Float[Array, ""]:
+    def lowest(arrays: Any, of_place: tuple, lean: Array) -> Float[Array, ""]:
         def slope(t: Float[Array, ""]) -> Float[Array, ""]:
-            below, above = to_both_sides(*given, t)
+            below, above = to_both_sides(arrays, of_place, lean, t)
             return (above - below) / (2 * _WINDOW)
 
-        return _lowest(partial(height, *given), slope, lean.dtype)
+        return _lowest(partial(height, arrays, of_place, lean), slope, lean.dtype)
 
     @lowest.defjvp
     def _(primals, tangents):
         t = lowest(*primals)
-        _, change = jax.jvp(lambda *x: to_both_sides(*x, t), primals, tangents)
+        _, change = jax.jvp(partial(to_both_sides, t=t), primals, tangents)
         _, bend = jax.jvp(partial(to_both_sides, *primals), (t,), (jnp.ones_like(t),))
         bend, length = bend[1] - bend[0], sum(map(nonzero_length, primals[1][1:]))
         follows = (jnp.abs(t) < 1) & (bend > 1e3 * jnp.finfo(bend.dtype).eps * length)

@@ -121,7 +121,7 @@ def _place_part(model: Model, contacts: PointContacts, motions: BodyMotions) -> 
         normal = matvec(other.axes, normal)
     lever = center - contacts.radius[:, None] * normal
     position, others = own.at + lever, None
-    if other is not None:
+    if other is not None and contacts.carrier is not None:
         carriers = np.repeat(bodies_of(model, [contacts.carrier]), contacts.count)
         others = PointsOnBodies(carriers, other.origins + (position - other.at))
     return PlacedContacts(

@@ -84,7 +84,7 @@ def collision_contacts(
     each = points_of_each(found.shapes, model, points, flat=ground is None or isinstance(ground, contacts.FlatGround))
     moving = points_of_shapes(each)
     if ground is not None and moving.frames:
-        groups.append(contacts.ground_contacts(model, *moving[:3], ground=ground, **rest_of(moving), **law))
+        groups.append(contacts.ground_contacts(model, moving.frames, ground=ground, **moving.arguments, **law))
     if groups:
         return contacts.AllContacts(tuple(groups), most)
     raise ValueError(
@@ -150,8 +150,8 @@ def contacts_of(
             met = [(i, x) for i in others for x in ([points[i]] if planes else on_no_plane(i))]
             together = points_of_shapes([x.with_friction(kind[i]) if of_pairs else x for i, x in met])
             carrier = WORLD if body == WORLD else model.body_names[body]
-            frames, *places = together[:3]
-            found.append(contacts.body_contacts(model, frames, carrier, surface, *places, **rest_of(together), **law))
+            arguments = together.arguments | law
+            found.append(contacts.body_contacts(model, together.frames, carrier, surface, **arguments))
     return found
 
 
@@ -159,11 +159,6 @@ def _size(shape: AbstractShape) -> float:
     return (
         float("inf") if isinstance(shape, Plane) else float(np.linalg.norm(np.ptp(shape.triangles().vertices, axis=0)))
     )
-
-
-def rest_of(points: CollisionPoints) -> dict[str, Any]:
-    """Arguments of contacts besides frames, points and radius."""
-    return {"friction": points.friction, "segments": points.segments, "rims": points.rims}
 
 
 def _some_of(collisions: Collisions, which: np.ndarray) -> Collisions:

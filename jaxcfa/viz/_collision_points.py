@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +34,11 @@ class CollisionPoints(NamedTuple):
     friction: np.ndarray
     segments: np.ndarray
     rims: np.ndarray
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those of `ground_contacts` and `body_contacts` besides the `frames`, by name."""
+        return {name: x for name, x in self._asdict().items() if name != "frames"}
 
     def with_friction(self, friction: float) -> "CollisionPoints":
         """The same points with this friction."""
@@ -68,9 +73,12 @@ def collision_points(
 ) -> CollisionPoints:
     """Points and spheres that meet a flat ground about where the shapes that collide in a URDF or MJCF file do.
 
+        found = viz.collision_points("robot.urdf", robot)
+        touching = jaxcfa.ground_contacts(robot, found.frames, **found.arguments, most=32)
+
     Spheres, capsules (a sphere at each end) and boxes (their corners) are exact. Cylinders are their two rims, on which
-    they roll, if `ground_contacts` is given `rims`, and for standing points just within these, as many on each, the
-    first in the direction of x. Ellipsoids and meshes, which count as convex, are some of their outermost points: the
+    they roll, and points just within these, on which they stand, as many on each, the first in the direction of x.
+    Ellipsoids and meshes, which count as convex, are some of their outermost points: the
     farthest in both directions of each axis of the shape, then, one after the other, that where the ground could
     otherwise come in deepest. With eight points it comes in by 0.4 of the radius of a ball that is a mesh, at worst,
     and not at all along the axes.
@@ -149,11 +157,11 @@ def points_of_shapes(each: Sequence[CollisionPoints]) -> CollisionPoints:
             key = frame, *(np.round(np.hstack(own), 9) + 0.0).tolist()  # no negative zeros
             first, so_far = found.get(key, (own, 0.0))
             found[key] = first, max(so_far, float(friction))
-    points, radius, segments, rims = zip(*(own for own, _ in found.values()), strict=True) if found else ((),) * 4
+    places, radii, segments, rims = ([own[k] for own, _ in found.values()] for k in range(4))
     return CollisionPoints(
         tuple(key[0] for key in found),
-        np.reshape(points, (-1, 3)),
-        np.array(radius, float),
+        np.reshape(places, (-1, 3)),
+        np.array(radii, float),
         np.array([friction for _, friction in found.values()], float),
         np.reshape(segments, (-1, 3)),
         np.reshape(rims, (-1, 3)),
