@@ -78,10 +78,9 @@ def collision_points(
 
     Spheres, capsules (a sphere at each end) and boxes (their corners) are exact. Cylinders are their two rims, on which
     they roll, and points just within these, on which they stand, as many on each, the first in the direction of x.
-    Ellipsoids and meshes, which count as convex, are some of their outermost points: the
-    farthest in both directions of each axis of the shape, then, one after the other, that where the ground could
-    otherwise come in deepest. With eight points it comes in by 0.4 of the radius of a ball that is a mesh, at worst,
-    and not at all along the axes.
+    Ellipsoids and meshes, which count as convex, are some of their outermost points: the farthest in both directions of
+    each axis of the shape, then, one after the other, that where the ground could otherwise come in deepest. With eight
+    points it comes in by 0.4 of the radius of a ball that is a mesh, at worst, and not at all along the axes.
 
     Shapes that do not move have no points, nor have planes. Equal points of a frame are one, with the larger friction;
     points inside of other shapes stay. Friction is that of MJCF's geoms, and 1 for URDF, which does not say. Meshes
