@@ -97,6 +97,20 @@ def test_gimbal_lock_is_called_so(gimbals):
     assert np.all(np.isfinite(forward_dynamics(geared, q, jnp.zeros(3), jnp.zeros(3))))
 
 
+def test_inverses_at_gimbal_lock_are_refused(gimbals):
+    """As forward dynamics is, except where the configuration is traced."""
+    model, q = gimbals
+    for function in (
+        lambda q: jaxcfa.mass_operator(model, q),
+        lambda q: jaxcfa.operational_space_inertia(model, q, "ball"),
+        lambda q: jaxcfa.linearize(model, q, jnp.zeros(3), jnp.zeros(3), 0.01),
+    ):
+        with pytest.raises(ValueError, match=LOCKED):
+            function(q)
+    assert np.isnan(jax.jit(lambda q: jaxcfa.mass_operator(model, q).logdet())(q))
+    assert np.isnan(jaxcfa.mass_operator(model, q * jnp.nan).logdet())
+
+
 @pytest.mark.parametrize("argument", range(3))
 def test_nan_is_not_explained_away(argument):
     """It comes from the arguments, not from the mechanism."""
