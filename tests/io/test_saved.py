@@ -279,6 +279,11 @@ def test_files_that_are_wrong(tmp_path):
             read(tmp_path / "missing.npz")
 
 
+def test_folders_are_made(tmp_path):
+    save_trajectory(tmp_path / "new" / "folder" / "motion.npz", {"t": jnp.zeros(2)})
+    assert load_trajectory(tmp_path / "new" / "folder" / "motion.npz")["t"].shape == (2,)
+
+
 def test_what_cannot_be_saved(tmp_path):
     path, model = tmp_path / "model.npz", jaxcfa.chain(2)
     namesake = dataclasses.make_dataclass("Revolute", [])
