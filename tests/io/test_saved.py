@@ -277,6 +277,8 @@ def test_files_that_are_wrong(tmp_path):
     for read in (load_model, load_trajectory):
         with pytest.raises(FileNotFoundError, match="There is no file"):
             read(tmp_path / "missing.npz")
+        with pytest.raises(FileNotFoundError, match=r"'https://foo/bar\.npz' is an address.*Download the file first"):
+            read("https://foo/bar.npz")
 
 
 def test_folders_are_made(tmp_path):
