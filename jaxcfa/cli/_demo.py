@@ -184,6 +184,6 @@ def _plot(name: str, model: Model, visuals: list[Visual], motion: _Motion, outpu
     axes["robot"].set_title(f"{name}: falling from rest, at {times} s", fontsize="medium")
     plot_coordinates(axes["q"], t, q, "configuration [rad, m]", coordinate_names(model, "q"))
     plot_coordinates(axes["v"], t, v, "velocity [rad/s, m/s]", coordinate_names(model, "v"))
-    plot_coordinates(axes["energy"], t, energy[:, None], "energy [J]", ["energy"])
+    plot_coordinates(axes["energy"], t, energy[:, None], "energy [J]", [])
     axes["energy"].set_xlabel("time [s]")
     figure.savefig(output)

@@ -36,6 +36,11 @@ class AbstractFactors(eqx.Module):
     def dtype(self) -> jnp.dtype:
         """Floating-point type of the factors."""
 
+    @property
+    @abc.abstractmethod
+    def stored_pivots(self) -> list[Array]:
+        """The pivots of the blocks of D as they are stored, ones included for coordinates that bodies lack."""
+
     @abc.abstractmethod
     def mass_product(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
         """`M x`, without factors."""
@@ -83,6 +88,10 @@ class Factors(AbstractFactors):
     @property
     def dtype(self) -> jnp.dtype:
         return self.joints.gain.dtype
+
+    @property
+    def stored_pivots(self) -> list[Array]:
+        return [self.joints.pivot.pivots]
 
     def mass_product(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
         return mass_product(self.model, self.schedule, self.bodies, x)

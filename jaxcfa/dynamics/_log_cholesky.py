@@ -1,6 +1,7 @@
 """Inertias that a rigid body can have, as a function of ten unconstrained numbers."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 
 import equinox as eqx
 import jax
@@ -15,6 +16,7 @@ from ..numerics import dot, identity, symmetrise
 from ..numerics._options import floating_numbers
 from ..spatial import Inertia
 from ..structured._small_spd import ldl_factor
+from ..typing import NameOrNumber
 from ._inertial_parameters import to_com, to_parameters, with_inertias
 
 # A pivot of this many rounding errors of the second moments is zero: the body is a sheet, a rod or a point.
@@ -40,25 +42,36 @@ class LogCholesky(eqx.Module):
     gradient = jax.grad(lambda x: loss(x.apply(model)))(start)
     ```
 
-    **Fields:** `theta` (..., 10): alpha and d are logarithms, in kg and m; s and t are in m.
+    **Fields:** `theta` (..., 10): alpha and d are logarithms, in kg and m; s and t are in m. `bodies`: the numbers of
+    the bodies that the rows are of, or `None` for all bodies of a model.
 
     **Raises:** `ValueError` if the last axis has not ten elements.
     """
 
     theta: Float[Array, "*batch 10"]
+    bodies: tuple[int, ...] | None = eqx.field(static=True)
 
-    def __init__(self, theta: ArrayLike):
+    def __init__(self, theta: ArrayLike, bodies: Sequence[int] | None = None):
         self.theta = _ten_numbers("theta", theta)
+        self.bodies = None if bodies is None else tuple(bodies)
 
     @classmethod
-    def of(cls, model: Model) -> "LogCholesky":
-        """The parameters (nb, 10) of a model's bodies.
+    def of(cls, model: Model, bodies: Sequence[NameOrNumber] | None = None) -> "LogCholesky":
+        """The parameters (nb, 10) of a model's bodies, or (k, 10) of some.
 
-        **Raises:** `ValueError` naming the bodies whose pseudo-inertia is not positive definite: without mass, of
-        principal moments that break the triangle inequality, or without extent in some direction, such as a point
-        mass. (If the model is traced, their parameters are not finite instead.)
+        **Arguments:** `bodies`: names or numbers of k bodies; all if not given. `apply` leaves the others as they are,
+        such as massless links and rotors.
+
+        **Raises:** `ValueError` for a body that the model has not, or that is there twice, and naming the bodies whose
+        pseudo-inertia is not positive definite: without mass, of principal moments that break the triangle inequality,
+        or without extent in some direction, such as a point mass. (If the model is traced, their parameters are not
+        finite instead.)
         """
-        return cls(_checked(_of_com(model.mass, model.com, symmetrise(model.inertia)), model.body_names))
+        if bodies is None:
+            return cls(_checked(_of_com(model.mass, model.com, symmetrise(model.inertia)), model.body_names))
+        rows = _numbers(model, bodies)
+        theta = _of_com(*(x[rows,] for x in (model.mass, model.com, symmetrise(model.inertia))))
+        return cls(_checked(theta, [model.body_names[i] for i in rows]), rows)
 
     @classmethod
     def from_inertial_parameters(cls, pi: ArrayLike) -> "LogCholesky":
@@ -75,17 +88,40 @@ class LogCholesky(eqx.Module):
         return _to_parameters(self.theta)
 
     def apply(self, model: Model) -> Model:
-        """The model with these masses, centres of mass and inertias.
+        """The model with these masses, centres of mass and inertias, of the `bodies` alone if they are given.
 
-        **Raises:** `ValueError` unless `theta` has shape (nb, 10).
+        **Raises:** `ValueError` unless `theta` has shape (nb, 10), or (k, 10) for k `bodies` that the model has.
         """
-        (theta,) = as_arrays(model, theta=self.theta)
-        return _apply(theta, model)
+        if self.bodies is None:
+            (theta,) = as_arrays(model, theta=self.theta)
+            return _apply(theta, model)
+        rows = _numbers(model, self.bodies)
+        if self.theta.shape != (len(rows), 10):
+            raise ValueError(
+                f"theta must have shape {(len(rows), 10)}, a row for each of bodies, got {self.theta.shape}."
+            )
+        return _apply_to(rows, self.theta, model)
+
+
+def _numbers(model: Model, bodies: Sequence[NameOrNumber]) -> tuple[int, ...]:
+    """Numbers of bodies, each there once."""
+    if isinstance(bodies, str) or not isinstance(bodies, Iterable):
+        raise ValueError(f"bodies must be a list of names or numbers, such as ['hand'], got {bodies!r:.200}.")
+    numbers = [model.body_index(body) for body in bodies]
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"Each of bodies must be there once, got {bodies!r:.200}. Leave out what is repeated.")
+    return tuple(numbers)
 
 
 @jax.jit
 def _apply(theta: Float[Array, "nb 10"], model: Model) -> Model:
     return with_inertias(model, *_to_com(theta))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _apply_to(rows: tuple[int, ...], theta: Float[Array, "k 10"], model: Model) -> Model:
+    pairs = zip((model.mass, model.com, model.inertia), _to_com(theta), strict=True)
+    return with_inertias(model, *(old.at[rows,].set(new.astype(old.dtype)) for old, new in pairs))
 
 
 @jax.jit
@@ -140,7 +176,8 @@ def _checked(theta: Float[Array, "*batch 10"], names: Sequence[str] = ()) -> Flo
             raise ValueError(
                 f"The inertias of bodies {[names[i] for i in numbers] if names else numbers} are not physically "
                 "consistent: the pseudo-inertia is not positive definite. Masses must be positive, and the sum of any "
-                "two principal moments about the centre of mass must exceed the third. Replace these inertias first."
+                "two principal moments about the centre of mass must exceed the third. Replace these inertias, or "
+                "leave these bodies out (LogCholesky.of(model, bodies=...))."
             )
     return theta
 

@@ -19,6 +19,7 @@ from ..structured import AbstractSchedule, Sequential, ldl_solve
 from ..structured._small_spd import lower_root, root_solve, root_solve_transposed
 from ..typing import ConfigurationLike, Velocity
 from ._factors import AbstractFactors, factorise
+from ._run import are_finite, refuse_singular
 from ._suitability import joints_without_inertia, refuse_massless_subtrees
 from ._swept_factors import eliminated_by_sweep
 
@@ -120,11 +121,16 @@ def mass_operator(
     **Arguments:** `q` (nq,); `schedule`: of the sweeps, chosen by `default_schedule` if not given. With a parallel one
     the factors are found by a scan too, if the model is known to allow that. `motions`: `body_motions` of the same q.
 
-    **Raises:** `ValueError` for a wrong shape, and for bodies that move no inertia.
+    **Raises:** `ValueError` for a wrong shape, for bodies that move no inertia, and for a configuration in which the
+    matrix is singular, such as gimbal lock. (If that is traced, what needs the inverse gives NaN instead.)
     """
     (q,) = as_arrays(model, q=q)
     schedule = schedule_for(model, schedule, motions, q)
-    return _mass_operator(model, q, schedule, may_scan(model, schedule), motions)
+    operator = _mass_operator(model, q, schedule, may_scan(model, schedule), motions)
+    pivots = operator.factors.stored_pivots  # and no more: other arrays would be copied from the device for nothing
+    if is_concrete(pivots) and not are_finite(pivots):
+        refuse_singular(model, q)
+    return operator
 
 
 def may_scan(model: Model, schedule: AbstractSchedule) -> bool:

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from ..kinematics._frames import place_frames
 from ..model import Model
-from ..model._arguments import as_arrays, as_frames
+from ..model._arguments import as_arrays, as_frames, is_concrete
 from ..motion import BodyMotions, motions_at, schedule_for
 from ..motion._jacobians import moving_dofs, point_jacobian
 from ..numerics import product, symmetrise
@@ -16,6 +16,7 @@ from ..one_function import as_one_function
 from ..structured import AbstractSchedule
 from ..typing import ConfigurationLike, Frames
 from ._mass_operator import may_scan, operator_of_motions
+from ._run import are_finite, refuse_singular
 
 
 class OperationalSpace(eqx.Module):
@@ -71,14 +72,18 @@ def operational_space_inertia(
     **Returns:** an `OperationalSpace`, of one frame too with rows for all of them: `jacobian` (6m, nv),
     `inverse_inertia` (6m, 6m), and as properties `inertia` (6m, 6m) and `dynamically_consistent_inverse` (nv, 6m).
 
-    **Raises:** `ValueError` for a wrong shape, an unknown name, and bodies that move no inertia.
+    **Raises:** `ValueError` for a wrong shape, an unknown name, bodies that move no inertia, and as `mass_operator` for
+    a configuration in which the mass matrix is singular. (If that is traced, the result is NaN.)
     """
     (q,) = as_arrays(model, q=q)
     numbers = jnp.atleast_1d(as_frames(model, frames))
     if not len(numbers):
         raise ValueError("frames must name one frame or more, got none.")
     schedule = schedule_for(model, schedule, motions, q)
-    return _operational_space(model, q, numbers, schedule, may_scan(model, schedule), motions)
+    space = _operational_space(model, q, numbers, schedule, may_scan(model, schedule), motions)
+    if is_concrete(space.inverse_inertia) and not are_finite(space.inverse_inertia):
+        refuse_singular(model, q)
+    return space
 
 
 @eqx.filter_jit

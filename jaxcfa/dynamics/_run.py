@@ -11,6 +11,7 @@ from ..model import Model
 from ..model._arguments import as_arrays, is_concrete
 from ..motion import check_motions, motions_at
 from ..numerics import product
+from ..numerics._options import quoted
 from ..one_function import as_one_function
 from ..typing import BodyForces, Velocity
 from ._articulated_body import ABA
@@ -23,6 +24,7 @@ from ._method import (
     accelerations_and_wrenches,
     check_method,
 )
+from ._suitability import joints_with_dependent_axes
 
 
 def explained(function, method, model: Model, q, v, tau, f_ext, motions):
@@ -106,19 +108,35 @@ def mechanism_of(model: Model) -> tuple:
 
 
 def refuse_without_accelerations(model: Model, q: Float[Array, "nq"]) -> None:
-    """Raises `ValueError` about why there are no finite accelerations.
+    """Raises `ValueError` about why there are no finite accelerations."""
+    refuse_singular(model, q)
+    raise ValueError(
+        f"The accelerations are too large for {q.dtype}: velocities, torques or wrenches are enormous. See what "
+        "made them so; a simulation that diverges needs a shorter step."
+    )
 
-    The mass matrix is singular if there are none at rest without loads either.
+
+def refuse_singular(model: Model, q: Float[Array, "nq"]) -> None:
+    """Raises `ValueError` if the mass matrix is singular at q: there are no accelerations at rest without loads.
+
+    Not if q or the model is not finite itself.
     """
     still = jnp.zeros(model.nv, q.dtype)
+    if not are_finite(q, mechanism_of(model)):
+        return
     if are_finite(solve(ABA(), model, q, still, still, jnp.zeros((model.nb, 6), q.dtype), None)):
+        return
+    singular = "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: "
+    joints = joints_with_dependent_axes(model, q)
+    if joints:
         raise ValueError(
-            f"The accelerations are too large for {q.dtype}: velocities, torques or wrenches are enormous. See what "
-            "made them so; a simulation that diverges needs a shorter step."
+            f"{singular}the axes of joint {quoted(joints)} are dependent there (gimbal lock), so that it moves in "
+            "fewer directions than it has coordinates. Use Spherical or Free in its place, stay away from such "
+            "configurations, or give it armature."
         )
     raise ValueError(
-        "Forward dynamics needs an invertible mass matrix, but it is singular at this configuration: some joint moves "
-        "no inertia. Give the bodies it carries inertia about its axis, or the joint armature."
+        f"{singular}some joint moves no inertia. Give the bodies it carries inertia about its axis, or the joint "
+        "armature."
     )
 
 

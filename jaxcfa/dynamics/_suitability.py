@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from ..configuration import neutral
 from ..model import Model, join_bodies, massless_subtrees, motion_subspace_blocks, pad_dofs
@@ -65,3 +66,18 @@ def joints_without_inertia(model: Model) -> list[str]:
     smallest = np.linalg.eigvalsh(moved / scale[:, :, None] / scale[:, None, :])[:, 0]
     idle = smallest <= 4 * np.finfo(inertia.dtype).eps
     return [model.body_names[body] for body in np.flatnonzero(idle)]
+
+
+def joints_with_dependent_axes(model: Model, q: Float[Array, "nq"]) -> list[str]:
+    """Names of joints that have fewer directions of motion than coordinates without armature, at q."""
+    idle = np.zeros(model.nb, bool)
+    for joint, group in zip(model.joints, model.topology.groups, strict=True):
+        subspace = np.asarray(jax.vmap(lambda joint, x: joint.motion_subspace(x))(joint, q[group.q_index]))
+        armature = np.asarray(model.armature)[group.v_index]
+        if subspace.shape[-1] < 2:
+            continue
+        length = np.linalg.norm(subspace, axis=1, keepdims=True)
+        unit = subspace / np.where(length > 0, length, 1)
+        gram = np.swapaxes(unit, -1, -2) @ unit + (armature > 0)[..., None] * np.eye(unit.shape[-1])
+        idle[group.bodies] = np.linalg.eigvalsh(gram)[:, 0] <= 32 * np.finfo(subspace.dtype).eps
+    return [name for name, own in zip(model.topology.joint_names, idle, strict=True) if own]

@@ -43,6 +43,10 @@ class SweptFactors(AbstractFactors):
     def dtype(self) -> jnp.dtype:
         return self.motions.q.dtype
 
+    @property
+    def stored_pivots(self) -> list[Array]:
+        return [joint.pivot.pivots for joint in self.joints]
+
     def mass_product(self, x: Float[Array, "nv"]) -> Float[Array, "nv"]:
         return mass_product_of_motions(self.model, self.motions, x)
 

@@ -68,6 +68,7 @@ def write_archive(path: PathOrText, kind: str, value: Any, known: Types, own: bo
     stream = io.BytesIO()
     named: dict[str, Any] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays}
     np.savez_compressed(stream, **named)
+    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(stream.getvalue())
 
 

@@ -48,7 +48,8 @@ def save_model(path: PathOrText, model: Model) -> None:
     frames) and no code. Joints and constraints of your own types are stored by the name of the class, which
     `load_model` needs.
 
-    **Arguments:** `path`: of the file, which is overwritten; it must end with `.npz`. `model`: a model, or a batch.
+    **Arguments:** `path`: of the file, which is overwritten, in a folder that is made if need be; it must end with
+    `.npz`. `model`: a model, or a batch.
 
     **Raises:** `ValueError` for another ending, a model that is traced, two types of one name, and types with fields
     other than arrays, numbers, strings, containers and dataclasses.
@@ -99,10 +100,10 @@ def _require(condition: bool, what: str) -> None:
 def save_trajectory(path: PathOrText, trajectory: Any) -> None:
     """Write a motion to a file, from which `load_trajectory` reads it again, bit by bit.
 
-    **Arguments:** `path`: of the file, which is overwritten; it must end with `.npz`. `trajectory`: what `rollout`,
-    `step`, `linearize` or `optimal_control.solve` returns, or the `Transition` of `environments.unroll`, one or a
-    batch; or dictionaries, tuples and lists of such, arrays, numbers and strings, for example
-    `{"robot": "arm", "q": q, "forces": wrenches}`. Arrays are called after their places, as in
+    **Arguments:** `path`: of the file, which is overwritten, in a folder that is made if need be; it must end with
+    `.npz`. `trajectory`: what `rollout`, `step`, `linearize` or `optimal_control.solve` returns, or the `Transition` of
+    `environments.unroll`, one or a batch; or dictionaries, tuples and lists of such, arrays, numbers and strings, for
+    example `{"robot": "arm", "q": q, "forces": wrenches}`. Arrays are called after their places, as in
     `numpy.load(path)["q"]`.
 
     **Raises:** `ValueError` for another ending, for what is traced, and for what cannot be stored.

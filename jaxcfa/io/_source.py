@@ -16,6 +16,7 @@ FileOrCompiled = PathOrText | Any  # or a mujoco.MjModel or mujoco.MjSpec: the p
 Element = Any  # lxml.etree._Element: the package is optional
 _DECLARATION = re.compile(r"^\s*<\?xml\b[^>]*\?>")
 _XML_STARTS = (b"<", b"\xff\xfe", b"\xfe\xff")  # the others are marks of UTF-16
+_ADDRESS = re.compile(r"^([A-Za-z][\w+.-]+):/+")  # two letters or more: C:/ is a drive; paths lose one of two slashes
 _VERSION = re.compile(rb"""^(\s*)<\?xml\s+version\s*=\s*("[^"]*"|'[^']*')""")
 
 
@@ -83,6 +84,12 @@ def _read_bytes(path: Path) -> bytes:
     except PermissionError as error:
         raise ValueError(f"{shown} must not be read; change its permissions.") from error
     except (OSError, ValueError) as error:  # ValueError: characters that no path can have
+        if _ADDRESS.match(str(path)):
+            address = _ADDRESS.sub(r"\1://", str(path))
+            raise FileNotFoundError(
+                f"{address!r:.200} is an address, and nothing is fetched from a network. Download the file first, and "
+                "give its path."
+            ) from error
         raise FileNotFoundError(
             f"There is no file {shown}. Check the path; relative ones start at {str(Path.cwd())!r}. "
             "(XML text instead of a path must start with '<'.)"

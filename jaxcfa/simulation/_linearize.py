@@ -16,7 +16,9 @@ from ..compilation import jit_of_one_state
 from ..configuration import displacement, integrate
 from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics
+from ..dynamics._run import are_finite, refuse_singular
 from ..model import AbstractConstraint, Model
+from ..model._arguments import is_concrete
 from ..motion import BodyMotions
 from ..numerics import product
 from ..typing import BodyForcesLike, Configuration, ConfigurationLike, Velocity, VelocityLike
@@ -73,11 +75,15 @@ def linearize(
 
     **Returns:** the pair `A` (2 nv, 2 nv), `B` (2 nv, nv), or (2 nv, m) or (2 nv, nu) if `actuated` says so.
 
-    **Raises:** `ValueError` as `step` does.
+    **Raises:** `ValueError` as `step` does, and for a configuration in which the mass matrix is singular, such as
+    gimbal lock. (If that is traced, the result is NaN.)
     """
     options = Options(method, passive_forces, friction_velocity, constraints, stabilization, solver, limits, contacts)
     checked = checked_step(model, q, v, tau, dt, integrator, f_ext, actuated, options)
-    return Linearization(*_matrices(*checked))
+    matrices = Linearization(*_matrices(*checked))
+    if is_concrete(matrices) and not are_finite(matrices):
+        refuse_singular(model, checked[2])
+    return matrices
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)

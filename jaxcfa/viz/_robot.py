@@ -44,6 +44,7 @@ class Robot:
         self,
         server: Any,
         lock: threading.RLock,
+        ended: threading.Event,
         name: str,
         model: Model,
         visuals: Visuals,
@@ -51,7 +52,8 @@ class Robot:
         opacity: float,
     ):
         self.model, self.q = model, np.zeros((0, model.nq))
-        self._lock = lock  # the viewer's, as other threads move the robot, too
+        self._lock, self._ended = lock, ended  # the viewer's, as other threads move the robot, too
+        self._check_open()
         self._server, self._path, self._opacity = server, f"/{name}", opacity
         chosen = drawn_visuals(model, visuals)
         self._carried = carried_visuals(model, chosen)
@@ -84,8 +86,9 @@ class Robot:
     def show(self, q) -> None:
         """Move to a configuration (nq,), or to several (n, nq): the first as it is, the others as ghosts.
 
-        **Raises:** `ValueError` for a wrong shape, and what is not finite.
+        **Raises:** `ValueError` for a wrong shape, what is not finite, and a viewer that is closed.
         """
+        self._check_open()
         q = as_configurations(self.model, q)
         bodies = body_poses(self.model, q)
         with self._lock, self._server.atomic():
@@ -139,6 +142,7 @@ class Robot:
         if state is None:
             self._replace("contacts", None)
             return
+        self._check_open()
         check_instance("state", state, ContactState, "contacts of jaxcfa.contact_state(model, contacts, q, v)")
         points, forces = np.asarray(state.position, float), np.asarray(state.force, float)
         if points.ndim != 2:
@@ -183,7 +187,12 @@ class Robot:
         own = of_robot(self._corners, self._carried.bodies, shapes)
         return np.concatenate([extent(self._corners[own], shapes.only(own)), bodies.translation.reshape(-1, 3)])
 
+    def _check_open(self) -> None:
+        if self._ended.is_set():
+            raise ValueError("The viewer is closed, and shows nothing any more; make a new one.")
+
     def _replace(self, key: object, overlay: AbstractOverlay | None) -> None:
+        self._check_open()
         with self._lock:
             old = self._overlays.pop(key, None)
             if old is not None:

@@ -71,14 +71,14 @@ class Viewer:
             self._server = viser.ViserServer(host=host, port=port, label="jaxcfa", verbose=False)
         self._lock = threading.RLock()
         self._playback: Playback | None = None
-        self._closed = threading.Event()
+        self._closed, self._ended = threading.Event(), threading.Event()  # when closing begins, and has ended
         self._others: dict[str, Robot] = {}
         self.url = _url(host, self._server.get_port())
         atexit.register(self.close)  # before the server ends, to which a motion that is played would go on writing
         try:
             # Sharing would send the scene through a server of others.
             self._server.gui.configure_theme(show_logo=False, show_share_button=False)
-            self.robot = Robot(self._server, self._lock, "robot", model, visuals, (0, 0, 0), 1.0)
+            self.robot = Robot(self._server, self._lock, self._ended, "robot", model, visuals, (0, 0, 0), 1.0)
             self._set_scene()
             self._add_switches()
             self._sliders = Sliders(self._server.gui, model, self._slid)
@@ -209,7 +209,7 @@ class Viewer:
             raise ValueError(f"The viewer has a robot named {name!r}: give another name, or remove() that one first.")
         if not 0 <= positive_number("opacity", opacity, or_zero=True) <= 1:
             raise ValueError(f"opacity must be from 0 to 1, got {opacity!r}.")
-        robot = Robot(self._server, self._lock, f"robots/{name}", model, visuals, base, opacity)
+        robot = Robot(self._server, self._lock, self._ended, f"robots/{name}", model, visuals, base, opacity)
         self._others[name] = robot
         return robot
 
@@ -232,13 +232,14 @@ class Viewer:
             self.close()
 
     def close(self) -> None:
-        """Stop everything; the page no longer works. Closing twice does no harm."""
+        """Stop everything; the page no longer works, and what shows something raises. Closing twice does no harm."""
         if not self._closed.is_set():
             self._closed.set()
             atexit.unregister(self.close)
             self.stop()
             with contextlib.redirect_stdout(io.StringIO()):
                 self._server.stop()
+            self._ended.set()  # not before, as until then a motion and sliders still move the robot
 
     def __enter__(self) -> "Viewer":
         return self

@@ -544,6 +544,7 @@ def test_completion_of_the_shell_is_offered():
     ("arguments", "message"),
     [
         (["info", "no_such_file.urdf"], "no_such_file.urdf"),
+        (["info", "https://foo/bar.urdf"], "'https://foo/bar.urdf' is an address"),
         (["demo", "--precision", "16"], "32 or 64"),
         (["demo", "--robot", "no_such_file.xml"], "no_such_file.xml"),
         (["view", "no_such_file.urdf"], "no_such_file.urdf"),

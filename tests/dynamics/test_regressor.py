@@ -198,6 +198,29 @@ def test_inconsistent_inertias(field, value):
             LogCholesky.from_inertial_parameters(inertial_parameters(model).at[3, 0].set(value))
 
 
+def test_log_cholesky_of_some_bodies():
+    """The rows are those of all bodies, and a body without mass is none of them and stays."""
+    model = mechanism("forest")
+    full, massless = LogCholesky.of(model), 2
+    model = eqx.tree_at(lambda m: m.mass, model, model.mass.at[massless].set(0.0))
+    chosen = [model.body_names[4], 0, 3]
+    some = LogCholesky.of(model, bodies=chosen)
+    assert some.bodies == (4, 0, 3)
+    assert_close(some.theta, full.theta[np.array(some.bodies)], 1e-14)
+    found, whole = LogCholesky(some.theta + 0.1, some.bodies).apply(model), LogCholesky(full.theta + 0.1).apply(model)
+    for name in ("mass", "com", "inertia"):
+        for body in range(model.nb):
+            expected = getattr(whole if body in some.bodies else model, name)[body]
+            assert_close(getattr(found, name)[body], expected, 1e-14)
+    gradient = jax.grad(lambda x: jnp.sum(x.apply(model).mass))(some)
+    assert_close(gradient.theta[:, 0], 2 * np.asarray(model.mass)[np.array(some.bodies)], 1e-12)
+    for wrong, message in (("body3", "must be a list"), ([0, 0], "there once"), (["nobody"], "nobody")):
+        with pytest.raises(ValueError, match=message):
+            LogCholesky.of(model, bodies=wrong)
+    with pytest.raises(ValueError, match=r"theta must have shape \(3, 10\), a row for each of bodies, got \(2, 10\)"):
+        LogCholesky(some.theta[:2], some.bodies).apply(model)
+
+
 def test_shapes():
     model = mechanism("forest")
     q, v, qdd, _ = random_state(model)

@@ -11,7 +11,7 @@ import pytest
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import ABA, AbstractForwardDynamics, forward_dynamics
-from jaxcfa.joints import Revolute
+from jaxcfa.joints import Composite, Revolute
 
 Q, V, TAU = jnp.array([0.3, -0.7]), jnp.array([0.5, 0.2]), jnp.array([1.0, 2.0])
 REFUSAL = "invertible mass matrix, but body 'hand' and all that it carries have no inertia"
@@ -75,6 +75,40 @@ def test_point_mass_on_the_axis(axis, dtype):
     model = arm(axis, mass=1.0, com=0.3 * along).astype(dtype)
     with pytest.raises(ValueError, match="singular at this configuration: some joint moves no inertia"):
         forward_dynamics(model, *(x.astype(dtype) for x in (Q, V, TAU)))
+
+
+@pytest.fixture(scope="module")
+def gimbals():
+    """Three axes on one body, and the configuration in which the first is the last."""
+    builder = jaxcfa.ModelBuilder()
+    axes = Composite([Revolute((0, 0, 1)), Revolute((0, 1, 0)), Revolute((1, 0, 0))])
+    builder.add_body("ball", joint=axes, mass=1.0, com=(0.1, 0, 0), inertia=0.1, joint_name="gimbals")
+    return builder.build(), jnp.array([0.0, np.pi / 2, 0.0])
+
+
+LOCKED = "the axes of joint 'gimbals' are dependent there .gimbal lock.*Use Spherical or Free"
+
+
+def test_gimbal_lock_is_called_so(gimbals):
+    model, q = gimbals
+    with pytest.raises(ValueError, match=LOCKED):
+        forward_dynamics(model, q, jnp.zeros(3), jnp.zeros(3))
+    geared = eqx.tree_at(lambda m: m.armature, model, jnp.full(3, 0.1))
+    assert np.all(np.isfinite(forward_dynamics(geared, q, jnp.zeros(3), jnp.zeros(3))))
+
+
+def test_inverses_at_gimbal_lock_are_refused(gimbals):
+    """As forward dynamics is, except where the configuration is traced."""
+    model, q = gimbals
+    for function in (
+        lambda q: jaxcfa.mass_operator(model, q),
+        lambda q: jaxcfa.operational_space_inertia(model, q, "ball"),
+        lambda q: jaxcfa.linearize(model, q, jnp.zeros(3), jnp.zeros(3), 0.01),
+    ):
+        with pytest.raises(ValueError, match=LOCKED):
+            function(q)
+    assert np.isnan(jax.jit(lambda q: jaxcfa.mass_operator(model, q).logdet())(q))
+    assert np.isnan(jaxcfa.mass_operator(model, q * jnp.nan).logdet())
 
 
 @pytest.mark.parametrize("argument", range(3))

@@ -277,6 +277,13 @@ def test_files_that_are_wrong(tmp_path):
     for read in (load_model, load_trajectory):
         with pytest.raises(FileNotFoundError, match="There is no file"):
             read(tmp_path / "missing.npz")
+        with pytest.raises(FileNotFoundError, match=r"'https://foo/bar\.npz' is an address.*Download the file first"):
+            read("https://foo/bar.npz")
+
+
+def test_folders_are_made(tmp_path):
+    save_trajectory(tmp_path / "new" / "folder" / "motion.npz", {"t": jnp.zeros(2)})
+    assert load_trajectory(tmp_path / "new" / "folder" / "motion.npz")["t"].shape == (2,)
 
 
 def test_what_cannot_be_saved(tmp_path):

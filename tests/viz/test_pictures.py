@@ -232,6 +232,25 @@ def test_plot_of_a_trajectory(tree, tmp_path):
         plot_trajectory(tree, trajectory)
 
 
+@pytest.mark.parametrize("n", [1, 40])
+def test_all_curves_have_names(n):
+    """Of one joint, and of many in a legend that is no higher than the axes."""
+    builder = jaxcfa.ModelBuilder()
+    for k in range(n):
+        builder.add_body(
+            f"a_link{k}", None if k == 0 else f"a_link{k - 1}", jaxcfa.joints.Revolute((0, 0, 1)), mass=1.0
+        )
+    model = builder.build()
+    figure = plot_trajectory(model, SimpleNamespace(t=np.arange(3), q=np.ones((3, n)), v=np.ones((3, n))))
+    figure.canvas.draw()
+    for axes in figure.axes:
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == list(model.joint_names)
+        assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == n
+        legend, picture = axes.get_legend().get_window_extent(), figure.bbox
+        assert legend.height < 1.1 * axes.bbox.height
+        assert legend.x1 <= picture.x1 + 1
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

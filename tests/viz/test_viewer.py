@@ -456,3 +456,23 @@ def test_instants_of_a_page(monkeypatch, tmp_path):
             viewer.save(tmp_path / "b.html", qs, 0.1)
         assert not viewer._server._websock_server._record_handles
         assert not (tmp_path / "b.html").exists()
+
+
+def test_closed_viewers_show_nothing(model, tmp_path):
+    viewer = Viewer(model)
+    q = np.asarray(viewer.robot.q)
+    viewer.play(q, 0.1)
+    viewer.close()
+    for call in (
+        lambda: viewer.robot.show(q),
+        lambda: viewer.show(q),
+        lambda: viewer.play(q, 0.1),
+        lambda: viewer.save(tmp_path / "new" / "page.html", q, 0.1),
+        lambda: viewer.add_trail(0),
+        lambda: viewer.add_robot("other", model),
+    ):
+        with pytest.raises(ValueError, match=r"viewer is closed.*make a new one"):
+            call()
+    assert not (tmp_path / "new").exists()
+    viewer.stop()
+    viewer.close()
