@@ -120,6 +120,29 @@ def status_in_motion(
     return _status(system, stabilization, where, outputs, v, drift)
 
 
+def accelerations_and_responses(
+    model: Model,
+    constraints: Constraints,
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    loads: Loads,
+    solver: AbstractConstraintSolver,
+    stabilization: Baumgarte | None,
+    directions: Float[Array, "m nv"],
+) -> tuple[Float[Array, "nv"], Float[Array, "m nv"]]:
+    """The accelerations, and what torques in each direction change of them. Neither has derivatives here."""
+    model, constraints, arguments = prepared(model, constraints, q=q, v=v, tau=loads.tau, f_ext=loads.f_ext)
+    return _responses(make_plan(model, solver, None), constraints, model, stabilization, *arguments, directions)
+
+
+@partial(as_one_function, derivatives=False)
+def _responses(
+    plan, constraints, model, stabilization, q, v, tau, f_ext, directions: Float[Array, "m nv"]
+) -> tuple[Float[Array, "nv"], Float[Array, "m nv"]]:
+    qdd, multipliers, _, system = _solve(plan, constraints, model, stabilization, q, v, Loads(tau, f_ext))
+    return qdd, jax.vmap(lambda b: system.solve(b, jnp.zeros_like(multipliers))[0])(directions)
+
+
 def _solved(plan, constraints, model, stabilization, q, v, tau, f_ext) -> tuple[Geometry, System, tuple]:
     """The geometry, the equations, and what a `ConstrainedSolution` holds besides its status."""
     qdd, multipliers, motions, system = _solve(plan, constraints, model, stabilization, q, v, Loads(tau, f_ext))

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -14,7 +13,7 @@ from ..actuation import actuator_forces
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization, Baumgarte, constrained_forward_dynamics
 from ..closed_chains._checks import check_constraints
 from ..closed_chains._delassus import LEAST_NORM, check_solver
-from ..closed_chains._forward import status_in_motion
+from ..closed_chains._forward import accelerations_and_responses as responses_of_loops, status_in_motion
 from ..closed_chains._stabilization import check_stabilization
 from ..contacts import AbstractContacts
 from ..contacts._point_contacts import check_contacts
@@ -219,8 +218,9 @@ class _OfLoops(AbstractLawOfMotion):
     loads: Loads
 
     def respond(self, directions: Float[Array, "k nv"]) -> tuple[Velocity, Float[Array, "k nv"], None]:
-        qdd, change = jax.linearize(self._accelerations, jnp.zeros_like(self.v))
-        return qdd, jax.vmap(change)(directions), None
+        own = self.equation
+        given = self.model, own.constraints, self.q, self.v, self.loads, own.solver, own._feedback
+        return *responses_of_loops(*given, directions), None
 
     def unbalanced(self, qdd: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Float[Array, "nv"]:
         return self._accelerations(tau) - qdd
