@@ -70,7 +70,7 @@ def on_ground(
     others, standing = list[PointContacts](), fine
     if ground.feet is None:
         standing = _with_feet(model, coarse, fine, q)
-        others = contacts_of(file.name, model, collisions, _COARSE, without=is_ground)
+        others = contacts_of(file.name, model, collisions, coarse, _COARSE, without=is_ground)
     if of_pairs:
         largest = collisions.friction[is_ground].max(axis=0)
         standing = [x.with_friction(mu) for x, mu in zip(standing, largest, strict=True)]

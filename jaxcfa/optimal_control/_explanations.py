@@ -70,8 +70,7 @@ def _violated_by_the_start(problem: Problem, x0: Float[Array, "nx"], u: Float[Ar
             continue
 
         def rows(u: Array, part=part) -> Array:
-            found = part.rows(Stage(dynamics, x0, u, jnp.asarray(0)))
-            return found if isinstance(part, Bounds) else jnp.abs(found)
+            return _violations(part, Stage(dynamics, x0, u, jnp.asarray(0)))
 
         fixed = np.all(np.asarray(jax.jacfwd(rows)(u)) == 0, axis=1)
         if np.any(fixed & (np.asarray(rows(u)) > tolerance)):
@@ -82,15 +81,17 @@ def _violated_by_the_start(problem: Problem, x0: Float[Array, "nx"], u: Float[Ar
     return ""
 
 
+def _violations(part: Any, stage: Stage) -> Float[Array, "k"]:
+    """How much each row of a constraint is violated; bounds that hold are negative."""
+    rows = part.rows(stage)
+    return rows if isinstance(part, Bounds) else jnp.abs(rows)
+
+
 def _most_violated(problem: Problem, found: Solution) -> str:
     """A sentence about the constraint that is violated most, and the stage; empty if all hold."""
 
-    def violations(part, stage: Stage) -> Array:
-        rows = part.rows(stage)
-        return rows if isinstance(part, Bounds) else jnp.abs(rows)
-
     def at_stage(phase: int, here: Stage) -> tuple:
-        return tuple(violations(part, here) for part in stage_parts(problem, phase, here.x.dtype).constraints)
+        return tuple(_violations(part, here) for part in stage_parts(problem, phase, here.x.dtype).constraints)
 
     of_stages = over_stages(problem, at_stage, found.states[:-1], found.controls)
     last = end_stage(problem, found.states)
@@ -98,7 +99,7 @@ def _most_violated(problem: Problem, found: Solution) -> str:
     for part, rows in zip(problem.constraints, of_stages, strict=True):
         largest = np.max(np.asarray(rows), axis=1, initial=0)
         where.append((f"the {_name(part)} at stage {np.argmax(largest)}", largest.max()))
-    at_end = [np.max(np.asarray(violations(part, last)), initial=0) for part in problem.end_constraints]
+    at_end = [np.max(np.asarray(_violations(part, last)), initial=0) for part in problem.end_constraints]
     where += [(f"the {_name(x)} at the end", v) for x, v in zip(problem.end_constraints, at_end, strict=True)]
     name, most = max(where, key=lambda x: x[1])
     tolerance = float(jnp.finfo(found.states.dtype).eps) ** 0.5

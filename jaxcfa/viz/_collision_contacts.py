@@ -49,10 +49,10 @@ def collision_contacts(
     Points of each shape (see `collision_points`) touch the surfaces of the others (see `collision_surface`): corners of
     boxes, rims of cylinders, which roll, outermost points of meshes, and, but for planes, four on each large flat face,
     and capsules and long cylinders where along their length they are nearest. Edges of boxes and meshes that cross are
-    not found. What does not move has points, too, for larger shapes that it might get into. In MJCF
-    `contype`, `conaffinity`, `<exclude>` and `<pair>` say what touches what, and bodies that a joint connects do not.
-    Friction is that of the pair, or of the geom with the higher `priority`, or else the larger one; where `condim` is 1
-    there is none. In URDF bodies that a joint connects do not, and friction is 1.
+    not found. What does not move has points, too, for larger shapes that it might get into. In MJCF `contype`,
+    `conaffinity`, `<exclude>` and `<pair>` say what touches what, and bodies that a joint connects do not. Friction is
+    that of the pair, or of the geom with the higher `priority`, or else the larger one; where `condim` is 1 there is
+    none. In URDF bodies that a joint connects do not, and friction is 1.
 
     **Arguments:**
 
@@ -80,8 +80,10 @@ def collision_contacts(
     if bodies is not None:
         kept = {WORLD, *(model.locate(body)[0] for body in as_list(bodies))}
         found = _some_of(found, np.array([on_body(model, x)[0] in kept for x in found.shapes], bool))
-    groups = contacts_of(name, model, found, points, self_collisions=self_collisions, **law)
-    each = points_of_each(found.shapes, model, points, flat=ground is None or isinstance(ground, contacts.FlatGround))
+    each = points_of_each(found.shapes, model, points)
+    groups = contacts_of(name, model, found, each, points, self_collisions=self_collisions, **law)
+    if not (ground is None or isinstance(ground, contacts.FlatGround)):
+        each = points_of_each(found.shapes, model, points, flat=False)
     moving = points_of_shapes(each)
     if ground is not None and moving.frames:
         groups.append(contacts.ground_contacts(model, moving.frames, ground=ground, **moving.arguments, **law))
@@ -98,6 +100,7 @@ def contacts_of(
     file: str,
     model: Model,
     collisions: Collisions,
+    points: Sequence[CollisionPoints],
     most: int,
     *,
     self_collisions: bool = False,
@@ -106,15 +109,15 @@ def contacts_of(
 ) -> list[contacts.PointContacts]:
     """Contacts of points of each shape with the other shapes that it meets, by the body that has these.
 
-    **Arguments:** `most`: how many points each shape has at most; `without` (n,): shapes that are met by none.
+    **Arguments:** `points` of each shape for what is flat, at `most` so many; `without` (n,): shapes that none meets.
     """
-    points = points_of_each(collisions.shapes, model, most)
 
     @functools.cache
     def on_no_plane(shape: int) -> list[CollisionPoints]:
         """The points of a shape for surfaces that are not flat."""
         alone = collisions.shapes[shape : shape + 1]
-        corners = points_of_each(alone, model, most, flat=False, still=True)
+        known = points[shape].frames and not isinstance(alone[0].shape, Capsule | Cylinder)
+        corners = [points[shape]] if known else points_of_each(alone, model, most, flat=False, still=True)
         return corners + points_on_faces(alone, model, still=True)
 
     placed = [on_body(model, x) for x in collisions.shapes]
@@ -127,11 +130,8 @@ def contacts_of(
     sizes = np.array([_size(x.shape) for x in collisions.shapes])
     into = (sizes[:, None] > _LARGER * sizes) | np.array(slides, bool)
     into &= (bodies != WORLD)[:, None] & ~np.array(is_round, bool)[:, None]
-    moves, both = (
-        np.array([len(x.frames) > 0 for x in each], bool)
-        for each in (points, [on_no_plane(i)[0] for i in range(len(points))])
-    )
-    meet &= moves | (both & into)
+    into &= np.array([not isinstance(x.shape, Plane) for x in collisions.shapes], bool)
+    meet &= np.array([len(x.frames) > 0 for x in points], bool) | into
     if without is not None:
         meet &= ~without[:, None]  # (shape, shape with points)
     own = collisions.has_own_friction & meet
