@@ -30,6 +30,7 @@ from jaxcfa.optimal_control import (
     Cost,
     Equality,
     FramePosition,
+    FrictionPyramid,
     JointTorques,
     PointVelocity,
     Posture,
@@ -93,14 +94,10 @@ def walk(model: jaxcfa.Model, feet: tuple[str, ...], steps: int):
         def place(stage: Stage, foot=foot, k=k):
             return FramePosition(foot)(stage) - places[stage.t, k]
 
-        def in_pyramid(stage: Stage, foot=foot):
-            x, y, z = ContactForce(foot)(stage)
-            return jnp.stack([FRICTION * z - x, FRICTION * z + x, FRICTION * z - y, FRICTION * z + y])
-
         # The state in which a foot leaves still has it on the ground.
         constraints += [
             Equality(place, during=[(first, min(end + 1, plan.steps)) for first, end in plan.stands(k)]),
-            Bounds(in_pyramid, lower=0.0, during=plan.stands(k)),
+            Bounds(FrictionPyramid(foot, FRICTION), lower=0.0, during=plan.stands(k)),
         ]
         if swings:
             middle = [(first + SWING // 2, first + SWING // 2 + 1) for first, _ in swings]

@@ -111,6 +111,7 @@ from .model import (
     add_keyframe as add_keyframe,
     add_payload as add_payload,
     add_servos as add_servos,
+    add_thrusters as add_thrusters,
     attach as attach,
     chain as chain,
     combine as combine,

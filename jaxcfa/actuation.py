@@ -2,12 +2,14 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from .kinematics import jacobian
 from .model import Model
 from .model._arguments import as_arrays
-from .numerics import product
+from .numerics import matvec, product, transpose
 from .typing import ConfigurationLike, Velocity, VelocityLike
 
 
@@ -16,7 +18,8 @@ def actuator_forces(model: Model, q: ConfigurationLike, v: VelocityLike, control
 
     Actuator by actuator, with length `l` and its rate `l' = moment v`,
     `force = clip(gain clip(control) + bias[0] + bias[1] l + bias[2] l')`; see `Actuators` for the symbols. Then
-    `tau = moment^T force`, clipped to the `effort` of the joints' limits.
+    `tau = moment^T force`, clipped to the `effort` of the joints' limits. The moments of those on frames are those of
+    their wrenches, `wrench^T J(q)`.
 
     **Arguments:** `q` (nq,), `v` (nv,); `control` (nu,), in the order of `model.actuators.names`.
 
@@ -29,11 +32,24 @@ def actuator_forces(model: Model, q: ConfigurationLike, v: VelocityLike, control
 def _actuator_forces(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], control: Float[Array, "nu"]
 ) -> Velocity:
-    actuators = model.actuators
+    actuators, moment = model.actuators, _moments(model, q)
     length = product(actuators.length_gradient, q) + actuators.length_offset
-    velocity = product(actuators.moment, v)
+    velocity = product(moment, v)
     clipped = jnp.clip(control, actuators.control_lower, actuators.control_upper)
     bias = actuators.bias[:, 0] + actuators.bias[:, 1] * length + actuators.bias[:, 2] * velocity
     force = jnp.clip(actuators.gain * clipped + bias, actuators.force_lower, actuators.force_upper)
     effort = model.limits.effort
-    return jnp.clip(product(actuators.moment.T, force), -effort, effort)
+    return jnp.clip(product(moment.T, force), -effort, effort)
+
+
+def _moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu nv"]:
+    """Moment arms of all actuators, those on frames included."""
+    actuators = model.actuators
+    rows = [row for row, frame in enumerate(actuators.frames) if frame is not None]
+    if not rows:
+        return actuators.moment
+    frames = [actuators.frames[row] for row in rows]
+    distinct = list(dict.fromkeys(frames))
+    jacobians = jacobian(model, q, distinct, axes="local")[np.array([distinct.index(frame) for frame in frames])]
+    of_frames = matvec(transpose(jacobians), actuators.wrench[np.array(rows)].astype(q.dtype))
+    return actuators.moment.astype(q.dtype).at[np.array(rows)].add(of_frames)

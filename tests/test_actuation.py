@@ -20,6 +20,8 @@ def model():
     unlimited = jnp.array([jnp.inf, jnp.inf])
     actuators = Actuators(
         names=("motor", "servo"),
+        frames=(None, None),
+        wrench=jnp.zeros((2, 6)),
         moment=jnp.array([[2.0, 0.0], [1.0, -1.0]]),
         length_gradient=jnp.array([[2.0, 0.0], [1.0, -1.0]]),
         length_offset=jnp.array([0.0, 0.1]),

@@ -130,6 +130,21 @@ def test_swing_up(capsys, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+def test_quadrotor(capsys, monkeypatch, tmp_path):
+    plot = tmp_path / "plot.png"
+    monkeypatch.setattr(sys, "argv", ["quadrotor.py", "--output", str(plot)])
+    runpy.run_path(str(EXAMPLES / "quadrotor.py"), run_name="__main__")
+    first, _, *rows, _ = capsys.readouterr().out.splitlines()
+    assert "SOLVED" in first
+    planned, same, feedback = ([float(x) for x in row.split()[-4:]] for row in rows)
+    assert max(planned[0], planned[2]) < 1e-6
+    assert abs(planned[1] - 60) < 1e-4
+    assert same[2] > 3 * feedback[2]
+    assert max(row[3] for row in (planned, same, feedback)) <= 6.0
+    assert plot.stat().st_size > 0
+
+
+@pytest.mark.slow
 @pytest.mark.compiled  # NumPy would give up on its loops after seconds
 def test_turning_in_space(capsys, monkeypatch, tmp_path):
     plot = tmp_path / "plot.png"

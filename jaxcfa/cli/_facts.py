@@ -134,11 +134,12 @@ def _frame(model: Model, i: int) -> Facts:
 
 def _actuator(model: Model, i: int) -> Facts:
     actuators = model.actuators
-    fields = ("moment", "length_gradient", "length_offset", "gain", "bias")
+    fields = ("moment", "wrench", "length_gradient", "length_offset", "gain", "bias")
     ends = ("control_lower", "control_upper", "force_lower", "force_upper")
     return {
         "name": actuators.names[i],
         "joints": driven_joints(model, i),
+        "frame": actuators.frames[i],
         **{field: getattr(actuators, field)[i] for field in (*fields, *ends)},
     }
 

@@ -73,14 +73,17 @@ def _actuator_columns(model: Model) -> dict[str, list[str]]:
     actuators, count = model.actuators, range(len(model.actuators.names))
     if not count:
         return {}
-    moment, gain, bias = (np.asarray(x) for x in (actuators.moment, actuators.gain, actuators.bias))
+    gain, bias, gear = (np.asarray(x) for x in (actuators.gain, actuators.bias, actuators.moment))
+    gear = np.concatenate([gear, np.asarray(actuators.wrench)], axis=1)
     ends = [
         np.asarray(getattr(actuators, f"{name}_{end}")) for name in ("control", "force") for end in ("lower", "upper")
     ]
     columns = {
         "actuator": list(actuators.names),
-        "joint": [" ".join(driven_joints(model, i)) for i in count],
-        "gear": [_numbers(moment[i][moment[i] != 0]) for i in count],
+        "joint" if actuators.frames == (None,) * len(count) else "joint or frame": [
+            " ".join([*driven_joints(model, i), actuators.frames[i] or ""]).strip() for i in count
+        ],
+        "gear": [_numbers(gear[i][gear[i] != 0]) for i in count],
         "control": [_interval(ends[0][i], ends[1][i]) for i in count],
         "force": [_interval(ends[2][i], ends[3][i]) for i in count],
         "gain": [_numbers(gain[i]) for i in count],

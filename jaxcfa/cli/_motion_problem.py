@@ -127,7 +127,10 @@ def _efforts(model: Model) -> tuple[list[str], Array, Array]:
     lower, upper = (side(*sides).sum(axis=0) for side in (np.minimum, np.maximum))
     driven = [name for name in model.joint_names if np.any(acts[:, model.v_slice(name)])]
     if not driven:
-        raise ValueError("No actuator of the file moves the frame.")
+        raise ValueError(
+            "No actuator of the file drives a joint that moves the frame. (Thrusters, which push on frames, are for "
+            'optimal_control.RobotDynamics(model, dt, actuated="actuators").)'
+        )
     weakest, strongest = jnp.maximum(-most, lower), jnp.minimum(most, upper)
     for name in driven:
         own = model.v_slice(name)

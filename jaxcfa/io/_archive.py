@@ -1,7 +1,8 @@
 """Objects made of arrays, in one `.npz` file: the arrays, and their structure as JSON. Nothing is executed.
 
 Arrays are called after their places, "q" or "history.cost", so that others can read them too; in format 1 by numbers.
-Fields that files of older formats do not have, as couplings in format 2, have their defaults.
+Fields that files of older formats do not have, as couplings in format 2, have their defaults, or are given them by who
+reads the file.
 """
 
 import dataclasses
@@ -9,7 +10,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,14 @@ from ..model import Topology
 from ..model._topology import TOPOLOGY_FIELDS
 from ._source import PathOrText
 
-_FORMAT, _VERSION, _HEADER = "jaxcfa", 3, "header"
+_FORMAT, _VERSION, _HEADER = "jaxcfa", 4, "header"
 _RESERVED = (_HEADER, "file", "allow_pickle")  # arguments of NumPy's functions
 _PLAIN = (type(None), bool, int, float, str)
 _SEQUENCES: dict[type, str] = {tuple: "tuple", list: "list"}
 _KINDS = {"model": "a model; read it with load_model", "trajectory": "a trajectory; read it with load_trajectory"}
 
 Types = Mapping[str, type]
+Upgrade = Callable[[int, Any, dict[str, np.ndarray]], None]
 
 
 def types_by_name(types: Iterable[type]) -> dict[str, type]:
@@ -72,15 +74,18 @@ def write_archive(path: PathOrText, kind: str, value: Any, known: Types, own: bo
     target.write_bytes(stream.getvalue())
 
 
-def read_archive(data: bytes, name: str, kind: str, known: Types) -> Any:
+def read_archive(data: bytes, name: str, kind: str, known: Types, upgrade: Upgrade | None = None) -> Any:
     """The object that `write_archive` wrote, with JAX arrays.
 
-    **Arguments:** `name`: of the file, for messages. `known`: the only types that are made, by name.
+    **Arguments:** `name`: of the file, for messages. `known`: the only types that are made, by name. `upgrade`: adds,
+    in place, what files of a format have not yet, to their content and their arrays by name.
 
     **Raises:** `ValueError` for a file that is damaged, of another kind, or newer, and for types that are not known.
     """
-    content, arrays = _contents(data, name, kind)
+    content, arrays, version = _contents(data, name, kind)
     try:
+        if upgrade is not None:
+            upgrade(version, content, arrays)
         value = _decoded(content, known, arrays)
     except _UnknownType as error:
         raise ValueError(
@@ -95,7 +100,7 @@ def _damaged(name: str, error: object) -> ValueError:
     return ValueError(f"{name}: damaged, or no file that jaxcfa has saved ({error!s:.200}).")
 
 
-def _contents(data: bytes, name: str, kind: str) -> tuple[Any, dict[str, np.ndarray]]:
+def _contents(data: bytes, name: str, kind: str) -> tuple[Any, dict[str, np.ndarray], int]:
     # For anything else NumPy speaks of pickles, and advises to load them unsafely.
     if not zipfile.is_zipfile(io.BytesIO(data)):
         raise _damaged(name, "no archive")
@@ -116,7 +121,7 @@ def _contents(data: bytes, name: str, kind: str) -> tuple[Any, dict[str, np.ndar
         )
     if stored != kind:
         raise ValueError(f"{name}: holds {_KINDS.get(stored, 'something else')}.")
-    return content, arrays
+    return content, arrays, version
 
 
 class _UnknownType(Exception):

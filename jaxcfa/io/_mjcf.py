@@ -34,15 +34,16 @@ def load_mjcf(
     one composite joint, called after all of them with "+" between. Bodies without joints are merged into their parent
     and stay available as frames, `fusestatic` or not, as do all sites (called "site:NAME" where a body has that name).
     Names that would occur twice get underscores. Limits are infinite where a flag switches them off. `model.keyframe`
-    has the stored configurations, and the initial one as "qpos0"; `model.constraints` the active `connect`, `weld` and
-    `joint` equalities (`weld` with the `torquescale` zero as `Connect`); `model.actuators` those on joints whose force
-    is affine in the control, the position and the velocity (motors, position and velocity servos, general).
+    has the stored configurations, and the initial one as "qpos0", `model.keyframe_control` their controls;
+    `model.constraints` the active `connect`, `weld` and `joint` equalities (`weld` with the `torquescale` zero as
+    `Connect`); `model.actuators` those on joints, fixed tendons and sites whose force is affine in the control, the
+    position and the velocity (motors, position and velocity servos, general).
 
     Geoms serve the compiler to find masses; nothing collides by itself (see `ground_contacts`), and the time step and
     the options of the solver are not taken, without a warning. What else is not modelled gives one `ModelWarning` that
-    names it: tendons, actuators of other kinds, activations, fluids, gravity compensation, motion capture bodies,
-    springs and damping that are not linear, flexes, sensors, plugins, constraints within one body, controls of
-    keyframes. Missing files of meshes and textures matter only where masses depend on them.
+    names it: spatial tendons, forces of tendons of their own, actuators of other kinds, activations, fluids, gravity
+    compensation, motion capture bodies, springs and damping that are not linear, flexes, sensors, plugins, constraints
+    within one body. Missing files of meshes and textures matter only where masses depend on them.
 
     **Arguments:**
 
@@ -82,11 +83,12 @@ def _convert(mj: Any, floating_base: bool, gravity, dtype, report: Report) -> Mo
     if gravity is None:
         gravity = np.zeros(3) if is_disabled(mj, "GRAVITY") else mj.opt.gravity
     model = builder.build(gravity=gravity, dtype=dtype)
+    actuators = read_actuators(mj, layout, model.dtype, report)
     model = dataclasses.replace(
         model,
         constraints=read_equalities(mj, layout, model, report),
-        actuators=read_actuators(mj, layout, model.dtype, report),
-        keyframes=read_keyframes(mj, layout, model.dtype),
+        actuators=actuators,
+        keyframes=read_keyframes(mj, layout, actuators.names, model.dtype),
     )
     note_unsupported(mj, layout, report)
     return model

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..model import Actuators, Keyframes
 from ..model._attachments import INITIAL
-from ._mjcf_dofs import enum_name, gear, is_disabled, joint_transmission
+from ._mjcf_dofs import adds_inertia_or_damping, enum_name, gear, is_disabled, joint_transmission, transmission
 from ._mjcf_layout import (
     BALL,
     FREE,
@@ -18,7 +18,9 @@ from ._mjcf_layout import (
     actuator_names,
     all_names,
     control_of,
+    is_fixed_tendon,
     joint_of,
+    joints_of_tendon,
     unique_name,
 )
 from ._report import Report
@@ -27,7 +29,9 @@ from ._report import Report
 class _Actuator(NamedTuple):
     """One row of `Actuators`."""
 
+    frame: str | None
     moment: np.ndarray
+    wrench: np.ndarray
     length_gradient: np.ndarray
     gain: float
     bias: np.ndarray
@@ -36,7 +40,7 @@ class _Actuator(NamedTuple):
 
 
 def read_actuators(mj: MjModel, layout: Layout, dtype: np.dtype, report: Report) -> Actuators:
-    """The actuators with an affine law that act on one joint; the others are reported."""
+    """The actuators with an affine law that act on joints, fixed tendons or sites; the others are reported."""
     names: list[str] = []
     rows: list[_Actuator] = []
     for number, name in enumerate(actuator_names(mj)):
@@ -46,8 +50,10 @@ def read_actuators(mj: MjModel, layout: Layout, dtype: np.dtype, report: Report)
             continue
         if getattr(mj, "actuator_delay", np.zeros(number + 1))[number]:
             report.add("delay of actuators", name)
+        if joint_transmission(mj, number) is None and adds_inertia_or_damping(mj, number):
+            report.add("armature and damping of actuators on tendons and sites", name)
         names.append(name)
-        rows.append(_read_actuator(mj, number))
+        rows.append(_read_actuator(mj, layout, number))
 
     def column(field: str, size: int) -> np.ndarray:
         return np.array([getattr(row, field) for row in rows], dtype=dtype).reshape(len(rows), size)
@@ -55,6 +61,8 @@ def read_actuators(mj: MjModel, layout: Layout, dtype: np.dtype, report: Report)
     control, force = column("control_range", 2), column("force_range", 2)
     return Actuators(
         names=tuple(names),
+        frames=tuple(row.frame for row in rows),
+        wrench=jnp.asarray(column("wrench", 6)),
         moment=jnp.asarray(layout.extended_v(column("moment", mj.nv))),
         length_gradient=jnp.asarray(_with_zeros_for_freed(layout, column("length_gradient", mj.nq))),
         length_offset=jnp.zeros(len(rows), dtype),
@@ -73,21 +81,26 @@ def _with_zeros_for_freed(layout: Layout, gradient: np.ndarray) -> np.ndarray:
 
 def _obstacle(mj: MjModel, number: int) -> str | None:
     """Why an actuator cannot be taken over, if so."""
-    joint = joint_transmission(mj, number)
     gain, bias = enum_name("mjtGain", mj.actuator_gaintype[number]), enum_name("mjtBias", mj.actuator_biastype[number])
     variable_gain = gain == "AFFINE" and np.any(mj.actuator_gainprm[number, 1:3])
     group = int(mj.actuator_group[number])
+    kind, target = transmission(mj, number)
     if is_disabled(mj, "ACTUATION") or (0 <= group <= 30 and mj.opt.disableactuator & (1 << group)):
         return "that are disabled"
-    if joint is None:
-        return "that act on tendons, sites, bodies or slider-cranks"
+    if kind not in ("JOINT", "JOINTINPARENT", "TENDON", "SITE"):
+        return "that act on bodies or by slider-cranks"
+    if kind == "TENDON" and not is_fixed_tendon(mj, target):
+        return "that act on spatial tendons"
+    if kind == "SITE" and mj.actuator_trnid[number, 1] >= 0:
+        return "that act between two sites"
     if enum_name("mjtDyn", mj.actuator_dyntype[number]) != "NONE":
         return "with activation dynamics (muscles, filters, integrators)"
     if getattr(mj, "actuator_plugin", np.full(number + 1, -1))[number] >= 0:
         return "implemented by plugins"
     if gain not in ("FIXED", "AFFINE") or bias not in ("NONE", "AFFINE") or variable_gain:
         return "whose force is not affine with a constant gain"
-    if joint_of(mj, joint).kind in (FREE, BALL):
+    joint = joint_transmission(mj, number)
+    if joint is not None and joint_of(mj, joint).kind in (FREE, BALL):
         return _obstacle_of_quaternions(mj, number, joint)
     return None
 
@@ -109,18 +122,28 @@ def _bias(mj: MjModel, number: int) -> np.ndarray:
     return mj.actuator_biasprm[number, :3] if affine else np.zeros(3)
 
 
-def _read_actuator(mj: MjModel, number: int) -> _Actuator:
-    joint = joint_of(mj, int(mj.actuator_trnid[number, 0]))
-    moment, gradient = np.zeros(mj.nv), np.zeros(mj.nq)
-    moment[joint.v] = gear(mj, number)[: joint.v.stop - joint.v.start]
-    if joint.kind in (SLIDE, HINGE):
-        gradient[joint.q] = gear(mj, number)[0]
+def _read_actuator(mj: MjModel, layout: Layout, number: int) -> _Actuator:
+    kind, target = transmission(mj, number)
+    moment, gradient, wrench = np.zeros(mj.nv), np.zeros(mj.nq), np.zeros(6)
+    if kind == "SITE":
+        wrench[:] = np.roll(gear(mj, number), 3)  # MuJoCo's begin with the force
+    elif kind == "TENDON":
+        for joint, coefficient in joints_of_tendon(mj, target):
+            moment[joint.v] += gear(mj, number)[0] * coefficient
+            gradient[joint.q] += gear(mj, number)[0] * coefficient
+    else:
+        joint = joint_of(mj, target)
+        moment[joint.v] = gear(mj, number)[: joint.v.stop - joint.v.start]
+        if joint.kind in (SLIDE, HINGE):
+            gradient[joint.q] = gear(mj, number)[0]
     control = control_of(mj, number)
     clamped = mj.actuator_ctrllimited[control] and not is_disabled(mj, "CLAMPCTRL")
     limited = mj.actuator_forcelimited[number]
     unlimited = np.array([-np.inf, np.inf])
     return _Actuator(
+        frame=layout.sites[target] if kind == "SITE" else None,
         moment=moment,
+        wrench=wrench,
         length_gradient=gradient,
         gain=mj.actuator_gainprm[number, 0],
         bias=_bias(mj, number),
@@ -129,10 +152,13 @@ def _read_actuator(mj: MjModel, number: int) -> _Actuator:
     )
 
 
-def read_keyframes(mj: MjModel, layout: Layout, dtype: np.dtype) -> Keyframes:
-    """The initial configuration, under the name `INITIAL`, and the stored ones."""
+def read_keyframes(mj: MjModel, layout: Layout, actuators: tuple[str, ...], dtype: np.dtype) -> Keyframes:
+    """The initial configuration, under the name `INITIAL`, and the stored ones, with controls of some actuators."""
     taken = {INITIAL}
     names = [INITIAL, *(unique_name(name, taken) for name in all_names(mj.key, mj.nkey, "key", taken))]
     q = layout.extended_q(mj, np.concatenate([mj.qpos0[None], mj.key_qpos]))
     v = layout.extended_v(np.concatenate([np.zeros((1, mj.nv)), mj.key_qvel]))
-    return Keyframes(tuple(names), jnp.asarray(q, dtype), jnp.asarray(v, dtype))
+    every = actuator_names(mj)
+    control = np.concatenate([np.zeros((1, mj.key_ctrl.shape[1])), mj.key_ctrl])
+    own = [control_of(mj, every.index(name)) for name in actuators]
+    return Keyframes(tuple(names), *(jnp.asarray(x, dtype) for x in (q, v, control[:, own])))

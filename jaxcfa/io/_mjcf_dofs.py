@@ -44,10 +44,22 @@ def enum_name(enum: str, value: int | np.integer) -> str:
     return getattr(import_mujoco(), enum)(int(value)).name.split("_", 1)[1]
 
 
+def transmission(mj: MjModel, actuator: int) -> tuple[str, int]:
+    """On what an actuator acts, "JOINT", "TENDON" and so on, and the number of that."""
+    return enum_name("mjtTrn", mj.actuator_trntype[actuator]), int(mj.actuator_trnid[actuator, 0])
+
+
 def joint_transmission(mj: MjModel, actuator: int) -> int | None:
     """The joint on which an actuator acts, or `None`."""
-    acts = enum_name("mjtTrn", mj.actuator_trntype[actuator]) in ("JOINT", "JOINTINPARENT")
-    return int(mj.actuator_trnid[actuator, 0]) if acts else None
+    kind, target = transmission(mj, actuator)
+    return target if kind in ("JOINT", "JOINTINPARENT") else None
+
+
+def adds_inertia_or_damping(mj: MjModel, actuator: int) -> bool:
+    """Whether an actuator has armature or damping of its own (before MuJoCo 4 there is none)."""
+    return any(
+        np.any(getattr(mj, f"actuator_{x}")[actuator]) for x in ("armature", "damping") if hasattr(mj, f"actuator_{x}")
+    )
 
 
 def gear(mj: MjModel, actuator: int) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 
 MjModel = Any  # mujoco.MjModel: the package is optional
 FREE, BALL, SLIDE, HINGE = range(4)  # mujoco.mjtJoint
+_WRAP_JOINT = 1  # mujoco.mjtWrap
 _NQ = {FREE: 7, BALL: 4, SLIDE: 1, HINGE: 1}
 _NV = {FREE: 6, BALL: 3, SLIDE: 1, HINGE: 1}
 
@@ -76,6 +77,18 @@ def joint_of(mj: MjModel, number: int) -> Joint:
     """The joint of a number."""
     kind, q, v = int(mj.jnt_type[number]), int(mj.jnt_qposadr[number]), int(mj.jnt_dofadr[number])
     return Joint(number, int(mj.jnt_bodyid[number]), kind, slice(q, q + _NQ[kind]), slice(v, v + _NV[kind]))
+
+
+def is_fixed_tendon(mj: MjModel, number: int) -> bool:
+    """Whether the length of a tendon is a sum of coordinates."""
+    return int(mj.wrap_type[mj.tendon_adr[number]]) == _WRAP_JOINT
+
+
+def joints_of_tendon(mj: MjModel, number: int) -> Iterator[tuple[Joint, float]]:
+    """The joints of a fixed tendon, and what their coordinates count in its length."""
+    first = int(mj.tendon_adr[number])
+    for place in range(first, first + int(mj.tendon_num[number])):
+        yield joint_of(mj, int(mj.wrap_objid[place])), float(mj.wrap_prm[place])
 
 
 def control_of(mj: MjModel, actuator: int) -> int:

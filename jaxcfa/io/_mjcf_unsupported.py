@@ -1,10 +1,11 @@
 """What a compiled MuJoCo model holds and is not modelled."""
 
+import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ._mjcf_layout import Layout, MjModel, actuator_names, all_names
+from ._mjcf_layout import Layout, MjModel, actuator_names, all_names, is_fixed_tendon
 from ._report import Report
 
 
@@ -34,19 +35,38 @@ def _features(mj: MjModel, layout: Layout) -> Iterator[tuple[str, Iterable[str]]
         yield feature, (layout.joints[i] for i in _nonzero(getattr(mj, attribute, np.zeros(mj.njnt))))
     yield "damping that is not linear", dict.fromkeys(layout.joints[mj.dof_jntid[i]] for i in _nonzero(damping))
     yield "damping that is not linear", (actuators[i] for i in _nonzero(of_actuators))
-    yield "tendons", all_names(mj.tendon, mj.ntendon, "tendon", set())
+    tendons = all_names(mj.tendon, mj.ntendon, "tendon", set())
+    yield "spatial tendons", (name for i, name in enumerate(tendons) if not is_fixed_tendon(mj, i))
+    yield "forces and limits of tendons", (tendons[i] for i in _nonzero(_own_forces(mj)) if is_fixed_tendon(mj, i))
     yield "flexes", (f"flex{i}" for i in range(mj.nflex))
     yield "sensors", all_names(mj.sensor, mj.nsensor, "sensor", set())
     yield "plugins", (f"plugin{i}" for i in range(mj.nplugin))
     keys = all_names(mj.key, mj.nkey, "key", {"qpos0"})
-    yield "controls, activations and mocap poses of keyframes", (keys[i] for i in _nonzero(_inputs_of_keyframes(mj)))
+    yield "activations and mocap poses of keyframes", (keys[i] for i in _nonzero(_inputs_of_keyframes(mj)))
 
 
 def _inputs_of_keyframes(mj: MjModel) -> np.ndarray:
     """(nkey, k): what keyframes have beside configurations and velocities, without what they have by default."""
     mocap = np.argsort(mj.body_mocapid)[-mj.nmocap :] if mj.nmocap else np.zeros(0, int)
     moved = mj.key_mpos - mj.body_pos[mocap].reshape(-1), mj.key_mquat - mj.body_quat[mocap].reshape(-1)
-    return np.concatenate([mj.key_ctrl, mj.key_act, *moved], axis=1)
+    return np.concatenate([mj.key_act, *moved], axis=1)
+
+
+def _own_forces(mj: MjModel) -> np.ndarray:
+    """(ntendon, k): what tendons have by themselves, beside those that actuators pull."""
+    names = (
+        "stiffness",
+        "stiffnesspoly",
+        "damping",
+        "dampingpoly",
+        "armature",
+        "frictionloss",
+        "limited",
+        "actfrclimited",
+    )
+    parts = (getattr(mj, f"tendon_{name}", None) for name in names)
+    none = np.zeros((mj.ntendon, 1))
+    return np.concatenate([none, *(x.reshape(len(x), math.prod(x.shape[1:])) for x in parts if x is not None)], axis=1)
 
 
 def _nonzero(values: np.ndarray) -> np.ndarray:

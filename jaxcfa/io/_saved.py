@@ -61,12 +61,25 @@ def save_model(path: PathOrText, model: Model) -> None:
 
 def read_model(data: bytes, name: str, types: Sequence[type]) -> Model:
     """The model in a file that `save_model` wrote; `types` are those of the user's joints and constraints."""
-    model = read_archive(data, name, "model", with_own_types(_OF_MODELS, types))
+    model = read_archive(data, name, "model", with_own_types(_OF_MODELS, types), _upgrade)
     try:
         _check(model)
     except Exception as error:  # whatever the parts of a damaged file do not have
         raise ValueError(f"{name}: damaged, its parts do not fit together ({error!s:.200}).") from error
     return model
+
+
+def _upgrade(version: int, content: Any, arrays: dict[str, np.ndarray]) -> None:
+    """Thrusters and the controls of keyframes, which there are since format 4: none."""
+    if version >= 4:
+        return
+    actuators, keyframes = (content["fields"][part]["fields"] for part in ("actuators", "keyframes"))
+    gain, q = (arrays[str(node["array"])] for node in (actuators["gain"], keyframes["q"]))
+    actuators["frames"] = {"tuple": [None] * gain.shape[-1]}
+    for fields, field, like in ((actuators, "wrench", "gain"), (keyframes, "control", "q")):
+        shape = (*gain.shape, 6) if field == "wrench" else (*q.shape[:-1], gain.shape[-1])
+        arrays[field] = np.zeros(shape, (gain if field == "wrench" else q).dtype)
+        fields[field] = {"array": field, "dtype": fields[like]["dtype"]}
 
 
 def _check(model: Model) -> None:

@@ -38,5 +38,6 @@ from ._rename import rename as rename
 from ._scale import scale as scale
 from ._servos import add_servos as add_servos
 from ._subtree import subtree as subtree
+from ._thrusters import add_thrusters as add_thrusters
 from ._topology import WORLD as WORLD, Topology as Topology
 from ._views import BodyView as BodyView, JointView as JointView

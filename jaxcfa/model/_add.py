@@ -10,12 +10,13 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from ..numerics import matmul, transpose
+from ..numerics import matmul, product, transpose
 from ..spatial import steiner
 from ..typing import NameOrNumber
 from ._arguments import as_arrays
 from ._attachments import Keyframes
 from ._given import Numbers, Placement, as_placement, check_name, given_com, given_inertia, given_mass, is_concrete
+from ._layout import LAYOUT
 from ._model import Model, require_single
 from ._topology import WORLD
 
@@ -130,10 +131,14 @@ def with_parts(
     )
 
 
-def add_keyframe(model: Model, name: str, q: Numbers, v: Numbers | None = None) -> Model:
+def add_keyframe(
+    model: Model, name: str, q: Numbers, v: Numbers | None = None, control: Numbers | None = None
+) -> Model:
     """The model with one more named configuration, `model.keyframe(name)`, after those it has.
 
-    **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s], zero if not given. Both may be traced.
+    **Arguments:** `q` (nq,); `v` (nv,) [rad/s, m/s], zero if not given; `control` (nu,), what the actuators are told
+    there, `model.keyframe_control(name)`: if not given, position servos hold what they drive at `q`, and all others get
+    zero. All may be traced.
 
     **Raises:** `ValueError` for a name that a keyframe has, wrong shapes, zero quaternions, what is not finite, and a
     batch of models.
@@ -143,9 +148,21 @@ def add_keyframe(model: Model, name: str, q: Numbers, v: Numbers | None = None) 
     old = model.keyframes
     if name in old.names:
         raise ValueError(f"The model has a keyframe named {name!r}; names must be unique.")
-    given = as_arrays(model, q=q, v=jnp.zeros(model.nv, model.dtype) if v is None else v)
-    for letter, x in zip("qv", given, strict=True):
+    (q,) = as_arrays(model, q=q)
+    v = jnp.zeros(model.nv, model.dtype) if v is None else v
+    given = as_arrays(model, q=q, v=v, control=_holding(model, q) if control is None else control)
+    rows = []
+    for letters, x in zip(LAYOUT["keyframes"], given, strict=True):
         if is_concrete(x) and not np.all(np.isfinite(x)):
-            raise ValueError(f"{letter} of the keyframe {name!r} must be finite, got {np.asarray(x).tolist()}.")
-    rows = [jnp.concatenate([x, y.astype(x.dtype)[None]]) for x, y in zip((old.q, old.v), given, strict=True)]
+            raise ValueError(f"{letters} of the keyframe {name!r} must be finite, got {np.asarray(x).tolist()}.")
+        before = getattr(old, letters)
+        rows.append(jnp.concatenate([before, x.astype(before.dtype)[None]]))
     return dataclasses.replace(model, keyframes=Keyframes((*old.names, name), *rows))
+
+
+def _holding(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu"]:
+    """Controls with which position servos pull nowhere; zero for other actuators."""
+    actuators = model.actuators
+    length = product(actuators.length_gradient.astype(q.dtype), q) + actuators.length_offset
+    is_servo = (actuators.gain != 0) & (actuators.gain == -actuators.bias[:, 1])
+    return jnp.where(is_servo, length, 0)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from ..joints import Free
 from ..spatial import Transform
@@ -16,6 +17,7 @@ from ._carried import carried
 from ._combine import combine
 from ._given import Placement, as_placement
 from ._joint_groups import joints_of_bodies, neutral_configuration
+from ._layout import LAYOUT
 from ._lock import lock_joints
 from ._model import Model, require_single
 from ._topology import WORLD
@@ -125,10 +127,11 @@ def _extended(keyframes: Keyframes, others: Keyframes, both: Model) -> Keyframes
     """The keyframes of the first model, with the second's coordinates."""
     rows = [others.names.index(name) if name in others.names else len(others.names) for name in keyframes.names]
     index = np.array(rows, dtype=int)
-    rest = neutral_configuration(both)[keyframes.q.shape[1] :], jnp.zeros(others.v.shape[1:], both.dtype)
-    q, v = (jnp.concatenate([x, y[None]])[index] for x, y in zip((others.q, others.v), rest, strict=True))
-    return Keyframes(
-        keyframes.names,
-        jnp.concatenate([keyframes.q, q], axis=1).astype(both.dtype),
-        jnp.concatenate([keyframes.v, v], axis=1).astype(both.dtype),
-    )
+    neutral = neutral_configuration(both)[keyframes.q.shape[1] :]
+
+    def extended(name: str) -> Array:
+        own, other = getattr(keyframes, name), getattr(others, name)
+        rest = neutral if name == "q" else jnp.zeros(other.shape[1:], both.dtype)
+        return jnp.concatenate([own, jnp.concatenate([other, rest[None]])[index]], axis=1).astype(both.dtype)
+
+    return Keyframes(keyframes.names, *map(extended, LAYOUT["keyframes"]))

@@ -71,7 +71,9 @@ def combine(models: Iterable[Model], prefixes: Iterable[str] | None = None) -> M
             for constraint in model.constraints
         ),
         actuators=dataclasses.replace(
-            joined.actuators, names=tuple(name for model in models for name in model.actuators.names)
+            joined.actuators,
+            names=tuple(name for model in models for name in model.actuators.names),
+            frames=tuple(frame for model in models for frame in model.actuators.frames),
         ),
         keyframes=_join_keyframes([model.keyframes for model in models]),
         topology=topology,
@@ -179,8 +181,7 @@ def _joined(blocks: Sequence[Array], letters: str) -> Array:
 def _join_keyframes(parts: Sequence[Keyframes]) -> Keyframes:
     names = tuple(name for name in parts[0].names if all(name in part.names for part in parts))
     rows = [np.array([part.names.index(name) for name in names], dtype=np.int64) for part in parts]
+    pairs = list(zip(parts, rows, strict=True))
     return Keyframes(
-        names,
-        jnp.concatenate([part.q[row] for part, row in zip(parts, rows, strict=True)], axis=1),
-        jnp.concatenate([part.v[row] for part, row in zip(parts, rows, strict=True)], axis=1),
+        names, *(jnp.concatenate([getattr(part, x)[row] for part, row in pairs], axis=1) for x in LAYOUT["keyframes"])
     )

@@ -25,12 +25,13 @@ LAYOUT = {
     "frame_placement": {"translation": "nf 3", "rotation": "nf 3 3"},
     "actuators": {
         "moment": "nu nv",
+        "wrench": "nu 6",
         "length_gradient": "nu nq",
         "bias": "nu 3",
         **dict.fromkeys(("length_offset", "gain"), "nu"),
         **dict.fromkeys(("control_lower", "control_upper", "force_lower", "force_upper"), "nu"),
     },
-    "keyframes": {"q": "nk nq", "v": "nk nv"},
+    "keyframes": {"q": "nk nq", "v": "nk nv", "control": "nk nu"},
 }
 
 # The same by the attribute of the model, such as "limits.lower".

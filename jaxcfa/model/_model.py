@@ -199,8 +199,15 @@ class Model(eqx.Module):
     def keyframe(self, name: str) -> Float[Array, "nq"]:
         """The configuration stored under `name`; not of a batch of models."""
         require_single(self, "Model.keyframe")
-        names = self.keyframes.names
-        return self.keyframes.q[_lookup(name, {key: i for i, key in enumerate(names)}, "keyframe", self.topology)]
+        return self.keyframes.q[self._keyframe_index(name)]
+
+    def keyframe_control(self, name: str) -> Float[Array, "nu"]:
+        """What the actuators are told in the keyframe called `name`; not of a batch of models."""
+        require_single(self, "Model.keyframe_control")
+        return self.keyframes.control[self._keyframe_index(name)]
+
+    def _keyframe_index(self, name: str) -> int:
+        return _lookup(name, {key: i for i, key in enumerate(self.keyframes.names)}, "keyframe", self.topology)
 
     def frame_number(self, frame: NameOrNumber) -> int:
         """Number of a frame or body for the functions of frames, which also take numbers that are traced.
@@ -244,10 +251,16 @@ class Model(eqx.Module):
         if number < self.nb:
             return number, Transform.identity(self.dtype)
         require_single(self, "Model.locate")
-        return int(self.topology.frame_bodies[number - self.nb]), self.frame_placement[number - self.nb]
+        return carrier(self, number), self.frame_placement[number - self.nb]
 
     def __repr__(self) -> str:
         return f"Model(nb={self.nb}, nq={self.nq}, nv={self.nv}, frames={len(self.frame_names)}, dtype={self.dtype})"
+
+
+def carrier(model: Model, frame: NameOrNumber) -> int:
+    """The number of the body that carries a frame, or is it; -1 for the world. `ValueError` if there is none."""
+    number = model.frame_number(frame)
+    return number if number < model.nb else int(model.topology.frame_bodies[number - model.nb])
 
 
 def joint_part(model: Model, joint: NameOrNumber) -> JointPart:

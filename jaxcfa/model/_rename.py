@@ -59,7 +59,11 @@ def renamed(model: Model, function: Callable[[str], str]) -> Model:
     return dataclasses.replace(
         model,
         constraints=tuple(_renamed(constraint, function) for constraint in model.constraints),
-        actuators=dataclasses.replace(actuators, names=tuple(map(function, actuators.names))),
+        actuators=dataclasses.replace(
+            actuators,
+            names=tuple(map(function, actuators.names)),
+            frames=tuple(None if frame is None else function(frame) for frame in actuators.frames),
+        ),
         topology=topology.replace(
             body_names=[*map(function, topology.body_names)],
             joint_names=["+".join(map(function, parts)) for parts in part_names(model)],

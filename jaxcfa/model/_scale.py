@@ -27,7 +27,6 @@ from ..joints import (
 )
 from ..numerics._options import known_numbers
 from ..spatial import Transform
-from ._attachments import Keyframes
 from ._carried import Carried
 from ._constraints import AbstractConstraint, Connect, Distance, JointCoupling, LoopJoint, Weld
 from ._given import is_concrete
@@ -92,7 +91,7 @@ def _scaled(model: Model, length: Float[Array, ""], density: Float[Array, ""]) -
         limits=Limits(_scaled_end(limits.lower, q), _scaled_end(limits.upper, q), limits.velocity, limits.effort),
         frame_placement=_scaled_pose(model.frame_placement, length),
         constraints=tuple(_scaled_constraint(x, model, is_length[0], length) for x in model.constraints),
-        keyframes=Keyframes(keyframes.names, keyframes.q * q[None], keyframes.v * v[None]),
+        keyframes=dataclasses.replace(keyframes, q=keyframes.q * q[None], v=keyframes.v * v[None]),
     )
 
 

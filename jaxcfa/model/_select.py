@@ -11,7 +11,7 @@ from ._carried import ends_of, renumbered
 from ._constraints import AbstractConstraint
 from ._given import is_concrete
 from ._layout import PLACES, array_at, with_arrays
-from ._model import Model
+from ._model import Model, carrier
 from ._topology import WORLD
 
 _GONE = -2
@@ -19,13 +19,23 @@ _GONE = -2
 
 def acting(model: Model, bodies: np.ndarray) -> tuple[int, ...]:
     """Numbers of the actuators that still act once only some joints are left (nb,): those that acted on others only are
-    dropped. Where moments are traced, all count as acting."""
+    dropped, and those on frames that none of the joints moves. Where moments are traced, all count as acting."""
     actuators = model.actuators
     if not is_concrete(actuators.moment):
         return tuple(range(len(actuators.names)))
     moment = np.asarray(actuators.moment) != 0
-    kept = moment[:, bodies[model.topology.dof_bodies]].any(axis=1)
-    return tuple(np.flatnonzero(kept | ~moment.any(axis=1)).tolist())
+    on_joints = moment[:, bodies[model.topology.dof_bodies]].any(axis=1)
+    on_frames = [frame is not None and _is_moved(model, bodies, frame) for frame in actuators.frames]
+    idle = ~moment.any(axis=1) & np.array([frame is None for frame in actuators.frames], bool)
+    return tuple(np.flatnonzero(on_joints | np.array(on_frames, bool) | idle).tolist())
+
+
+def _is_moved(model: Model, bodies: np.ndarray, frame: str) -> bool:
+    """Whether one of some joints (nb,) moves a frame."""
+    body = carrier(model, frame)
+    while body != WORLD and not bodies[body]:
+        body = int(model.topology.parents[body])
+    return body != WORLD
 
 
 def select(model: Model, bodies: np.ndarray, q: Float[Array, "nq"], actuators: tuple[int, ...], function: str) -> Model:
@@ -50,6 +60,8 @@ def select(model: Model, bodies: np.ndarray, q: Float[Array, "nq"], actuators: t
         if len(own := np.flatnonzero(bodies[group]))
     ]
     groups.sort(key=lambda group: int(group[1][0]))
+    places = {topology.body_names[body] for body in kept} | {topology.frame_names[frame] for frame in frames}
+    on_frames = [model.actuators.frames[row] for row in actuators]
     index = {"nb": kept, "nq": q_index, "nv": v_index, "nf": frames, "nu": np.array(actuators, dtype=int)}
     whole = _with_lengths_at_rest(model, np.flatnonzero(~q_mask), q)
     part = with_arrays(whole, {place: _taken(array_at(whole, place), x.split(), index) for place, x in PLACES.items()})
@@ -57,7 +69,11 @@ def select(model: Model, bodies: np.ndarray, q: Float[Array, "nq"], actuators: t
         part,
         joints=tuple(joint for joint, _ in groups),
         constraints=_constraints(model.constraints, numbers, function),
-        actuators=dataclasses.replace(part.actuators, names=tuple(model.actuators.names[row] for row in actuators)),
+        actuators=dataclasses.replace(
+            part.actuators,
+            names=tuple(model.actuators.names[row] for row in actuators),
+            frames=tuple(frame if frame in places else None for frame in on_frames),
+        ),
         topology=topology.replace(
             parents=numbers[topology.parents[kept]],
             nqs=topology.nqs[kept],

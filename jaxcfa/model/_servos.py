@@ -10,10 +10,10 @@ from ..typing import NameOrNumber
 from ._attachments import Actuators
 from ._given import Numbers, as_list, not_negative_each
 from ._joint_groups import free_dofs
-from ._layout import LAYOUT
 from ._model import Model, joint_part, require_single
 from ._parts import JointPart, joint_parts
 from ._ranges import rated_coordinates
+from ._with_actuators import check_new_names, with_actuators
 
 
 def add_servos(
@@ -45,15 +45,14 @@ def add_servos(
     require_single(model, "add_servos")
     in_v, names = driven_by_servos(model, joints)
     in_q, count = rated_coordinates(model)[in_v], len(in_v)
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"Two servos would be named {repeated[0]!r}; rename a joint, or name those that need a servo.")
-    if taken := set(names) & set(model.actuators.names):
-        raise ValueError(f"The model has an actuator named {min(taken)!r}; name the joints that need a servo.")
+    check_new_names(model, names, "servos", "rename a joint, or name those that need a servo")
     given = ("stiffness", stiffness), ("damping", damping)
     gain, resistance = (not_negative_each(*x, count, "servos", model.dtype) for x in given)
     zero, unlimited = jnp.zeros_like(gain), jnp.full_like(gain, jnp.inf)
     servos = Actuators(
         names=names,
+        frames=(None,) * count,
+        wrench=jnp.zeros((count, 6), model.dtype),
         moment=jnp.asarray(np.eye(model.nv)[in_v], model.dtype),
         length_gradient=jnp.asarray(np.eye(model.nq)[in_q], model.dtype),
         length_offset=zero,
@@ -64,10 +63,8 @@ def add_servos(
         force_lower=-unlimited,
         force_upper=unlimited,
     )
-    both = {x: jnp.concatenate([getattr(y, x) for y in (model.actuators, servos)]) for x in LAYOUT["actuators"]}
     return dataclasses.replace(
-        model,
-        actuators=Actuators(names=(*model.actuators.names, *names), **both),
+        with_actuators(model, servos, model.keyframes.q[:, in_q]),
         damping=jnp.asarray(model.damping).at[in_v].add(resistance),
     )
 

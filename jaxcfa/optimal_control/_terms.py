@@ -15,8 +15,8 @@ from jaxtyping import Array, Float
 from ..configuration import difference
 from ..dynamics import center_of_mass
 from ..kinematics import frame_velocity
-from ..model._arguments import as_array, is_concrete
-from ..numerics import matmul, matvec, transpose
+from ..model._arguments import as_array, as_positive, is_concrete
+from ..numerics import cross, matmul, matvec, transpose
 from ..numerics._options import check_hashable, is_hashable
 from ..spatial import Transform, rotation_log, unit
 from ..spatial._transform import are_rotations
@@ -108,10 +108,7 @@ class FrameDirection(SmoothTerm):
 
     def __check_init__(self):
         for name, vector in (("direction", self.direction), ("axis", self.axis)):
-            if vector.shape[-1:] == (3,) and is_concrete(vector) and not np.all(np.any(np.asarray(vector), axis=-1)):
-                raise ValueError(
-                    f"The {name} of FrameDirection must not be zero, which points nowhere, got {vector.tolist()}."
-                )
+            _check_points_somewhere(name, "FrameDirection", vector)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
         for name, vector in (("direction", self.direction), ("axis", self.axis)):
@@ -184,6 +181,33 @@ class ContactForce(SmoothTerm):
                 f"{type(stage.dynamics).__name__}."
             )
         return _difference(self, stage.dynamics.force(stage.u, self.frame), self.target)
+
+
+class FrictionPyramid(SmoothTerm):
+    """Room (4,) in the friction pyramid at a contact of `RobotInverseDynamics` [N]: `Bounds(..., lower=0)` keeps to it.
+
+    `mu f_n -+ f_1` and `mu f_n -+ f_2`, with the force's part `f_n` along the `normal` of the ground, z by default, and
+    two across: x and y where that is z. None is negative only where `f_n` is not. The pyramid is about the cone of
+    Coulomb's friction; that of `mu / sqrt(2)` is in it.
+    """
+
+    frame: NameOrNumber = eqx.field(static=True)
+    friction: Float[Array, ""] = eqx.field(converter=as_positive("friction of FrictionPyramid"))
+    normal: Float[Array, "3"] = eqx.field(converter=as_array("normal"), default=(0.0, 0.0, 1.0))
+
+    def __check_init__(self):
+        if self.normal.shape[-1:] != (3,):
+            raise ValueError(f"The normal of FrictionPyramid must be a vector (3,), got shape {self.normal.shape}.")
+        _check_points_somewhere("normal", "FrictionPyramid", self.normal)
+
+    def __call__(self, stage: Stage) -> Float[Array, "4"]:
+        force, normal = ContactForce(self.frame)(stage), unit(self.normal)
+        x, y = jnp.eye(3, dtype=normal.dtype)[:2]
+        other = jnp.where(jnp.abs(normal[0]) < 0.8, x, y)
+        first = unit(other - normal * jnp.sum(normal * other))
+        limit = self.friction * jnp.sum(force * normal)
+        across = jnp.stack([jnp.sum(force * first), jnp.sum(force * cross(normal, first))])
+        return jnp.concatenate([limit - across, limit + across])
 
 
 class CenterOfMass(SmoothTerm):
@@ -287,6 +311,12 @@ def _difference(term: AbstractTerm, x: Float[Array, "k"], target: ArrayLike, nam
             f"The {name} of {type(term).__name__} must be a number or have shape {x.shape}, got {jnp.shape(target)}."
         )
     return x - target
+
+
+def _check_points_somewhere(name: str, term: str, vector: Array) -> None:
+    """Raises `ValueError` for a vector, or one of several, that is known to be zero."""
+    if vector.shape[-1:] == (3,) and is_concrete(vector) and not np.all(np.any(np.asarray(vector), axis=-1)):
+        raise ValueError(f"The {name} of {term} must not be zero, which points nowhere, got {vector.tolist()}.")
 
 
 def _check_rotation(term: str, rotation: Any) -> None:

@@ -189,14 +189,17 @@ def test_keyframes():
 def test_what_else_keyframes_have_is_reported():
     bodies = body("a", "<joint name='j'/>") + '<body name="m" mocap="true" pos="1 2 3" quat="1 2 3 4"/>'
     keys = """
-      <key name="plain" qpos="0.5"/> <key name="pushed" ctrl="1 0"/> <key name="active" act="2"/>
+      <key name="plain" qpos="0.5"/> <key name="pushed" ctrl="3 1"/> <key name="active" act="2"/>
       <key name="led" mpos="1 2 4"/> <key name="turned" mquat="1 0 0 0"/>"""
-    rest = """<actuator><motor joint="j"/><general name="slow" joint="j" dyntype="filter"/></actuator>
+    rest = """<actuator><general name="slow" joint="j" dyntype="filter"/><motor joint="j"/></actuator>
       <keyframe>{}</keyframe>"""
     notes = notes_of(mjcf(bodies, rest.format(keys)))
-    what = "controls, activations and mocap poses of keyframes"
-    assert notes[what] == ("pushed", "active", "led", "turned")
+    what = "activations and mocap poses of keyframes"
+    assert notes[what] == ("active", "led", "turned")
     assert what not in notes_of(mjcf(bodies, rest.format("")))
+    with pytest.warns(ModelWarning):
+        model = load_mjcf(mjcf(bodies, rest.format(keys)))
+    assert (model.keyframe_control("pushed").tolist(), model.keyframe_control("qpos0").tolist()) == ([1.0], [0.0])
 
 
 def test_joints_that_share_their_body_have_names_of_their_own(tmp_path):
@@ -362,7 +365,22 @@ def test_equality_constraints_are_violated_as_in_mujoco():
             assert_close(data.qpos[own] - constraint.joint_offset - value, rows[0])
 
 
-UNMODELLED = ("target", "a", "ball", "hinge", "cable", "pull", "biceps", "slow", "curved", "aim", "turn", "angle")
+UNMODELLED = (
+    "target",
+    "a",
+    "ball",
+    "hinge",
+    "cable",
+    "rope",
+    "heavy",
+    "lift",
+    "pair",
+    "biceps",
+    "slow",
+    "curved",
+    "aim",
+)
+UNMODELLED += ("turn", "angle")
 
 
 def test_one_warning_names_everything_that_is_not_modelled():
@@ -375,12 +393,19 @@ def test_one_warning_names_everything_that_is_not_modelled():
           <joint name="ball" type="ball" range="0 30" limited="true"/>
           {INERTIAL}
           <site name="s"/>
-          <body name="b"> <joint name="hinge" damping="1 2" stiffness="1 2"/> {INERTIAL} </body>
+          <body name="b"> <joint name="hinge" damping="1 2" stiffness="1 2"/> {INERTIAL} <site name="t"/> </body>
         </body>
       </worldbody>
-      <tendon> <fixed name="cable"> <joint joint="hinge" coef="1"/> </fixed> </tendon>
+      <tendon>
+        <fixed name="cable" stiffness="2"> <joint joint="hinge" coef="1"/> </fixed>
+        <fixed name="silent"> <joint joint="hinge" coef="1"/> </fixed>
+        <spatial name="rope"> <site site="s"/> <site site="t"/> </spatial>
+      </tendon>
       <actuator>
         <motor name="pull" tendon="cable"/>
+        <motor name="heavy" tendon="silent" armature="1"/>
+        <motor name="lift" tendon="rope"/>
+        <motor name="pair" site="s" refsite="t"/>
         <muscle name="biceps" joint="hinge" lengthrange="0 1"/>
         <general name="slow" joint="hinge" dyntype="filter"/>
         <general name="curved" joint="hinge" gaintype="affine" gainprm="1 2"/>
@@ -395,7 +420,7 @@ def test_one_warning_names_everything_that_is_not_modelled():
     assert named == set(UNMODELLED)
     assert any("fluid" in note for note in notes)
     with pytest.warns(ModelWarning):
-        assert load_mjcf(text).actuators.names == ("good",)
+        assert load_mjcf(text).actuators.names == ("pull", "heavy", "good")
 
 
 def test_nothing_is_reported_about_what_every_file_has():
@@ -588,7 +613,7 @@ def test_assets_of_a_text(tmp_path):
 def test_missing_files_of_tendons_sites_and_flexes(suffix, tmp_path):
     path = tmp_path / f"robot.{suffix}"
     path.write_text(DECORATED)
-    assert set(notes_of(path)) == {"tendons", "flexes"}
+    assert set(notes_of(path)) == {"spatial tendons", "flexes"}
     with pytest.warns(ModelWarning):
         model = load_mjcf(path)
     assert_close(model.locate("s")[1].translation, np.array([0.0, 1.0, 0.0]))

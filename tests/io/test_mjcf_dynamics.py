@@ -161,8 +161,12 @@ EVERYTHING = """
     <body name="d" pos="1 1 1" euler="0.2 0.1 0">
       <freejoint name="d1"/>
       <geom size="0.1 0.2 0.15" type="ellipsoid" pos="0.1 0.1 0.1"/>
+      <site name="rotor" pos="0.3 -0.1 0.2" euler="0.4 0 0.7"/>
     </body>
   </worldbody>
+  <tendon>
+    <fixed name="both"> <joint joint="a1" coef="0.5"/> <joint joint="c1" coef="-2"/> </fixed>
+  </tendon>
   <actuator>
     <motor name="m1" joint="a1" gear="3" armature="0.5" damping="2" ctrlrange="-0.1 0.1"/>
     <position name="p1" joint="a3" kp="5" kv="0.3" gear="-2"/>
@@ -170,6 +174,10 @@ EVERYTHING = """
     <general name="g1" jointinparent="c1" gainprm="2" biastype="affine" biasprm="0.1 0.2 0.3" gear="0.5"/>
     <motor name="ball" joint="b1" gear="1 2 3"/>
     <motor name="free" joint="d1" gear="1 2 3 4 5 6" armature="0.1" damping="0.2"/>
+    <position name="pull" tendon="both" kp="4" kv="0.2" gear="1.5" ctrlrange="-0.5 0.5"/>
+    <motor name="thrust" site="rotor" gear="0.1 0 2 0 0.3 -0.2" ctrlrange="0 2"/>
+    <general name="jet" site="tip" gear="1 2 3 4 5 6" gainprm="2" biastype="affine" biasprm="0.1 0.2 -0.3"/>
+    <motor name="second" site="rotor" gear="1 0 0 0 0 0"/>
   </actuator>
 </mujoco>
 """
@@ -212,7 +220,9 @@ def test_models_move_as_in_mujoco():
 
 
 def test_actuators_are_read():
-    assert load_mjcf(EVERYTHING).actuators.names == ("m1", "p1", "v1", "g1", "ball", "free")
+    actuators = load_mjcf(EVERYTHING).actuators
+    assert actuators.names == ("m1", "p1", "v1", "g1", "ball", "free", "pull", "thrust", "jet", "second")
+    assert actuators.frames[6:] == (None, "rotor", "tip", "rotor")
 
 
 def test_floating_base_is_what_mujoco_makes_of_a_free_joint():

@@ -206,6 +206,23 @@ def test_files_of_format_2(tmp_path):
     assert_same(load_model(old), load_model(path))
 
 
+def test_files_of_format_3(tmp_path):
+    """Their actuators have no frames, and keyframes no controls. Models and batches."""
+    path, old = tmp_path / "model.npz", tmp_path / "old.npz"
+
+    def without_wrenches(header, arrays):
+        for part, names in (("actuators", ("frames", "wrench")), ("keyframes", ("control",))):
+            for name in names:
+                arrays.pop(fields(header, part).pop(name).get("array"), None)
+        header.update(version=3)
+
+    model = jaxcfa.add_keyframe(jaxcfa.add_servos(jaxcfa.chain(3), 2.0), "bent", jnp.ones(3), control=jnp.zeros(3))
+    for each in (model, jax.vmap(lambda x: jaxcfa.with_body(model, 0, mass=x))(jnp.arange(1.0, 3.0))):
+        save_model(path, each)
+        old.write_bytes(altered(path, without_wrenches))
+        assert_same(load_model(old), load_model(path))
+
+
 def altered(path, change):
     """A saved file with another header or other arrays."""
     with np.load(path) as archive:
@@ -258,8 +275,8 @@ def test_files_that_are_wrong(tmp_path):
             altered(path, lambda header, arrays: fields(header).update(mass={"call": "os.system"})),
             altered(path, elsewhere),
         ],
-        "written by a newer version of jaxcfa, in format 4": [
-            altered(path, lambda header, arrays: header.update(version=4))
+        "written by a newer version of jaxcfa, in format 5": [
+            altered(path, lambda header, arrays: header.update(version=5))
         ],
         "its parts do not fit together": [altered(path, change) for change in (shorter, otherwise)],
         "holds something else": [altered(path, lambda header, arrays: header.update(kind="policy"))],

@@ -25,7 +25,9 @@ def attached(model, keys=("home",), tension=1.0):
     bounds = jnp.full((2,), jnp.inf)
     actuators = Actuators(
         names=names,
+        frames=(None, None),
         moment=moment,
+        wrench=jnp.zeros((2, 6)),
         length_gradient=jnp.zeros((2, model.nq)).at[1, -1].set(3.0),
         length_offset=jnp.array([0.1, 0.2]),
         gain=jnp.array([1.0, 2.0]) * tension,
@@ -36,7 +38,7 @@ def attached(model, keys=("home",), tension=1.0):
         force_upper=bounds,
     )
     q = jnp.stack([random_state(model, i).q for i in range(len(keys))])
-    keyframes = Keyframes(tuple(keys), q, jnp.ones((len(keys), model.nv)))
+    keyframes = Keyframes(tuple(keys), q, jnp.ones((len(keys), model.nv)), jnp.ones((len(keys), 2)))
     return dataclasses.replace(model, actuators=actuators, keyframes=keyframes)
 
 

@@ -125,7 +125,7 @@ def test_numbers_are_integers_of_any_type_that_are_known():
 
 def test_keyframes():
     model = mechanism("straight chain")
-    frames = Keyframes(("home", "folded"), jnp.arange(12.0).reshape(2, 6), jnp.zeros((2, 6)))
+    frames = Keyframes(("home", "folded"), jnp.arange(12.0).reshape(2, 6), jnp.zeros((2, 6)), jnp.zeros((2, 0)))
     model = dataclasses.replace(model, keyframes=frames)
     assert model.keyframe("folded").tolist() == [6, 7, 8, 9, 10, 11]
     with pytest.raises(ValueError, match="No keyframe named 'fold'; did you mean 'folded'"):

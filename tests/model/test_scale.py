@@ -33,7 +33,9 @@ LENGTH, DENSITY = 1.7, 0.6
 def with_keyframe(model):
     """The model with a random state as a keyframe, by which the test knows the similar state too."""
     x = random_state(model)
-    return dataclasses.replace(model, keyframes=Keyframes(("pose",), x.q[None], x.v[None]))
+    return dataclasses.replace(
+        model, keyframes=Keyframes(("pose",), x.q[None], x.v[None], jnp.zeros((1, len(model.actuators.names))))
+    )
 
 
 def everything():

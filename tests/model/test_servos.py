@@ -65,6 +65,28 @@ def test_a_simulated_servo_comes_to_its_target_and_a_stiff_one_is_stable():
     assert_close(end(jnp.array([20.0, 200.0])), jnp.stack([target, target]), 1e-6)
 
 
+def test_what_servos_are_told_in_keyframes():
+    """To stay where the keyframe has them, unless it says otherwise; before they are added, too."""
+    model = robot()
+    q = jaxcfa.random_configuration(model, jax.random.key(0))
+    before = jaxcfa.add_servos(jaxcfa.add_keyframe(model, "home", q), 3.0)
+    after = jaxcfa.add_keyframe(jaxcfa.add_servos(model, 3.0), "home", q)
+    for each in (before, after):
+        assert_close(each.keyframe_control("home"), np.asarray(q)[[7, 12, 13, 14, 15]])
+    told = jaxcfa.add_keyframe(before, "other", q, control=jnp.arange(5.0))
+    assert told.keyframe_control("other").tolist() == [0, 1, 2, 3, 4]
+    arm = jaxcfa.lock_joints(jaxcfa.subtree(told, "arm"), "wrist")
+    assert (arm.actuators.names, arm.keyframe_control("other").tolist()) == (("hinge", "turn", "slide"), [0, 3, 4])
+    pair = jaxcfa.combine([told, told], ["left", "right"])
+    assert pair.keyframe_control("other").tolist() == [0, 1, 2, 3, 4] * 2
+    more = jaxcfa.attach(told, "tip", jaxcfa.add_servos(jaxcfa.chain(1), 1.0), prefix="more")
+    assert more.keyframe_control("other").tolist() == [0, 1, 2, 3, 4, 0]
+    with pytest.raises(ValueError, match="No keyframe named 'away'; there are"):
+        told.keyframe_control("away")
+    with pytest.raises(ValueError, match="control of the keyframe 'bad' must be finite"):
+        jaxcfa.add_keyframe(told, "bad", q, control=jnp.full(5, jnp.nan))
+
+
 def test_some_joints_after_other_actuators():
     first = jaxcfa.add_servos(robot(), 3.0, joints="hinge")
     both = jaxcfa.add_servos(first, [4.0, 5.0], 1.0, joints=["wrist"])

@@ -288,7 +288,9 @@ def linkage():
     actuators = dataclasses.replace(
         none,
         names=("both", "bender", "idle"),
+        frames=(None,) * 3,
         moment=jnp.asarray(moment),
+        wrench=jnp.zeros((3, 6)),
         length_gradient=jnp.asarray(lengths),
         length_offset=jnp.ones(3),
         gain=jnp.ones(3),
@@ -296,7 +298,7 @@ def linkage():
         **dict.fromkeys(("control_lower", "force_lower"), -unlimited),
         **dict.fromkeys(("control_upper", "force_upper"), unlimited),
     )
-    keyframes = Keyframes(("home",), random_state(model, 5).q[None], random_state(model, 5).v[None])
+    keyframes = Keyframes(("home",), random_state(model, 5).q[None], random_state(model, 5).v[None], jnp.ones((1, 3)))
     return dataclasses.replace(model, constraints=constraints, actuators=actuators, keyframes=keyframes)
 
 
@@ -368,7 +370,9 @@ def test_constraints_of_subtrees_and_attached_models():
     assert part.actuators.names == ("both", "bender", "idle")
     assert_close(part.keyframe("home"), model.keyframe("home")[jnp.arange(7, 12)], 0)
     arm = built((add_arm,))
-    arm = dataclasses.replace(arm, keyframes=Keyframes(("home", "up"), jnp.ones((2, 2)), jnp.ones((2, 2))))
+    arm = dataclasses.replace(
+        arm, keyframes=Keyframes(("home", "up"), jnp.ones((2, 2)), jnp.ones((2, 2)), jnp.ones((2, 0)))
+    )
     whole = attach(arm, "flange", part, OFFSET, "x_")
     (tied,) = whole.constraints
     pose = arm.locate("flange")[1] @ Transform(jnp.eye(3), jnp.array(OFFSET))

@@ -148,9 +148,34 @@ def test_phases_with_different_contacts():
     assert_close(rate, np.array([[0.0] * 3, [0.0] * 3, [free, free, 0], [free, 1, 0]]), 1e-6)
 
 
+@pytest.mark.parametrize("normal", [(0.0, 0.0, 1.0), (0.3, -0.2, 0.9), (1.0, 0.0, 0.0), (0.0, 0.0, -2.0)])
+def test_friction_pyramid(normal):
+    """Four sides, two across the others, about the normal; of the ground those along x and y."""
+    dynamics = oc.RobotInverseDynamics(walker(), 0.01, FEET)
+    term = oc.FrictionPyramid("right_foot", 0.5, jnp.array(normal))
+
+    def room(force):
+        u = jnp.zeros(dynamics.control_size).at[-3:].set(force)
+        return term(oc.Stage(dynamics, jnp.zeros(21), u, jnp.asarray(0)))
+
+    sides, up = np.asarray(jax.jacobian(room)(jnp.zeros(3))), np.array(normal) / np.linalg.norm(normal)
+    assert_close(room(3 * jnp.asarray(up)), jnp.full(4, 1.5))
+    assert_close(sides @ up, np.full(4, 0.5))
+    across = sides - np.outer(sides @ up, up)
+    assert_close(across @ across.T, np.block([[np.eye(2), -np.eye(2)], [-np.eye(2), np.eye(2)]]), 1e-12)
+    if normal == (0.0, 0.0, 1.0):
+        assert_close(sides, np.array([[-1, 0, 0.5], [0, -1, 0.5], [1, 0, 0.5], [0, 1, 0.5]]))
+
+
 def test_errors():
     model = walker()
     dynamics = oc.RobotInverseDynamics(model, 0.01, FEET)
+    with pytest.raises(ValueError, match="The friction of FrictionPyramid must be positive and finite, got -1"):
+        oc.FrictionPyramid("left_foot", -1.0)
+    with pytest.raises(ValueError, match="The normal of FrictionPyramid must not be zero"):
+        oc.FrictionPyramid("left_foot", 0.5, jnp.zeros(3))
+    with pytest.raises(ValueError, match=r"The normal of FrictionPyramid must be a vector \(3,\), got shape \(2,\)"):
+        oc.FrictionPyramid("left_foot", 0.5, [0.0, 1.0])
     with pytest.raises(ValueError, match="left_foot"):
         oc.RobotInverseDynamics(model, 0.01, ["left_fot"])
     with pytest.raises(ValueError, match="once"):

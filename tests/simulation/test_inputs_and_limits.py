@@ -28,7 +28,9 @@ def pendulum() -> jaxcfa.Model:
     model = jaxcfa.chain(1, length=0.5)
     servo = Actuators(
         names=("servo",),
+        frames=(None,),
         moment=np.array([[2.0]]),
+        wrench=np.zeros((1, 6)),
         length_gradient=np.array([[2.0]]),
         length_offset=np.array([0.1]),
         gain=np.array([3.0]),

@@ -29,7 +29,9 @@ def with_all_forces(model: jaxcfa.Model) -> jaxcfa.Model:
     moment[:, -2:], gradient[:, -2:] = random.normal(size=(2, 2, 2))
     actuators = Actuators(
         names=("one", "two"),
+        frames=(None, None),
         moment=moment,
+        wrench=np.zeros((2, 6)),
         length_gradient=gradient,
         length_offset=np.zeros(2),
         gain=np.array([2.0, 3.0]),
