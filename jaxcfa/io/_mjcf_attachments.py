@@ -91,6 +91,8 @@ def _obstacle(mj: MjModel, number: int) -> str | None:
         return "that act on bodies or by slider-cranks"
     if kind == "TENDON" and not is_fixed_tendon(mj, target):
         return "that act on spatial tendons"
+    if kind == "TENDON" and _limits_forces(mj, target) and _pulling(mj, target) > 1:
+        return "that share a limit of force, that of their tendon"
     if kind == "SITE" and mj.actuator_trnid[number, 1] >= 0:
         return "that act between two sites"
     if enum_name("mjtDyn", mj.actuator_dyntype[number]) != "NONE":
@@ -103,6 +105,16 @@ def _obstacle(mj: MjModel, number: int) -> str | None:
     if joint is not None and joint_of(mj, joint).kind in (FREE, BALL):
         return _obstacle_of_quaternions(mj, number, joint)
     return None
+
+
+def _limits_forces(mj: MjModel, tendon: int) -> bool:
+    """Whether a tendon limits the sum of the forces of the actuators that pull it (before MuJoCo 3.3 none does)."""
+    return hasattr(mj, "tendon_actfrclimited") and bool(mj.tendon_actfrclimited[tendon])
+
+
+def _pulling(mj: MjModel, tendon: int) -> int:
+    """How many actuators pull a tendon."""
+    return [transmission(mj, number) for number in range(len(mj.actuator_trntype))].count(("TENDON", tendon))
 
 
 def _obstacle_of_quaternions(mj: MjModel, number: int, joint: int) -> str | None:
@@ -138,8 +150,10 @@ def _read_actuator(mj: MjModel, layout: Layout, number: int) -> _Actuator:
             gradient[joint.q] = gear(mj, number)[0]
     control = control_of(mj, number)
     clamped = mj.actuator_ctrllimited[control] and not is_disabled(mj, "CLAMPCTRL")
-    limited = mj.actuator_forcelimited[number]
     unlimited = np.array([-np.inf, np.inf])
+    force = mj.actuator_forcerange[number] if mj.actuator_forcelimited[number] else unlimited
+    if kind == "TENDON" and _limits_forces(mj, target):
+        force = np.clip(force, *mj.tendon_actfrcrange[target])
     return _Actuator(
         frame=layout.sites[target] if kind == "SITE" else None,
         moment=moment,
@@ -148,7 +162,7 @@ def _read_actuator(mj: MjModel, layout: Layout, number: int) -> _Actuator:
         gain=mj.actuator_gainprm[number, 0],
         bias=_bias(mj, number),
         control_range=mj.actuator_ctrlrange[control] if clamped else unlimited,
-        force_range=mj.actuator_forcerange[number] if limited else unlimited,
+        force_range=force,
     )
 
 

@@ -54,16 +54,7 @@ def _inputs_of_keyframes(mj: MjModel) -> np.ndarray:
 
 def _own_forces(mj: MjModel) -> np.ndarray:
     """(ntendon, k): what tendons have by themselves, beside those that actuators pull."""
-    names = (
-        "stiffness",
-        "stiffnesspoly",
-        "damping",
-        "dampingpoly",
-        "armature",
-        "frictionloss",
-        "limited",
-        "actfrclimited",
-    )
+    names = "stiffness", "stiffnesspoly", "damping", "dampingpoly", "armature", "frictionloss", "limited"
     parts = (getattr(mj, f"tendon_{name}", None) for name in names)
     none = np.zeros((mj.ntendon, 1))
     return np.concatenate([none, *(x.reshape(len(x), math.prod(x.shape[1:])) for x in parts if x is not None)], axis=1)

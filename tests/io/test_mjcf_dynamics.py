@@ -165,7 +165,9 @@ EVERYTHING = """
     </body>
   </worldbody>
   <tendon>
-    <fixed name="both"> <joint joint="a1" coef="0.5"/> <joint joint="c1" coef="-2"/> </fixed>
+    <fixed name="both" actuatorfrcrange="-0.8 0.6">
+      <joint joint="a1" coef="0.5"/> <joint joint="c1" coef="-2"/>
+    </fixed>
   </tendon>
   <actuator>
     <motor name="m1" joint="a1" gear="3" armature="0.5" damping="2" ctrlrange="-0.1 0.1"/>
