@@ -34,6 +34,10 @@ _SOLVERS = {
     "FDDP": (oc.FDDP(), False),
     f"MultipleShooting, {ONE_FUNCTION}": (oc.MultipleShooting(), True),
 }
+_MIXED = {
+    "MultipleShooting, first in float32": (oc.MixedPrecision(oc.MultipleShooting()), False),
+    "FDDP, first in float32": (oc.MixedPrecision(oc.FDDP()), False),
+}
 _STAGE_SOLVERS = {"Riccati": Riccati(), "Doubling": Riccati(Doubling()), "Chunked": Riccati(Chunked())}
 
 
@@ -106,7 +110,8 @@ def _reached(solver: oc.AbstractSolver, one_function: bool) -> Prepared:
 
 def _many_starts(dtype: str) -> list[Contestant]:
     """Theirs (crocoddyl) has double precision alone, and takes one start after the other."""
-    solved = {name: partial(_reached_by_all, dtype, *way) for name, way in _SOLVERS.items()}
+    solvers = _SOLVERS | (_MIXED if dtype == "float64" else {})
+    solved = {name: partial(_reached_by_all, dtype, *way) for name, way in solvers.items()}
     return [*in_two_processes(solved), Contestant("crocoddyl", _reached_by_all_there, "crocoddyl", reference=True)]
 
 

@@ -10,6 +10,7 @@ feedback gains that the solution has. Prints a table and writes a plot. Run:
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -88,13 +89,15 @@ def fly(tilt: float) -> tuple[Problem, Solution, float, float]:
     return problem, solution, *np.diff(times)
 
 
-def simulate(problem: Problem, solution: Solution, payload: float, feedback: bool) -> tuple[jax.Array, jax.Array]:
-    """States (T + 1, 13) and thrusts (T, 4) of the quadrotor with a payload."""
+@jax.jit
+@partial(jax.vmap, in_axes=(None, None, None, 0))
+def simulate(problem: Problem, solution: Solution, payload: float, feedback: float) -> tuple[jax.Array, jax.Array]:
+    """States (T + 1, 13) and thrusts (T, 4) of the quadrotor with a payload, under a part of the feedback."""
     loaded = dynamics(quadrotor(payload))
 
     def step(x, t):
-        u = solution.control(problem, t, x) if feedback else solution.controls[t]
-        u = jnp.clip(u, 0.0, THRUST)
+        planned = solution.controls[t]
+        u = jnp.clip(planned + feedback * (solution.control(problem, t, x) - planned), 0.0, THRUST)
         after = loaded.step(x, u, t)
         return after, (after, u)
 
@@ -103,6 +106,7 @@ def simulate(problem: Problem, solution: Solution, payload: float, feedback: boo
     return jnp.concatenate([start[None], states]), thrusts
 
 
+@jax.jit
 def tilts(model: jaxcfa.Model, states: jax.Array) -> jax.Array:
     """Angles (T + 1,) between the rotors' axis and the vertical [degrees]."""
     up = jax.vmap(lambda x: jaxcfa.frame_pose(model, x[:7], "body").rotation[2, 2])(states)
@@ -143,18 +147,17 @@ def main() -> None:
     problem, solution, first, again = fly(np.deg2rad(arguments.tilt))
     print(f"{SolveStatus(int(solution.status)).name}, cost {solution.cost:.4g}", end=" ")
     print(f"after {solution.iterations} iterations in {again:.2f} s; the first time with compiling {first:.0f} s")
-    motions = {
-        "planned": (solution.states, solution.controls),
-        "with payload, same thrusts": simulate(problem, solution, arguments.payload, feedback=False),
-        "with payload, feedback": simulate(problem, solution, arguments.payload, feedback=True),
-    }
+    loaded = simulate(problem, solution, arguments.payload, jnp.array([0.0, 1.0]))
+    names = "with payload, same thrusts", "with payload, feedback"
+    motions = {"planned": (solution.states, solution.controls)}
+    motions |= {name: jax.tree.map(lambda x, k=k: x[k], loaded) for k, name in enumerate(names)}
     print(
         f"{'':28}{'from the slit [m]':>20}{'tilt there [deg]':>20}{'from the goal [m]':>20}{'largest thrust [N]':>20}"
     )
     for name, (states, thrusts) in motions.items():
         middle = states[STEPS // 2]
         aside, ahead = (jnp.linalg.norm(x[:3] - jnp.array(y)) for x, y in ((middle, SLIT), (states[-1], GOAL)))
-        tilt = tilts(problem.dynamics.model, middle[None])[0]
+        tilt = tilts(problem.dynamics.model, states)[STEPS // 2]
         print(f"{name:28}{aside:20.4f}{tilt:20.2f}{ahead:20.4f}{jnp.max(thrusts):20.3f}")
     plot(problem, motions, arguments.output)
     print(f"Plot: {arguments.output}")

@@ -130,6 +130,7 @@ def test_swing_up(capsys, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.compiled  # NumPy would give up on its loops after seconds
 def test_quadrotor(capsys, monkeypatch, tmp_path):
     plot = tmp_path / "plot.png"
     monkeypatch.setattr(sys, "argv", ["quadrotor.py", "--output", str(plot)])

@@ -30,10 +30,16 @@ class _WithArrays(eqx.Module):
     arrays: list[Array]
 
     def __call__(self, *arguments: Any) -> Any:
-        given = zip(jax.tree.leaves(arguments), self.program.invars, strict=True)
-        typed = [jnp.asarray(x, variable.aval.dtype) for x, variable in given]  # type: ignore[attr-defined]
-        found = jaxpr_as_fun(ClosedJaxpr(self.program, self.arrays))(*typed)
+        arrays = _typed(self.arrays, self.program.constvars)
+        found = jaxpr_as_fun(ClosedJaxpr(self.program, arrays))(
+            *_typed(jax.tree.leaves(arguments), self.program.invars)
+        )
         return jax.tree.unflatten(self.result, found)
+
+
+def _typed(arrays: list[Array], variables: list) -> list[Array]:
+    """The arrays in the types that variables of a program have, in whatever precision they are given."""
+    return [jnp.asarray(x, variable.aval.dtype) for x, variable in zip(arrays, variables, strict=True)]
 
 
 class _TermWithArrays(AbstractTerm):
