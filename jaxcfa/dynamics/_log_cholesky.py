@@ -21,6 +21,7 @@ from ._inertial_parameters import to_com, to_parameters, with_inertias
 
 # A pivot of this many rounding errors of the second moments is zero: the body is a sheet, a rod or a point.
 _ROUNDING = 4
+_IN_DOUBLE = ", and nearly flat ones only in float64"
 
 
 class LogCholesky(eqx.Module):
@@ -42,16 +43,16 @@ class LogCholesky(eqx.Module):
     gradient = jax.grad(lambda x: loss(x.apply(model)))(start)
     ```
 
-    **Fields:** `theta` (..., 10): alpha and d are logarithms, in kg and m; s and t are in m. `bodies`: the numbers of
-    the bodies that the rows are of, or `None` for all bodies of a model.
+    **Fields:** `theta` (..., 10): alpha and d are logarithms, in kg and m; s and t are in m. `bodies`: the names (or
+    numbers) of the bodies that the rows are of, or `None` for all bodies of a model.
 
     **Raises:** `ValueError` if the last axis has not ten elements.
     """
 
     theta: Float[Array, "*batch 10"]
-    bodies: tuple[int, ...] | None = eqx.field(static=True)
+    bodies: tuple[NameOrNumber, ...] | None = eqx.field(static=True)
 
-    def __init__(self, theta: ArrayLike, bodies: Sequence[int] | None = None):
+    def __init__(self, theta: ArrayLike, bodies: Sequence[NameOrNumber] | None = None):
         self.theta = _ten_numbers("theta", theta)
         self.bodies = None if bodies is None else tuple(bodies)
 
@@ -59,8 +60,8 @@ class LogCholesky(eqx.Module):
     def of(cls, model: Model, bodies: Sequence[NameOrNumber] | None = None) -> "LogCholesky":
         """The parameters (nb, 10) of a model's bodies, or (k, 10) of some.
 
-        **Arguments:** `bodies`: names or numbers of k bodies; all if not given. `apply` leaves the others as they are,
-        such as massless links and rotors.
+        **Arguments:** `bodies`: names or numbers of k bodies; all if not given. `apply` finds them by their names, also
+        in another model, and leaves the others as they are, such as massless links and rotors.
 
         **Raises:** `ValueError` for a body that the model has not, or that is there twice, and naming the bodies whose
         pseudo-inertia is not positive definite: without mass, of principal moments that break the triangle inequality,
@@ -71,7 +72,8 @@ class LogCholesky(eqx.Module):
             return cls(_checked(_of_com(model.mass, model.com, symmetrise(model.inertia)), model.body_names))
         rows = _numbers(model, bodies)
         theta = _of_com(*(x[rows,] for x in (model.mass, model.com, symmetrise(model.inertia))))
-        return cls(_checked(theta, [model.body_names[i] for i in rows]), rows)
+        names = [model.body_names[i] for i in rows]
+        return cls(_checked(theta, names), names)
 
     @classmethod
     def from_inertial_parameters(cls, pi: ArrayLike) -> "LogCholesky":
@@ -176,8 +178,9 @@ def _checked(theta: Float[Array, "*batch 10"], names: Sequence[str] = ()) -> Flo
             raise ValueError(
                 f"The inertias of bodies {[names[i] for i in numbers] if names else numbers} are not physically "
                 "consistent: the pseudo-inertia is not positive definite. Masses must be positive, and the sum of any "
-                "two principal moments about the centre of mass must exceed the third. Replace these inertias, or "
-                "leave these bodies out (LogCholesky.of(model, bodies=...))."
+                f"two principal moments about the centre of mass must exceed the third by what {theta.dtype} can tell: "
+                f"bodies as flat as a sheet do not{_IN_DOUBLE if theta.dtype.itemsize < 8 else ''}. Replace these "
+                "inertias, or leave these bodies out (LogCholesky.of(model, bodies=...))."
             )
     return theta
 

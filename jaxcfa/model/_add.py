@@ -16,6 +16,7 @@ from ..typing import NameOrNumber
 from ._arguments import as_arrays
 from ._attachments import Keyframes
 from ._given import Numbers, Placement, as_placement, check_name, given_com, given_inertia, given_mass, is_concrete
+from ._inertia_checks import warn_of_inertia
 from ._layout import LAYOUT
 from ._model import Model, require_single
 from ._topology import WORLD
@@ -76,14 +77,17 @@ def add_payload(
     `jax.vmap`.
 
     **Raises:** `ValueError` for an unknown frame, one that is fixed to the world, invalid values, and a batch of
-    models.
+    models; and warns of an inertia that no rigid body has, unless it is traced.
     """
     require_single(model, "add_payload")
     body, pose = model.locate(frame)
     if body == WORLD:
         raise ValueError(f"{frame!r} is fixed to the world, where a mass has no effect; give a frame that moves.")
     given = given_mass(mass, model.dtype, "the payload"), given_com(com, model.dtype, "the payload")
-    turned = matmul(matmul(pose.rotation, given_inertia(inertia, model.dtype, "the payload")), transpose(pose.rotation))
+    about_com = given_inertia(inertia, model.dtype, "the payload")
+    if is_concrete(about_com):
+        warn_of_inertia(about_com, "The payload")
+    turned = matmul(matmul(pose.rotation, about_com), transpose(pose.rotation))
     return with_parts(model, np.array([body]), given[0][None], pose.apply(given[1])[None], turned[None])
 
 

@@ -1,6 +1,9 @@
 """What is wrong with the masses and inertias of a mechanism. On the host, outside of JAX."""
 
+import warnings
+
 import numpy as np
+from jax.typing import ArrayLike
 
 from ._model import Model, require_single
 
@@ -25,6 +28,14 @@ def doubtful_inertias(mass: np.ndarray, inertia: np.ndarray) -> dict[str, np.nda
         "inertia that is indefinite": indefinite,
         "inertia that breaks the triangle inequality": unbalanced & ~indefinite,
     }
+
+
+def warn_of_inertia(inertia: ArrayLike, what: str) -> None:
+    """In the words of `inertia_problems`, of what the inertia alone says: the mass may be given next."""
+    problems = doubtful_inertias(np.ones(1), np.asarray(inertia)[None])
+    for problem in (problem for problem, where in problems.items() if where[0]):
+        moments = np.linalg.eigvalsh(np.asarray(inertia, float)).tolist()
+        warnings.warn(f"{what}: {problem}, its principal moments being {moments}.", stacklevel=3)
 
 
 def inertia_problems(model: Model) -> list[str]:

@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import operator
-import warnings
 from typing import Any
 
 import equinox as eqx
@@ -11,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array
 
 from ..joints import AbstractJoint
 from ..typing import NameOrNumber
@@ -25,7 +23,7 @@ from ._given import (
     given_mass,
     is_concrete,
 )
-from ._inertia_checks import doubtful_inertias
+from ._inertia_checks import warn_of_inertia
 from ._layout import PARAMETERS
 from ._model import Model, joint_part, require_single, stacked_joint, suggestion
 from ._parts import JointPart
@@ -161,18 +159,10 @@ def with_body(
         "inertia": None if inertia is None else given_inertia(inertia, dtype, what),
     }
     if given["inertia"] is not None and is_concrete(given["inertia"]):
-        _warn_of_inertia(given["inertia"], what)
+        warn_of_inertia(given["inertia"], what)
     changes: dict = {
         field: jnp.asarray(getattr(model, field)).at[number].set(value)
         for field, value in given.items()
         if value is not None
     }
     return dataclasses.replace(model, **changes)
-
-
-def _warn_of_inertia(inertia: Array, what: str) -> None:
-    """In the words of `inertia_problems`, of what the inertia alone says: the mass may be given next."""
-    problems = doubtful_inertias(np.ones(1), np.asarray(inertia)[None])
-    for problem in (problem for problem, where in problems.items() if where[0]):
-        moments = np.linalg.eigvalsh(np.asarray(inertia, float)).tolist()
-        warnings.warn(f"{what}: {problem}, its principal moments being {moments}.", stacklevel=3)

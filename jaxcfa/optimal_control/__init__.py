@@ -40,6 +40,7 @@ from ._terms import (
     PointVelocity as PointVelocity,
     Position as Position,
     Posture as Posture,
+    RelativePose as RelativePose,
     StateDifference as StateDifference,
     Velocity as Velocity,
 )

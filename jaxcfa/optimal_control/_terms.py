@@ -54,20 +54,34 @@ class FramePose(SmoothTerm):
     target: Transform
 
     def __check_init__(self):
-        if not isinstance(self.target, Transform):
-            raise ValueError(
-                f"The target of FramePose must be a Transform, got {type(self.target).__name__}. Of a matrix (4, 4) it "
-                "is Transform.from_matrix(matrix)."
-            )
-        _check_rotation("FramePose", self.target.rotation)
+        _check_target("FramePose", self.target)
 
     def __call__(self, stage: Stage) -> Float[Array, "6"]:
-        if jnp.shape(self.target.translation) != (3,) or jnp.shape(self.target.rotation) != (3, 3):
-            raise ValueError(
-                "The target of FramePose must be one Transform, got one with translations of shape "
-                f"{jnp.shape(self.target.translation)}. Batch what solves for one target with jax.vmap."
-            )
+        _check_one_target("FramePose", self.target)
         return (self.target.inverse() @ _pose(stage, self.frame)).log()
+
+
+class RelativePose(SmoothTerm):
+    """`log(target^-1 pose)` (6,) `[rotation; translation]` of a frame or body as seen from another one, `reference`.
+
+    The target is the identity, where both coincide, unless it is given: of two hands, for example, how they are to hold
+    one object.
+    """
+
+    frame: NameOrNumber = eqx.field(static=True)
+    reference: NameOrNumber = eqx.field(static=True)
+    target: Transform | None = None
+
+    def __check_init__(self):
+        if self.target is not None:
+            _check_target("RelativePose", self.target)
+
+    def __call__(self, stage: Stage) -> Float[Array, "6"]:
+        seen = _pose(stage, self.reference).inverse() @ _pose(stage, self.frame)
+        if self.target is None:
+            return seen.log()
+        _check_one_target("RelativePose", self.target)
+        return (self.target.inverse() @ seen).log()
 
 
 class FramePosition(SmoothTerm):
@@ -118,9 +132,10 @@ class FrameDirection(SmoothTerm):
 
 
 class FrameDistance(SmoothTerm):
-    """Distance (1,) of two frames or bodies, or of one and a point of the world [m]; its derivative at zero is zero.
+    """Distance (1,) of two frames or bodies, or of one and a point of the world, minus `target` [m].
 
-    The point is the origin unless it is given.
+    The point is the origin unless it is given. The derivative where the distance is zero is zero: what is to coincide
+    is found by `FramePosition` and `RelativePose`.
     """
 
     frame: NameOrNumber = eqx.field(static=True)
@@ -128,6 +143,7 @@ class FrameDistance(SmoothTerm):
     point: Float[Array, "..."] | None = eqx.field(
         converter=lambda x: None if x is None else as_array("point")(x), default=None
     )
+    target: Float[Array, ""] = eqx.field(converter=as_array("target"), default=0.0)
 
     def __check_init__(self):
         if self.other is not None and self.point is not None:
@@ -143,7 +159,7 @@ class FrameDistance(SmoothTerm):
             apart = here if self.point is None else _difference(self, here, self.point, "point")
         square = jnp.sum(apart * apart)
         together = square == 0
-        return jnp.where(together, 0, jnp.sqrt(jnp.where(together, 1, square)))[None]
+        return _difference(self, jnp.where(together, 0, jnp.sqrt(jnp.where(together, 1, square)))[None], self.target)
 
 
 class FrameVelocity(SmoothTerm):
@@ -317,6 +333,25 @@ def _check_points_somewhere(name: str, term: str, vector: Array) -> None:
     """Raises `ValueError` for a vector, or one of several, that is known to be zero."""
     if vector.shape[-1:] == (3,) and is_concrete(vector) and not np.all(np.any(np.asarray(vector), axis=-1)):
         raise ValueError(f"The {name} of {term} must not be zero, which points nowhere, got {vector.tolist()}.")
+
+
+def _check_target(term: str, target: Any) -> None:
+    """Raises `ValueError` for what is no pose."""
+    if not isinstance(target, Transform):
+        raise ValueError(
+            f"The target of {term} must be a Transform, got {type(target).__name__}. Of a matrix (4, 4) it is "
+            "Transform.from_matrix(matrix)."
+        )
+    _check_rotation(term, target.rotation)
+
+
+def _check_one_target(term: str, target: Transform) -> None:
+    """Raises `ValueError` for several poses."""
+    if jnp.shape(target.translation) != (3,) or jnp.shape(target.rotation) != (3, 3):
+        raise ValueError(
+            f"The target of {term} must be one Transform, got one with translations of shape "
+            f"{jnp.shape(target.translation)}. Batch what solves for one target with jax.vmap."
+        )
 
 
 def _check_rotation(term: str, rotation: Any) -> None:

@@ -205,15 +205,25 @@ def test_log_cholesky_of_some_bodies():
     model = eqx.tree_at(lambda m: m.mass, model, model.mass.at[massless].set(0.0))
     chosen = [model.body_names[4], 0, 3]
     some = LogCholesky.of(model, bodies=chosen)
-    assert some.bodies == (4, 0, 3)
-    assert_close(some.theta, full.theta[np.array(some.bodies)], 1e-14)
+    numbers = np.array([4, 0, 3])
+    assert some.bodies == tuple(model.body_names[i] for i in numbers)
+    assert_close(some.theta, full.theta[numbers], 1e-14)
     found, whole = LogCholesky(some.theta + 0.1, some.bodies).apply(model), LogCholesky(full.theta + 0.1).apply(model)
     for name in ("mass", "com", "inertia"):
         for body in range(model.nb):
-            expected = getattr(whole if body in some.bodies else model, name)[body]
+            expected = getattr(whole if body in numbers else model, name)[body]
             assert_close(getattr(found, name)[body], expected, 1e-14)
     gradient = jax.grad(lambda x: jnp.sum(x.apply(model).mass))(some)
-    assert_close(gradient.theta[:, 0], 2 * np.asarray(model.mass)[np.array(some.bodies)], 1e-12)
+    assert_close(gradient.theta[:, 0], 2 * np.asarray(model.mass)[numbers], 1e-12)
+    # Bodies are known by their names, also where other numbers have become theirs.
+    held = jaxcfa.lock_joints(found, model.joint_names[5])
+    again = some.apply(held)
+    for number, name in zip(numbers, some.bodies, strict=True):
+        assert_close(again.body(name).mass, model.mass[number], 1e-14)
+    by_number = LogCholesky(some.theta, numbers.tolist())
+    assert_close(by_number.apply(model).mass, some.apply(model).mass, 0)
+    with pytest.raises(ValueError, match="No body named"):
+        some.apply(jaxcfa.chain(7))
     for wrong, message in (("body3", "must be a list"), ([0, 0], "there once"), (["nobody"], "nobody")):
         with pytest.raises(ValueError, match=message):
             LogCholesky.of(model, bodies=wrong)

@@ -231,6 +231,13 @@ def moved_root(free, arm, body):
     return jaxcfa.add_frames(moved, {"flange": (-1, arm.locate("flange")[1])})
 
 
+def test_a_payload_that_cannot_be():
+    with pytest.warns(
+        UserWarning, match=r"The payload: inertia that breaks the triangle inequality.*\[1\.0, 1\.0, 5\.0\]"
+    ):
+        jaxcfa.add_payload(built((add_arm,)), "flange", 1.0, inertia=(1, 1, 5))
+
+
 def test_payloads_of_a_batch():
     """Torques are linear in the mass of a load, and so is their derivative's."""
     arm = built((add_arm,))

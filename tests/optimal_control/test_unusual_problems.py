@@ -15,7 +15,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxcfa
-from helpers import traced_again
+from helpers import assert_close, traced_again
 from jaxcfa import inverse_kinematics, optimal_control as oc
 from jaxcfa.joints import Revolute
 from jaxcfa.spatial import quaternion_exp, quaternion_multiply, quaternion_to_matrix, rotation_log
@@ -264,6 +264,8 @@ def test_targets_of_other_shapes_are_refused():
         oc.Control(jnp.zeros(3)),
         oc.Velocity(jnp.zeros(2)),
         oc.FrameDistance(tip, point=jnp.zeros((2, 3))),
+        oc.FrameDistance(tip, target=jnp.zeros(2)),
+        oc.RelativePose(tip, -1, jaxcfa.Transform(jnp.stack([jnp.eye(3)] * 2), jnp.zeros((2, 3)))),
         oc.FramePosition(tip, jnp.zeros(2)),
         oc.FrameDirection(tip, 1.0),
         oc.FrameDirection(tip, [0, 0, 1], axis=[1.0]),
@@ -286,12 +288,42 @@ def test_targets_of_other_shapes_are_refused():
         term(jax.random.orthogonal(jax.random.key(0), 3))
     with pytest.raises(ValueError, match=r"of FramePose must be a Transform, got ArrayImpl.* Transform\.from_matrix"):
         oc.FramePose(tip, jnp.eye(4))
+    with pytest.raises(
+        ValueError, match=r"of RelativePose must be a Transform, got ArrayImpl.* Transform\.from_matrix"
+    ):
+        oc.RelativePose(tip, -1, jnp.eye(4))
     with pytest.raises(ValueError, match=r"direction of FrameDirection must not be zero.*got \[0\.0, 0\.0, 0\.0\]"):
         oc.FrameDirection(tip, jnp.zeros(3))
     with pytest.raises(ValueError, match="axis of FrameDirection must not be zero"):
         oc.FrameDirection(tip, [0, 0, 1], axis=[0, 0, 0])
     with pytest.raises(ValueError, match="to another frame or to a point, got both"):
         oc.FrameDistance(tip, "world", point=[0, 0, 1])
+
+
+def test_terms_between_two_frames():
+    """How one frame is seen from another, and how far it is away."""
+    model = jaxcfa.random_tree(5, jax.random.key(0))
+    dynamics = oc.RobotDynamics(model, 0.1, actuated=False)
+    q, v = jaxcfa.random_configuration(model, jax.random.key(1)), jnp.zeros(model.nv)
+    hand, other = model.body_names[-1], model.body_names[2]
+    target = jaxcfa.Transform.from_rpy(0.3, -0.2, 0.1, (0.1, 0.2, 0.3))
+
+    def term(x, term):
+        return term(oc.Stage(dynamics, dynamics.plus(jnp.concatenate([q, v]), x), jnp.zeros(model.nv), jnp.asarray(0)))
+
+    still = jnp.zeros(2 * model.nv)
+    seen = jaxcfa.relative_pose(model, q, hand, other)
+    assert_close(term(still, oc.RelativePose(hand, other)), seen.log())
+    assert_close(term(still, oc.RelativePose(hand, other, target)), (target.inverse() @ seen).log())
+    assert_close(term(still, oc.RelativePose(hand, -1)), jaxcfa.frame_pose(model, q, hand).log())
+    assert_close(term(still, oc.RelativePose(hand, other, seen)), jnp.zeros(6))
+    at_target = oc.RelativePose(hand, other, seen)
+    assert_close(
+        jax.jacfwd(term)(still, at_target)[:, : model.nv],
+        jnp.kron(jnp.eye(2), seen.rotation.T) @ jaxcfa.relative_jacobian(model, q, hand, other),
+    )
+    distance = jnp.linalg.norm(seen.translation)
+    assert_close(term(still, oc.FrameDistance(hand, other, target=0.3)), distance[None] - 0.3)
 
 
 @dataclasses.dataclass
