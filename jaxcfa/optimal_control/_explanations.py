@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..compilation import quick_compilation
 from ._costs_and_bounds import Bounds
 from ._local import by_displacements, end_stage, over_stages
 from ._multiple_shooting import MultipleShooting
@@ -34,7 +35,7 @@ def explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: 
         states = found.states if isinstance(solver, Shooting) else guess.states  # of which states do not count
         raise ValueError(_first_that_is_not_finite(problem, x0, states, guess.controls))
     where = ""
-    if status not in _KEPT:
+    if status not in _KEPT and found.violation > _seen(found.states):
         where = _violated_by_the_start(problem, x0, found.controls[0]) or _most_violated(problem, found)
     advice = {
         SolveStatus.STALLED: "no step makes the cost smaller. Often this is as good as precision allows; if not, scale "
@@ -64,7 +65,7 @@ def _violated_by_the_start(problem: Problem, x0: Float[Array, "nx"], u: Float[Ar
     """A sentence about the first constraint of stage 0 that x0 violates and u does not change; empty if none does."""
     if problem.start != "given":
         return ""
-    dynamics, tolerance = problem.phases[0].dynamics, float(jnp.finfo(x0.dtype).eps) ** 0.5
+    dynamics = problem.phases[0].dynamics
     for part in problem.constraints:
         if not part.counts_at(0):
             continue
@@ -72,8 +73,9 @@ def _violated_by_the_start(problem: Problem, x0: Float[Array, "nx"], u: Float[Ar
         def rows(u: Array, part=part) -> Array:
             return _violations(part, Stage(dynamics, x0, u, jnp.asarray(0)))
 
-        fixed = np.all(np.asarray(jax.jacfwd(rows)(u)) == 0, axis=1)
-        if np.any(fixed & (np.asarray(rows(u)) > tolerance)):
+        violated = np.asarray(_quickly(rows, u)) > _seen(x0)
+        # Derivatives take longer to compile than the search for them that is left so.
+        if np.any(violated) and np.any(violated & np.all(np.asarray(_quickly(jax.jacfwd(rows), u)) == 0, axis=1)):
             return (
                 f" The start violates the {type(part).__name__} of {part.term!r} at stage 0, where no control changes "
                 "that: let these count during=(1, None), or start elsewhere."
@@ -93,17 +95,30 @@ def _most_violated(problem: Problem, found: Solution) -> str:
     def at_stage(phase: int, here: Stage) -> tuple:
         return tuple(_violations(part, here) for part in stage_parts(problem, phase, here.x.dtype).constraints)
 
-    of_stages = over_stages(problem, at_stage, found.states[:-1], found.controls)
-    last = end_stage(problem, found.states)
+    def everywhere(states: Array, controls: Array) -> tuple:
+        last = end_stage(problem, states)
+        of_stages = over_stages(problem, at_stage, states[:-1], controls)
+        return of_stages, tuple(_violations(part, last) for part in problem.end_constraints)
+
+    of_stages, of_end = _quickly(everywhere, found.states, found.controls)
     where = [("the dynamics, as gaps between the stages", float(found.gap))]
     for part, rows in zip(problem.constraints, of_stages, strict=True):
         largest = np.max(np.asarray(rows), axis=1, initial=0)
         where.append((f"the {_name(part)} at stage {np.argmax(largest)}", largest.max()))
-    at_end = [np.max(np.asarray(_violations(part, last)), initial=0) for part in problem.end_constraints]
+    at_end = [np.max(np.asarray(rows), initial=0) for rows in of_end]
     where += [(f"the {_name(x)} at the end", v) for x, v in zip(problem.end_constraints, at_end, strict=True)]
     name, most = max(where, key=lambda x: x[1])
-    tolerance = float(jnp.finfo(found.states.dtype).eps) ** 0.5
-    return f" Most violated: {name}." if most > tolerance else ""
+    return f" Most violated: {name}." if most > _seen(found.states) else ""
+
+
+def _seen(x: Array) -> float:
+    """The least violation that is spoken of."""
+    return float(jnp.finfo(x.dtype).eps) ** 0.5
+
+
+def _quickly(function: Callable, *arguments: Array) -> Any:
+    """The value of a function that is called once."""
+    return jax.jit(function, compiler_options=quick_compilation())(*arguments)
 
 
 def _first_that_is_not_finite(

@@ -249,7 +249,8 @@ def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:
     if len(sizes) > 1:
         raise ValueError(
             "All phases must have states and controls of the same sizes, got (nx, tangent, controls, defects) = "
-            f"{', '.join(map(str, sorted(sizes)))}."
+            f"{', '.join(map(str, sorted(sizes)))}. Of phases in which other feet push, let all have the same "
+            "contacts, and constrain forces to zero where there are none: Equality(ContactForce(foot), during=...)."
         )
     for x in all_dynamics[:-1]:
         if not _same_manifold(x, all_dynamics[-1]):

@@ -20,6 +20,7 @@ _PROOFS = 10  # so often must multipliers prove that constraints cannot be satis
 _VIOLATED, _SLOW = 1e-2, 1e-5  # with such violations, steps that are so small lead nowhere
 _LONG, _LEVEL = 40, 0.01  # over so many iterations violations that change by a smaller part do not fall
 _SAME, _UNCHANGED = 10, 1e-6  # and over so many, if nothing else is left to do, they stay
+_FLAT = 0.7  # costs that change by a smaller part than this power of the rounding error do not change
 _FAR = 10.0  # so many times as far away as the motion is long: what satisfies linearised constraints is out of reach
 _GOLDEN = 0.618034  # multiples of it modulo one are far from one another
 
@@ -58,7 +59,8 @@ def look_back(
     level = _is_level(state, final.violation) & far_off & ~trial.solved
     unchanged = _is_unchanged(settings, state, final) & ~trial.harder & ~feasible & ~trial.solved
     contradicted = state.contradicted | contradictory | level | unchanged
-    stuck = (stopped & ~cheap) | contradictory | level | unchanged | (last & contradicted & far_off)
+    flat = _is_flat(state, trial.values.cost) & (final.violation <= settings.tolerance) & ~trial.solved
+    stuck = (stopped & ~cheap) | contradictory | level | unchanged | flat | (last & contradicted & far_off)
     # The first step shows whether dynamics and derivatives are finite, too.
     broken = (state.iteration == 0) & ~all_finite(safe)
     again = stuck & ~feasible & ~last & ~broken & (state.disturbances < DISTURBANCES)
@@ -92,19 +94,27 @@ def _is_at_rest(step: Step, point: Point, violation: Float[Array, ""]) -> Bool[A
 
 def _is_level(state: State, violation: Float[Array, ""]) -> Bool[Array, ""]:
     """Whether the violation has been the same for long: costs may still fall, or steps go to and fro, but no nearer."""
-    return _changes_less(state, violation, _LONG, _LEVEL)
+    return _changes_less(state, state.history.violation, violation, _LONG, _LEVEL)
 
 
 def _is_unchanged(settings: Settings, state: State, final: Optimality) -> Bool[Array, ""]:
     """Whether steps are taken, but leave the violation as it is, where all else is optimal."""
     at_rest = (final.stationarity <= settings.stationarity) & (state.regularization < 1)
-    return at_rest & _changes_less(state, final.violation, _SAME, _UNCHANGED)
+    return at_rest & _changes_less(state, state.history.violation, final.violation, _SAME, _UNCHANGED)
 
 
-def _changes_less(state: State, violation: Float[Array, ""], times: int, part: float) -> Bool[Array, ""]:
-    before, now = state.history.violation, state.iteration
+def _is_flat(state: State, cost: Float[Array, ""]) -> Bool[Array, ""]:
+    """Whether the cost stays as it is: rounding, as that of large forces, keeps the gradient from vanishing."""
+    return _changes_less(state, state.history.cost, cost, _SAME, float(jnp.finfo(cost.dtype).eps) ** _FLAT)
+
+
+def _changes_less(
+    state: State, before: Float[Array, "n"], value: Float[Array, ""], times: int, part: float
+) -> Bool[Array, ""]:
+    """Whether so many entries of a history differ by a smaller part from what there is now."""
+    now = state.iteration
     number = jnp.arange(len(before), dtype=now.dtype)
-    change = jnp.max(jnp.abs(before / violation - 1), where=(number < now) & (number >= now - times), initial=0)
+    change = jnp.max(jnp.abs(before / value - 1), where=(number < now) & (number >= now - times), initial=0)
     return (now >= times) & (change < part)
 
 

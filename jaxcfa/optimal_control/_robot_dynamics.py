@@ -1,6 +1,7 @@
 """Robots over one time step, under torques or under accelerations."""
 
 import abc
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -16,10 +17,12 @@ from ..configuration import displacement, integrate
 from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
 from ..model import WORLD, AbstractConstraint, Model
-from ..model._arguments import as_arrays, check_model, positive_number
+from ..model._arguments import as_arrays, check_model, is_concrete, positive_number
+from ..model._joint_groups import free_dofs
+from ..model._parts import joint_parts
 from ..motion import BodyMotions
 from ..numerics import cross, matvec, transpose
-from ..numerics._options import check_flag
+from ..numerics._options import check_flag, quoted
 from ..simulation import AbstractIntegrator, EquationOfMotion, SemiImplicitEuler, Stops
 from ..simulation._equation_of_motion import Options, equation_of_motion
 from ..simulation._inputs import Actuated, Driven, checked_dt, driven_by, input_size
@@ -113,6 +116,8 @@ class RobotDynamics(AbstractRobotDynamics):
         check_integrator(integrator)
         self.integrator = integrator
         driven = driven_by(model, actuated)
+        if actuated is None:
+            _warn_of_joints_without_actuators(model)
         if driven == ():
             raise ValueError(
                 "The model has free joints only, which no motor drives unless they are named: "
@@ -165,6 +170,21 @@ class RobotDynamics(AbstractRobotDynamics):
         return jnp.concatenate([q, v]), a, b
 
 
+def _warn_of_joints_without_actuators(model: Model) -> None:
+    """Where some joints have actuators, the others count as driven unless something else is said."""
+    moment = model.actuators.moment
+    if not is_concrete(moment) or not np.asarray(moment).any():
+        return
+    idle = ~np.any(np.asarray(moment) != 0, axis=0) & ~free_dofs(model)
+    names = [part.name for part in joint_parts(model.joints, model.topology) if np.any(idle[part.v])]
+    if names:
+        warnings.warn(
+            f"The model has actuators, but none that acts on {quoted(names)}: by default these joints are driven, too. "
+            "Name those that have motors, actuated=[...].",
+            stacklevel=3,
+        )
+
+
 class RobotInverseDynamics(AbstractRobotDynamics):
     """A mechanism under accelerations: torques follow by inverse dynamics, and forces at contacts are controls too.
 
@@ -209,10 +229,13 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         """
         check_model(model)
         if isinstance(contacts, str) or not isinstance(contacts, Iterable):
-            raise ValueError(f"contacts must be a list of frames, such as [{contacts!r}], got {contacts!r}.")
+            frames, got = getattr(contacts, "frames", [contacts]), f"{contacts!r:.200}"
+            raise ValueError(f"contacts must be a list of frames, such as {list(frames)!r:.200}, got {got}.")
         if len({model.frame_number(contact) for contact in contacts}) < len(contacts):
             raise ValueError(f"contacts must name every frame once, got {list(contacts)}.")
         driven = driven_by(model, actuated)
+        if actuated is None:
+            _warn_of_joints_without_actuators(model)
         if isinstance(driven, str):
             raise ValueError("RobotInverseDynamics finds torques of joints: name them in actuated, or omit it.")
         self.model = model

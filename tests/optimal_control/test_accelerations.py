@@ -180,6 +180,17 @@ def test_errors():
         oc.RobotInverseDynamics(model, 0.01, ["left_fot"])
     with pytest.raises(ValueError, match="once"):
         oc.RobotInverseDynamics(model, 0.01, ["left_foot"] * 2)
+    with pytest.raises(ValueError, match=r"a list of frames, such as \['left_foot', 'right_foot'\], got PointContacts"):
+        oc.RobotInverseDynamics(model, 0.01, jaxcfa.ground_contacts(model, FEET))
+    phases = [oc.Phase(oc.RobotInverseDynamics(model, 0.01, feet), 2) for feet in (FEET, FEET[:1])]
+    with pytest.raises(ValueError, match="all have the same contacts, and constrain forces to zero"):
+        oc.Problem(phases)
+    # Of a model with actuators others are not driven without a word.
+    servos = jaxcfa.add_servos(model, 1.0, joints="left_thigh_joint")
+    for make in (lambda x: oc.RobotDynamics(x, 0.01), lambda x: oc.RobotInverseDynamics(x, 0.01)):
+        with pytest.warns(UserWarning, match="none that acts on 'left_shank_joint', 'right_thigh_joint', 'right_shank"):
+            make(servos)
+        make(jaxcfa.add_servos(model, 1.0))
     with pytest.raises(ValueError, match=r"\['left_foot'\]"):
         oc.RobotInverseDynamics(model, 0.01, "left_foot")
     for kind in (oc.RobotDynamics, oc.RobotInverseDynamics):
