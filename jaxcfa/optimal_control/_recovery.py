@@ -21,6 +21,7 @@ _VIOLATED, _SLOW = 1e-2, 1e-5  # with such violations, steps that are so small l
 _LONG, _LEVEL = 40, 0.01  # over so many iterations violations that change by a smaller part do not fall
 _SAME, _UNCHANGED = 10, 1e-6  # and over so many, if nothing else is left to do, they stay
 _FLAT = 0.7  # costs that change by a smaller part than this power of the rounding error do not change
+_NO_SMALLER = 0.5  # times what they were, gradients are about as large
 _FAR = 10.0  # so many times as far away as the motion is long: what satisfies linearised constraints is out of reach
 _GOLDEN = 0.618034  # multiples of it modulo one are far from one another
 
@@ -59,7 +60,8 @@ def look_back(
     level = _is_level(state, final.violation) & far_off & ~trial.solved
     unchanged = _is_unchanged(settings, state, final) & ~trial.harder & ~feasible & ~trial.solved
     contradicted = state.contradicted | contradictory | level | unchanged
-    flat = _is_flat(state, trial.values.cost) & (final.violation <= settings.tolerance) & ~trial.solved
+    settled = jnp.maximum(final.violation, final.complementarity) <= settings.tolerance
+    flat = _is_flat(state, trial.values.cost) & settled & ~trial.solved
     stuck = (stopped & ~cheap) | contradictory | level | unchanged | flat | (last & contradicted & far_off)
     # The first step shows whether dynamics and derivatives are finite, too.
     broken = (state.iteration == 0) & ~all_finite(safe)
@@ -104,8 +106,13 @@ def _is_unchanged(settings: Settings, state: State, final: Optimality) -> Bool[A
 
 
 def _is_flat(state: State, cost: Float[Array, ""]) -> Bool[Array, ""]:
-    """Whether the cost stays as it is: rounding, as that of large forces, keeps the gradient from vanishing."""
-    return _changes_less(state, state.history.cost, cost, _SAME, float(jnp.finfo(cost.dtype).eps) ** _FLAT)
+    """Whether the cost stays as it is and its gradient grows no smaller: rounding, as that of large forces, keeps it
+    from vanishing."""
+    gradients, number = state.history.stationarity, jnp.arange(len(state.history.cost), dtype=state.iteration.dtype)
+    of_late = number >= state.iteration - _SAME  # those to come are infinite
+    smallest, before = (jnp.min(gradients, where=x, initial=jnp.inf) for x in (of_late, ~of_late))
+    unchanged = _changes_less(state, state.history.cost, cost, _SAME, float(jnp.finfo(cost.dtype).eps) ** _FLAT)
+    return unchanged & (smallest > _NO_SMALLER * before)
 
 
 def _changes_less(
