@@ -300,6 +300,18 @@ def test_targets_of_other_shapes_are_refused():
         oc.FrameDistance(tip, "world", point=[0, 0, 1])
 
 
+def test_a_tolerance_below_rounding_is_not_searched_for_long():
+    """The cost stays, and the gradient grows no smaller."""
+    drag = lambda x, u, t: mass_on_a_line(x, u - 0.3 * jnp.tanh(3 * x[1:]), t)  # noqa: E731
+    problem = line_problem(drag, constraints=[oc.Bounds(oc.Control(), -6.0, 6.0)])
+    fine = oc.solve(problem, START)
+    assert fine.solved
+    with pytest.warns(UserWarning, match=r"STALLED.*as good as precision allows"):
+        found = oc.solve(problem, START, solver=oc.MultipleShooting(stationarity=1e-300))
+    assert found.iterations <= fine.iterations + 25
+    assert_close(found.states, fine.states, 1e-6)
+
+
 def test_terms_between_two_frames():
     """How one frame is seen from another, and how far it is away."""
     model = jaxcfa.random_tree(5, jax.random.key(0))
