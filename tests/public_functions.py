@@ -21,6 +21,7 @@ from jaxcfa import (
     add_frames,
     add_payload,
     add_servos,
+    add_thrusters,
     attach,
     body_contacts,
     body_motions,
@@ -141,6 +142,12 @@ def edited(model: Model, x: State) -> list[PyTree]:
     tau = jaxcfa.inverse_dynamics(locked, jnp.concatenate([x.q, x.q[model.q_slice(0).stop :]]), *rest)
     part, driven = subtree(model, last(model)), add_servos(model, 2 * model.mass[0], model.mass[0])
     return [tau[own], part.spatial_inertia, part.mass, driven.actuators.gain, driven.damping]
+
+
+def pushed(model: Model, x: State) -> Array:
+    """By a thruster on the last body, beside the actuators that there are."""
+    model = add_thrusters(model, last(model), model.com[0], -2 * model.com[0], names="thruster")
+    return jaxcfa.actuator_forces(model, x.q, x.v, jnp.ones(len(model.actuators.names), model.dtype))
 
 
 def closure(model: Model, rod: bool = False) -> tuple[closed_chains.AbstractConstraint, ...]:
@@ -272,6 +279,7 @@ FUNCTIONS = {
     "lock_joints, attach, subtree, add_frames, add_payload, add_servos, rename, scale, with_joint, with_body": Function(
         edited, MOTION
     ),
+    "add_thrusters": Function(pushed, QV),
     "step": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext), ALL),
     "step by Runge and Kutta": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, RungeKutta4(), x.f_ext), ALL),
     "step, explicit": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, ExplicitEuler(), x.f_ext), ALL),

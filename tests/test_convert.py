@@ -426,16 +426,16 @@ def test_mujoco_controls():
     """Those of actuators that are not modelled are left out; unnamed ones are called by their number."""
     with pytest.warns(UserWarning, match="muscle"):
         model = jaxcfa.load_model(driven(*MOTORS))
-    assert model.actuators.names == ("actuator0", "servo", "actuator4")
+    assert model.actuators.names == ("actuator0", "servo", "pull", "actuator4")
     mj_model = compiled(driven(*MOTORS))
     data, coordinates = mujoco.MjData(mj_model), jaxcfa.convert.MuJoCo(model, mj_model)
     data.ctrl[:] = [1, 2, 3, 4, 5]
     control = coordinates.control_from(data.ctrl)
-    assert control.tolist() == [1, 3, 5]
-    assert coordinates.control_to([6.0, 7, 8]).tolist() == [6, 0, 7, 0, 8]
-    assert coordinates.control_to([6.0, 7, 8], others=data.ctrl).tolist() == [6, 2, 7, 4, 8]
-    assert np.array_equal(jax.jacobian(coordinates.control_to)(control), np.eye(5)[:, [0, 2, 4]])
-    assert jax.vmap(coordinates.control_from)(np.eye(5)).shape == (5, 3)
+    assert control.tolist() == [1, 3, 4, 5]
+    assert coordinates.control_to([6.0, 7, 8, 9]).tolist() == [6, 0, 7, 8, 9]
+    assert coordinates.control_to([6.0, 7, 8, 9], others=data.ctrl).tolist() == [6, 2, 7, 8, 9]
+    assert np.array_equal(jax.jacobian(coordinates.control_to)(control), np.eye(5)[:, [0, 2, 3, 4]])
+    assert jax.vmap(coordinates.control_from)(np.eye(5)).shape == (5, 4)
     # The same forces, but for those of the actuators that are not modelled.
     q, *_ = random_state(model)
     data.qpos[:], data.ctrl[:] = coordinates.q_to(q), coordinates.control_to(control)
