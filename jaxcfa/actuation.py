@@ -45,11 +45,11 @@ def _actuator_forces(
 def _moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu nv"]:
     """Moment arms of all actuators, those on frames included."""
     actuators = model.actuators
-    rows = [row for row, frame in enumerate(actuators.frames) if frame is not None]
-    if not rows:
+    frames = {row: frame for row, frame in enumerate(actuators.frames) if frame is not None}
+    if not frames:
         return actuators.moment
-    frames = [actuators.frames[row] for row in rows]
-    distinct = list(dict.fromkeys(frames))
-    jacobians = jacobian(model, q, distinct, axes="local")[np.array([distinct.index(frame) for frame in frames])]
-    of_frames = matvec(transpose(jacobians), actuators.wrench[np.array(rows)].astype(q.dtype))
-    return actuators.moment.astype(q.dtype).at[np.array(rows)].add(of_frames)
+    rows, distinct = np.array(list(frames)), list(dict.fromkeys(frames.values()))
+    jacobians = jacobian(model, q, distinct, axes="local")
+    of_each = jacobians[np.array([distinct.index(frame) for frame in frames.values()])]
+    of_frames = matvec(transpose(of_each), actuators.wrench[rows].astype(q.dtype))
+    return actuators.moment.astype(q.dtype).at[rows].add(of_frames)

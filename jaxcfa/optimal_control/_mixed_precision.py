@@ -39,7 +39,8 @@ class MixedPrecision(AbstractSolver):
         if jnp.finfo(x0.dtype).bits <= jnp.finfo(_SINGLE).bits:
             return self.solver.run(problem, x0, guess, progress)
         rough_solver = dataclasses.replace(self.solver, tolerance=None, stationarity=None)
-        rough = _cast(rough_solver.run(*_cast((problem, x0, guess), _SINGLE), progress), x0.dtype)
+        in_single, first, begin = _cast((problem, x0, guess), _SINGLE)
+        rough = _cast(rough_solver.run(in_single, first, begin, progress), x0.dtype)
         found = self.solver.run(problem, x0, self._begun(rough, guess), progress)
         return dataclasses.replace(
             found,
