@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from ..model import WORLD, Model
 from ..model._arguments import as_list, is_concrete, positive_integer, require_single
-from ..model._given import Numbers, any_numbers, not_negative, not_negative_each
+from ..model._given import Numbers, not_negative, not_negative_each, vector_of_each
 from ..spatial import Transform
 from ..typing import NameOrNumber
 from ._composed import Placed
@@ -153,7 +153,7 @@ def _contacts(
     check_carriers(model, names, carrier)
     count, dtype = len(names), model.dtype
     points, segments, rims = where
-    places = _vectors("points", np.zeros(3) if points is None else points, count, dtype)
+    places = vector_of_each("points", np.zeros(3) if points is None else points, count, dtype)
     segments, rims = _extents("segments", segments, count, dtype), _extents("rims", rims, count, dtype)
     friction, stiffness, dissipation, stiction_velocity = law
     if stiffness is None:
@@ -189,18 +189,8 @@ def _contacts(
 
 def _extents(name: str, value: Numbers | None, count: int, dtype: Any) -> Float[Array, "n 3"] | None:
     """Those about the points; `None` if it is known that all are zero."""
-    vectors = None if value is None else _vectors(name, value, count, dtype)
+    vectors = None if value is None else vector_of_each(name, value, count, dtype)
     return None if vectors is None or (is_concrete(vectors) and not np.any(np.asarray(vectors))) else vectors
-
-
-def _vectors(name: str, value: Numbers, count: int, dtype: Any) -> Float[Array, "n 3"]:
-    """One vector for each frame."""
-    vectors = any_numbers(name, value).astype(dtype)
-    if vectors.shape not in ((3,), (count, 3)):
-        raise ValueError(f"{name} must have shape (n, 3) = ({count}, 3), one for each frame, got {vectors.shape}.")
-    if is_concrete(vectors) and not np.all(np.isfinite(vectors)):
-        raise ValueError(f"{name} must be finite, got {value}.")
-    return jnp.broadcast_to(vectors, (count, 3))
 
 
 def _name(model: Model, frame: NameOrNumber) -> NameOrNumber:

@@ -76,10 +76,10 @@ def _upgrade(version: int, content: Any, arrays: dict[str, np.ndarray]) -> None:
     actuators, keyframes = (content["fields"][part]["fields"] for part in ("actuators", "keyframes"))
     gain, q = (arrays[str(node["array"])] for node in (actuators["gain"], keyframes["q"]))
     actuators["frames"] = {"tuple": [None] * gain.shape[-1]}
-    for fields, field, like in ((actuators, "wrench", "gain"), (keyframes, "control", "q")):
-        shape = (*gain.shape, 6) if field == "wrench" else (*q.shape[:-1], gain.shape[-1])
-        arrays[field] = np.zeros(shape, (gain if field == "wrench" else q).dtype)
-        fields[field] = {"array": field, "dtype": fields[like]["dtype"]}
+    arrays["wrench"] = np.zeros((*gain.shape, 6), gain.dtype)
+    actuators["wrench"] = actuators["gain"] | {"array": "wrench"}
+    arrays["control"] = np.zeros((*q.shape[:-1], gain.shape[-1]), q.dtype)
+    keyframes["control"] = keyframes["q"] | {"array": "control"}
 
 
 def _check(model: Model) -> None:

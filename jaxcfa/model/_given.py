@@ -217,6 +217,16 @@ def not_negative_each(what: str, value: Numbers, count: int, of: str, dtype: jnp
     return jnp.broadcast_to(array, (count,))
 
 
+def vector_of_each(name: str, value: Numbers, count: int, dtype: Any) -> Float[Array, "count 3"]:
+    """A vector for each of so many frames, or one for all, whose numbers may be traced."""
+    vectors = any_numbers(name, value).astype(dtype)
+    if vectors.shape not in ((3,), (count, 3)):
+        raise ValueError(f"{name} must have shape (n, 3) = ({count}, 3), one for each frame, got {vectors.shape}.")
+    if is_concrete(vectors) and not np.all(np.isfinite(vectors)):
+        raise ValueError(f"{name} must be finite, got {value}.")
+    return jnp.broadcast_to(vectors, (count, 3))
+
+
 def is_concrete(*trees) -> bool:
     """Whether values can be looked at: no leaf is being traced."""
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from ..numerics._options import any_numbers
 from ..typing import NameOrNumber
 from ._attachments import Actuators
-from ._given import Numbers, as_list, check_name, is_concrete
+from ._given import Numbers, as_list, check_name, is_concrete, vector_of_each
 from ._model import Model, carrier, require_single
 from ._topology import WORLD
 from ._with_actuators import check_new_names, with_actuators
@@ -51,7 +51,8 @@ def add_thrusters(
     ends = [_ends("lower", lower, count, model.dtype), _ends("upper", upper, count, model.dtype)]
     if is_concrete(*ends) and np.any(np.asarray(ends[0]) > np.asarray(ends[1])):
         raise ValueError(f"lower must not be above upper, got {lower} and {upper}.")
-    wrench = jnp.concatenate([_vectors(*x, count, model.dtype) for x in (("moment", moment), ("force", force))], axis=1)
+    given = ("moment", moment), ("force", force)
+    wrench = jnp.concatenate([vector_of_each(*x, count, model.dtype) for x in given], axis=1)
     zero = jnp.zeros(count, model.dtype)
     thrusters = Actuators(
         names=called,
@@ -87,15 +88,6 @@ def _names(frames: list[str], given: str | Sequence[str] | None) -> tuple[str, .
     for name in names:
         check_name("The name of a thruster", name)
     return tuple(names)
-
-
-def _vectors(what: str, value: Numbers, count: int, dtype: jnp.dtype) -> Float[Array, "count 3"]:
-    array = any_numbers(what, value).astype(dtype)
-    if array.shape not in ((3,), (count, 3)):
-        raise ValueError(f"{what} must have shape (3,), or ({count}, 3) for {count} thrusters, got {array.shape}.")
-    if is_concrete(array) and not np.all(np.isfinite(array)):
-        raise ValueError(f"{what} must be finite, got {value}.")
-    return jnp.broadcast_to(array, (count, 3))
 
 
 def _ends(what: str, value: Numbers, count: int, dtype: jnp.dtype) -> Float[Array, "count"]:

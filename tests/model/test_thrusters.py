@@ -152,7 +152,7 @@ def test_a_quadrotor_hovers():
         ("Two thrusters would be named 'rotor'; give each a name", ["rotor", "rotor"], {}),
         ("The name of a thruster must be a string", "rotor", {"names": [3]}),
         (
-            r"force must have shape \(3,\), or \(2, 3\) for 2 thrusters, got \(3, 3\)",
+            r"force must have shape \(n, 3\) = \(2, 3\), one for each frame, got \(3, 3\)",
             ["rotor", "tip"],
             {"force": FORCE},
         ),
