@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from ..configuration import integrate
 from ..model._ranges import rated_coordinates
-from ..numerics import jvp_of_perturbed, linear_solution, product
-from ._rows import Problem, residuals
+from ..numerics import jvp_of_perturbed, linear_solution, product, without_derivatives
+from ._rows import Problem, residuals, rows_of
 from ._search import at_ends, held, last_weight
 
 
@@ -44,34 +44,96 @@ def _implicit(
     problem: Problem, q: Float[Array, "nq"], preferred: Float[Array, "nq"], reached: Bool[Array, ""]
 ) -> Float[Array, "nq"]:
     """The configuration q as an implicit function of the problem."""
-    weight = last_weight(q.dtype)
-
-    def all_rows(x: Array) -> Array:
-        hard, soft = residuals(problem, lax.stop_gradient(preferred), x)
-        return jnp.concatenate([hard, weight * soft])
-
-    def targets(x: Array) -> Array:
-        return residuals(problem, lax.stop_gradient(q), x)[0]
-
     near = _with_ends(problem, q)
     if problem.has_preferences:
-        held_at, is_held = _with_ends(problem, preferred), _held(problem, preferred, all_rows)
-        near = _stationary(all_rows, is_held, _stays(problem, preferred), held_at, held_at, jnp.asarray(False))
+        is_held, held_at = _is_held(problem, preferred, everything=True), _with_ends(problem, preferred)
+        equations = _Stationary(problem, preferred, is_held, held_at, held_at, jnp.asarray(False), everything=True)
+        low, high = at_ends(problem, preferred)
+        near = held_at + _zero_of(equations, low | high)
     low, high = at_ends(problem, q)
-    is_held = (low & high) | (~reached & _held(problem, q, targets))
-    moved = _stationary(targets, is_held, _stays(problem, q), _with_ends(problem, q), near, reached)
-    return integrate(problem.model, lax.stop_gradient(q), moved)
+    is_held = (low & high) | (~reached & _is_held(problem, q, everything=False))
+    equations = _Stationary(problem, q, is_held, _with_ends(problem, q), near, reached, everything=False)
+    moved = near + _zero_of(equations, low | high)
+    return integrate(problem.model, lax.stop_gradient(q), jnp.where(is_held, equations.held_at, moved))
 
 
-def _held(problem: Problem, q: Float[Array, "nq"], rows: Callable) -> Bool[Array, "nv"]:
-    values, pull = jax.vjp(rows, jnp.zeros(problem.model.nv, q.dtype))
-    return lax.stop_gradient(held(problem, q, pull(values)[0]))
+class _Stationary(eqx.Module):
+    """The equations of a displacement at which the sum of squares is stationary.
+
+    **Fields:** `problem`; `q` (nq,), which is displaced; `is_held` (nv,), coordinates that are `held_at` (nv,); `near`
+    (nv,), from which the others are displaced; whether all rows `vanish`, but for their derivatives: their curvature
+    would be weighted by what rounding has left of them; whether `everything` counts, or targets only.
+    """
+
+    problem: Problem
+    q: Float[Array, "nq"]
+    is_held: Bool[Array, "nv"]
+    held_at: Float[Array, "nv"]
+    near: Float[Array, "nv"]
+    vanish: Bool[Array, ""]
+    everything: bool = eqx.field(static=True)
+
+    def gradient(self, correction: Float[Array, "nv"]) -> Float[Array, "nv"]:
+        """That of the sum of squares at `near` and the correction."""
+        x = jnp.where(self.is_held, self.held_at, correction + self.near)
+        values, pull = jax.vjp(self._rows, x)
+        values = values - jnp.where(self.vanish, lax.stop_gradient(values), 0)
+        return jnp.where(self.is_held, 0, pull(values)[0])
+
+    def _rows(self, displacement: Float[Array, "nv"]) -> Float[Array, "k"]:
+        hard, soft = residuals(self.problem, lax.stop_gradient(self.q), displacement)
+        return jnp.concatenate([hard, last_weight(hard.dtype) * soft]) if self.everything else hard
 
 
-def _stays(problem: Problem, q: Float[Array, "nq"]) -> Bool[Array, "nv"]:
-    """Which coordinates are at an end of their range: one of two opposite displacements would take them beyond."""
-    low, high = at_ends(problem, q)
-    return low | high
+def _zero_of(equations: _Stationary, stays: Bool[Array, "nv"]) -> Float[Array, "nv"]:
+    """The correction, which is zero, with the derivatives of the least one that solves the equations.
+
+    Coordinates that stay, if they can, are moved by what the others cannot do.
+    """
+    parts, static = eqx.partition(equations, eqx.is_array)
+
+    # Shorter than `lax.custom_root`, which takes derivatives of all it is given in every order that is asked for.
+    @jax.custom_jvp
+    def correction(parts: PyTree, stays: Array) -> Array:
+        return jnp.zeros_like(equations.near)
+
+    def rule(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+        (parts, stays), (directions, _) = primals, tangents
+        zero = correction(parts, stays)
+        _, change = jvp_of_perturbed(lambda parts: eqx.combine(parts, static).gradient(zero), (parts,), (directions,))
+        _, matrix = jax.linearize(eqx.combine(parts, static).gradient, zero)
+        inverse = _inverse(matrix, stays, zero.dtype)
+        return zero, -linear_solution(matrix, change, product, inverse, lambda found, b: product(b, found))
+
+    correction.defjvp(rule, symbolic_zeros=True)
+    return correction(parts, stays)
+
+
+def _inverse(matrix: Callable[[Array], Array], stays: Bool[Array, "nv"], dtype: jnp.dtype) -> Float[Array, "nv nv"]:
+    """A generalised inverse of the matrix A, symmetric where it is taken.
+
+    With the pseudo-inverses P of A and F of the part that does not stay: `F + P (1 - A F)`.
+    """
+    size = len(stays)
+    values = lax.stop_gradient(jax.vmap(matrix)(jnp.eye(size, dtype=dtype)))
+    values = 0.5 * (values + values.T)
+    # Both by one call, since of a batch, or of two at a time, it may wait for ever (`structured/_small_spd.py`).
+    both = block_diag(values, jnp.where(stays[:, None] | stays, 0, values))
+    roots, vectors = jnp.linalg.eigh(both)
+    absolute = jnp.abs(roots)
+    significant = absolute > 10 * size * jnp.finfo(dtype).eps * jnp.max(absolute, initial=0)
+    inverse = jnp.where(significant, 1 / jnp.where(significant, roots, 1), 0)
+    inverse = product(vectors * inverse[None], vectors.T)
+    every, free = inverse[:size, :size], inverse[size:, size:]
+    return free + product(every, jnp.eye(size, dtype=dtype) - product(values, free))
+
+
+def _is_held(problem: Problem, q: Float[Array, "nq"], everything: bool) -> Bool[Array, "nv"]:
+    """The coordinates at an end of their range, beyond which the sum of squares would fall."""
+    problem, q = without_derivatives((problem, q))
+    rows = rows_of(problem, q)
+    values, jacobian = rows.preferring(jnp.asarray(last_weight(q.dtype) if everything else 0, q.dtype))
+    return held(problem, q, product(values, jacobian))
 
 
 def _with_ends(problem: Problem, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
@@ -80,49 +142,3 @@ def _with_ends(problem: Problem, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
     own = rated_coordinates(problem.model)
     end = jnp.where(low, problem.lower[own], jnp.where(high, problem.upper[own], 0))
     return end - lax.stop_gradient(end)
-
-
-def _stationary(
-    rows: Callable,
-    is_held: Bool[Array, "nv"],
-    stays: Bool[Array, "nv"],
-    held_at: Float[Array, "nv"],
-    near: Float[Array, "nv"],
-    vanish: Bool[Array, ""],
-) -> Float[Array, "nv"]:
-    """Zero, with the derivatives of the displacement nearest to `near` at which the sum of squares is stationary.
-
-    Coordinates that stay, if they can, are moved by what the others cannot do. Where all rows `vanish`, their curvature
-    would be weighted by what rounding has left of them, and is left out.
-    """
-    size = len(near)
-
-    def gradient(x: Array) -> Array:
-        x = jnp.where(is_held, held_at, x + near)
-        _, pull = jax.vjp(rows, jnp.where(vanish, 0, x))
-        return jnp.where(is_held, 0, pull(rows(x))[0])
-
-    def inverse(linear: Callable) -> Float[Array, "nv nv"]:
-        """A generalised inverse of the matrix A, symmetric where it is taken; its changes are those of the equations.
-
-        With the pseudo-inverses P of A and F of the part that does not stay: `F + P (1 - A F)`.
-        """
-        matrix = lax.stop_gradient(jax.vmap(linear)(jnp.eye(size, dtype=near.dtype)))
-        matrix = 0.5 * (matrix + matrix.T)
-        # Both by one call, since of a batch, or of two at a time, it may wait for ever (`structured/_small_spd.py`).
-        both = block_diag(matrix, jnp.where(stays[:, None] | stays, 0, matrix))
-        values, vectors = jnp.linalg.eigh(both)
-        absolute = jnp.abs(values)
-        significant = absolute > 10 * size * jnp.finfo(near.dtype).eps * jnp.max(absolute, initial=0)
-        inverse = jnp.where(significant, 1 / jnp.where(significant, values, 1), 0)
-        inverse = product(vectors * inverse[None], vectors.T)
-        every, free = inverse[:size, :size], inverse[size:, size:]
-        return free + product(every, jnp.eye(size, dtype=near.dtype) - product(matrix, free))
-
-    def nearest(linear: Callable, b: Array) -> Array:
-        return linear_solution(linear, b, product, inverse(linear), lambda solve, b: product(b, solve))
-
-    # Batched if anything is: JAX batches roots by their first guess.
-    zero = jnp.zeros_like(near) + 0 * lax.stop_gradient(held_at)
-    correction = lax.custom_root(gradient, zero, lambda _, x: x, nearest)
-    return jnp.where(is_held, held_at, correction + near)

@@ -91,14 +91,23 @@ def rows_of(problem: Problem, q: Float[Array, "nq"]) -> Rows:
     return Rows(hard, values, jacobian)
 
 
+def hard_rows(problem: Problem, q: Float[Array, "nq"]) -> Float[Array, "h"]:
+    """The `hard` rows alone, unweighted."""
+    stage = problem.stage(q)
+    return jnp.concatenate([_weighted(problem.targets, stage)[0], *_open_by(problem, stage)])
+
+
 def residuals(problem: Problem, q: Float[Array, "nq"], displacement: Float[Array, "nv"]) -> tuple[Array, Array]:
     """The `values` of hard rows and of preferences at the displaced configuration, to be differentiated by anything."""
     stage = problem.stage(integrate(problem.model, q, displacement))
     hard, soft = (_weighted(parts, stage)[1] for parts in (problem.targets, problem.preferences))
-    if problem.loops:
-        open_by = residuals_of_constraints(problem.model, problem.loops, Places.of(stage.motions), stage.q)
-        hard = jnp.concatenate([hard, open_by])
-    return hard, soft
+    return jnp.concatenate([hard, *_open_by(problem, stage)]), soft
+
+
+def _open_by(problem: Problem, stage: Stage) -> list[Array]:
+    if not problem.loops:
+        return []
+    return [residuals_of_constraints(problem.model, problem.loops, Places.of(stage.motions), stage.q)]
 
 
 def _rows(parts: Parts, stage: Stage) -> tuple[Array, Array, Array]:

@@ -23,7 +23,7 @@ from ..optimal_control._problem import Parts
 from ..optimal_control._terms import Term
 from ..typing import ConfigurationLike
 from ._derivatives import attached
-from ._rows import Problem, rows_of
+from ._rows import Problem, hard_rows
 from ._search import search
 
 
@@ -123,7 +123,7 @@ def _solve(problem: Problem, q: Array, tolerance: Array, starts: Array, max_iter
     arguments = problem, problem.clipped(q), tolerance, starts, max_iterations
     found = without_derivatives(search(*without_derivatives(arguments)))
     chosen = attached(problem, found.chosen, found.preferred, found.has_reached)
-    hard = jnp.where(problem.has_weights, rows_of(problem, chosen).hard, jnp.nan)
+    hard = jnp.where(problem.has_weights, hard_rows(problem, chosen), jnp.nan)
     error = jnp.max(jnp.abs(hard), initial=0)
     missed = jnp.where(found.ran_out | ~found.settled, SolveStatus.ITERATIONS, SolveStatus.INFEASIBLE)
     status = jnp.where(error <= tolerance, SolveStatus.SOLVED, missed)
