@@ -53,7 +53,7 @@ class FDDP(AbstractSolver):
         check_unconstrained(type(self).__name__, problem)
         tolerance, stationarity = tolerances(x0.dtype, self.tolerance, self.stationarity)
         values = evaluate(problem, x0, guess.states, guess.controls)
-        finite = all_finite((values.cost, values.gaps))
+        finite, most = all_finite((values.cost, values.gaps)), jnp.minimum(guess.iterations, self.max_iterations)
         n, m = problem.dynamics.tangent_size, problem.dynamics.control_size
         start = _State(
             guess.states,
@@ -70,7 +70,7 @@ class FDDP(AbstractSolver):
         )
 
         def body(state: _State) -> _State:
-            return _iterate(self, problem, x0, state, tolerance, stationarity, progress)
+            return _iterate(problem, x0, state, tolerance, stationarity, most, progress)
 
         return _solution(problem, iterate(problem, body, start))
 
@@ -91,7 +91,13 @@ class _State(NamedTuple):
 
 
 def _iterate(
-    solver: FDDP, problem: Problem, x0: Array, state: _State, tolerance: float, stationarity: float, progress: bool
+    problem: Problem,
+    x0: Array,
+    state: _State,
+    tolerance: float,
+    stationarity: float,
+    most: Int[Array, ""],
+    progress: bool,
 ) -> _State:
     local = model_of(problem, x0, state.states, state.controls)
     values = local.values
@@ -159,7 +165,7 @@ def _iterate(
         residual,
         state.iteration + jnp.where(solved, 0, 1).astype(jnp.int32),
         jnp.where(solved, SolveStatus.SOLVED, status).astype(jnp.int32),
-        solved | stuck | broken | (state.iteration + 1 >= solver.max_iterations),
+        solved | stuck | broken | (state.iteration + 1 >= most),
         history,
     )
 

@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 from jaxtyping import Array, Float
 
+from ..compilation import jit_of_one_state
 from ..numerics import product, transpose
 from ..one_function import as_one_function
 from ..structured import LinearQuadratic, LinearTerms
@@ -65,6 +67,27 @@ class Multipliers(NamedTuple):
     costates: Float[Array, "T+1 n"]
     equalities: Rows
     inequalities: Rows
+
+
+@partial(jit_of_one_state, jit=eqx.filter_jit)
+def no_multipliers(problem: Problem, x0: Float[Array, "nx"]) -> Multipliers:
+    """Zeros, in the shapes of a problem's multipliers."""
+    dynamics = problem.phases[0].dynamics
+
+    def rows(parts: Parts, stage: Stage) -> tuple[Array, Array]:
+        return parts.equalities(stage), parts.inequalities(stage)
+
+    def at_stage(u: Array) -> tuple[Array, Array]:
+        return rows(stage_parts(problem, 0, x0.dtype), Stage(dynamics, x0, u, jnp.zeros((), int)))
+
+    of_stages = jax.eval_shape(at_stage, jax.ShapeDtypeStruct((dynamics.control_size,), x0.dtype))
+    of_end = jax.eval_shape(lambda: rows(end_parts(problem), end_stage(problem, x0[None])))
+
+    def zeros(*shape: int) -> Array:
+        return jnp.zeros(shape, x0.dtype)
+
+    kinds = (Rows(zeros(problem.steps, *a.shape), zeros(*b.shape)) for a, b in zip(of_stages, of_end, strict=True))
+    return Multipliers(zeros(problem.steps + 1, problem.dynamics.tangent_size), *kinds)
 
 
 def evaluate(

@@ -52,10 +52,10 @@ class MixedPrecision(AbstractSolver):
         """Where to go on: from the rough solution if it is one, else from the guess."""
         led = (rough.status == SolveStatus.SOLVED) | (rough.status == SolveStatus.STALLED)
         led &= all_finite((rough.states, rough.controls, rough.multipliers))
-        states, controls = choose(led, (rough.states, rough.controls), (guess.states, guess.controls))
-        multipliers = jax.tree.map(lambda x: jnp.where(led, x, 0), rough.multipliers)
-        barrier = self.solver.barrier if isinstance(self.solver, MultipleShooting) else 0.0
-        return Guess(states, controls, multipliers, jnp.where(led, rough.barrier, barrier))
+        found = Guess(
+            rough.states, rough.controls, rough.multipliers, rough.barrier, jnp.asarray(True), guess.iterations
+        )
+        return choose(led, found, guess)
 
 
 def _cast(tree: Any, dtype: Any) -> Any:

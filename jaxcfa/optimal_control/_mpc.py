@@ -49,9 +49,10 @@ def mpc_step(
     (With a single iteration the barrier stays, and controls may be beyond bounds for some steps: clip them.)
 
     **Arguments:** `x`: the state measured now, as x0 of `solve`; `solution`: the last plan, or that of `solve`;
-    `solver`: `MultipleShooting()` by default, or any with `max_iterations`, which are replaced by `iterations`;
-    `shift`: how many stages have passed since the last plan; `barrier`: the least barrier parameter to start from,
-    which determines how near its bounds the plan may stay while it changes.
+    `solver`: `MultipleShooting()` by default, or any with `max_iterations`, which count as `iterations` here: with the
+    solver of the plan, the program that `solve` has compiled is used again; `shift`: how many stages have passed since
+    the last plan; `barrier`: the least barrier parameter to start from, which determines how near its bounds the plan
+    may stay while it changes.
 
     **Returns:** a `Solution` that starts in x, with the `history` of the last one.
 
@@ -77,9 +78,10 @@ def mpc_step(
     x, plan, least = x.astype(dtype), _of_type(solution, dtype), jnp.asarray(barrier, dtype)
     problem = strongly_typed(hoisted(problem, dtype), dtype)
     in_parallel = isinstance(solver, MultipleShooting) and solver.steps == "linear"
-    guess = _begun(problem, x, plan, least, shift, in_parallel)
-    brief = dataclasses.replace(solver, max_iterations=iterations)  # type: ignore[call-arg]
-    found = run(problem, x, guess, brief, False)
+    guess = _begun(problem, x, plan, least, jnp.asarray(iterations, jnp.int32), shift, in_parallel)
+    if iterations > solver.max_iterations:
+        solver = dataclasses.replace(solver, max_iterations=iterations)  # type: ignore[call-arg]
+    found = run(problem, x, guess, solver, False)
     return dataclasses.replace(found, history=solution.history)
 
 
@@ -88,12 +90,15 @@ def _of_type(plan: Solution, dtype: np.dtype) -> Solution:
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
-def _begun(problem: Problem, x: Array, plan: Solution, least: Array, shift: int, in_parallel: bool) -> Guess:
+def _begun(
+    problem: Problem, x: Array, plan: Solution, least: Array, iterations: Array, shift: int, in_parallel: bool
+) -> Guess:
     """What iterations start from: the plan so many stages later, from x on, with the barrier parameter at `least` so
     large."""
     plan = plan.shifted(shift) if shift else plan
     guess = as_guess(problem, x, plan)
-    guess = eqx.tree_at(lambda g: g.barrier, guess, jnp.maximum(plan.barrier, least))
+    changed = jnp.maximum(plan.barrier, least), iterations
+    guess = eqx.tree_at(lambda g: (g.barrier, g.iterations), guess, changed)
     guess = _continued(problem, guess, shift)
     return _moved(guess, x) if in_parallel else _simulated(problem, x, guess, plan)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..numerics import choose
 from ..numerics._options import check_instance, positive_number
@@ -72,15 +72,15 @@ class MultipleShooting(AbstractSolver):
             raise ValueError(f'steps must be "linear", "nonlinear" or "both", got {self.steps!r}.')
 
     def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool) -> Solution:
-        settings = self._settings(problem, x0.dtype)
+        settings = self._settings(problem, x0.dtype, guess.iterations)
 
         def body(state: State) -> State:
             return _iterate(settings, problem, x0, state, progress)
 
         return _solution(problem, iterate(problem, body, start_of(settings, problem, x0, guess)))
 
-    def _settings(self, problem: Problem, dtype) -> Settings:
-        """The settings for a precision and a problem."""
+    def _settings(self, problem: Problem, dtype, iterations: Int[Array, ""]) -> Settings:
+        """The settings for a precision and a problem, with at most so many iterations."""
         double = jnp.finfo(dtype).bits >= 64
         tolerance, stationarity = tolerances(dtype, self.tolerance, self.stationarity)
         learns = not isinstance(problem.dynamics, AbstractRobotDynamics)
@@ -91,7 +91,8 @@ class MultipleShooting(AbstractSolver):
             smallest_barrier=tolerance / 10,
             largest_price=1e8 if double else 1e6,
             largest_regularization=1e9 if double else 1e5,
-            max_iterations=self.max_iterations,
+            max_iterations=jnp.minimum(iterations, self.max_iterations),
+            recorded=self.max_iterations,
             hessian=self.hessian or ("secant" if learns else "gauss_newton"),
             schedule=self.schedule,
             steps=self.steps or ("both" if problem.is_constrained else "nonlinear"),

@@ -8,9 +8,9 @@ from ..numerics import choose
 from ._acceleration import Memory
 from ._barrier_updates import barrier_of_plan, first_barrier
 from ._curvature import Curvature
-from ._interior_point import Point, excess
+from ._interior_point import Barrier, Point, excess
 from ._line_search import Penalty, Seen, Worth
-from ._local import Multipliers, Values, evaluate, unknown_model
+from ._local import Multipliers, Rows, Values, evaluate, unknown_model
 from ._multiple_shooting_state import DISTURBANCES, Settings, State
 from ._problem import Problem
 from ._solution import History, SolveStatus
@@ -25,29 +25,7 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
     # Only rows of inequalities are needed yet: XLA leaves out the rest, and dynamics if gaps are said to be known.
     unknown = jnp.zeros((problem.steps, problem.dynamics.tangent_size), dtype)
     values = evaluate(problem, x0, guess.states, guess.controls, unknown)
-    barrier = first_barrier(settings, dtype)
-    if guess.multipliers is None or not _fits(guess.multipliers, values):
-        multipliers = Multipliers(
-            jnp.zeros((problem.steps + 1, problem.dynamics.tangent_size), dtype),
-            jax.tree.map(jnp.zeros_like, values.equalities),
-            jax.tree.map(barrier.multipliers, values.inequalities),
-        )
-    else:
-        if guess.barrier is not None:
-            barrier = barrier._replace(parameter=jnp.maximum(guess.barrier, settings.smallest_barrier))
-        z = guess.multipliers.inequalities
-        of_plan = barrier_of_plan(settings, barrier, z)
-        followed = of_plan, jax.tree.map(of_plan.near, z, values.inequalities)
-        # Far from there, as after a push, a narrow barrier and a high price let no step through. (A single iteration
-        # from afresh would lead nowhere either, plan after plan: only the price is that of the first then.)
-        afresh = first_barrier(settings, dtype)
-        anew = afresh, jax.tree.map(afresh.multipliers, values.inequalities)
-        if settings.max_iterations == 1:
-            cheaper = barrier._replace(price=afresh.price)
-            anew = cheaper, jax.tree.map(cheaper.near, z, values.inequalities)
-        holds = excess(values) <= _HELD * settings.tolerance
-        barrier, inequalities = choose(holds, followed, anew)
-        multipliers = guess.multipliers._replace(inequalities=inequalities)
+    barrier, multipliers = _of_guess(settings, guess, values)
     slack = jax.tree.map(barrier.slack, values.inequalities)
     point = Point(guess.states, guess.controls, multipliers, slack)
     m, n = problem.dynamics.control_size, problem.dynamics.tangent_size
@@ -59,7 +37,7 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         else None,
         memory=Memory.nothing(problem, point) if settings.hessian == "gauss_newton" else None,
         # What was found before is not disturbed, since a controller may have to follow it.
-        disturbances=jnp.asarray(0 if guess.multipliers is None else DISTURBANCES, jnp.int32),
+        disturbances=jnp.where(guess.known, DISTURBANCES, 0).astype(jnp.int32),
         proofs=jnp.asarray(0, jnp.int32),
         contradicted=jnp.asarray(False, bool),
         gains=jnp.zeros((problem.steps, m, n), dtype),
@@ -74,12 +52,24 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         iteration=jnp.asarray(0, jnp.int32),
         status=jnp.asarray(SolveStatus.ITERATIONS, jnp.int32),
         done=jnp.asarray(False, bool),
-        history=History.empty(settings.max_iterations, dtype),
+        history=History.empty(settings.recorded, dtype),
     )
 
 
-def _fits(multipliers: Multipliers, values: Values) -> bool:
-    """Whether multipliers are those of a problem with as many constraints."""
-    given = multipliers.equalities, multipliers.inequalities
-    rows = values.equalities, values.inequalities
-    return [x.shape for x in jax.tree.leaves(given)] == [x.shape for x in jax.tree.leaves(rows)]
+def _of_guess(settings: Settings, guess: Guess, values: Values) -> tuple[Barrier, Multipliers]:
+    """The first barrier, and the multipliers."""
+    g, z = values.inequalities, guess.multipliers.inequalities
+    first = first_barrier(settings, guess.states.dtype)
+    last = first._replace(parameter=jnp.maximum(guess.barrier, settings.smallest_barrier))
+
+    def near(barrier: Barrier) -> tuple[Barrier, Rows]:
+        return barrier, jax.tree.map(barrier.near, z, g)
+
+    afresh = first, jax.tree.map(first.multipliers, g)
+    # Far from a plan, as after a push, a narrow barrier and a high price let no step through. But a single iteration
+    # from afresh would lead nowhere either, plan after plan: only the price is that of the first then.
+    pushed = choose(settings.max_iterations == 1, near(last._replace(price=first.price)), afresh)
+    holds = excess(values) <= _HELD * settings.tolerance
+    followed = choose(holds, near(barrier_of_plan(settings, last, z)), pushed)
+    barrier, inequalities = choose(guess.known, followed, afresh)
+    return barrier, guess.multipliers._replace(inequalities=inequalities)

@@ -18,7 +18,7 @@ DISTURBANCES = 2  # how often a start is disturbed from which constraints cannot
 
 class Settings(NamedTuple):
     """What is decided before the first iteration: fields of `MultipleShooting`, none of them open, and limits that
-    depend on the precision."""
+    depend on the precision and the guess. The history has room for `recorded` iterations."""
 
     tolerance: float
     stationarity: float
@@ -26,7 +26,8 @@ class Settings(NamedTuple):
     smallest_barrier: float
     largest_price: float
     largest_regularization: float
-    max_iterations: int
+    max_iterations: Int[Array, ""]
+    recorded: int
     hessian: Hessian
     schedule: AbstractStageSolver
     steps: Steps

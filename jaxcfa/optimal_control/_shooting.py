@@ -51,6 +51,7 @@ class Shooting(AbstractSolver):
         check_unconstrained(type(self).__name__, problem)
         _, stationarity = tolerances(x0.dtype, None, self.stationarity)
         optimizer = optax.with_extra_args_support(self.optimizer)
+        most = jnp.minimum(guess.iterations, self.max_iterations)
 
         def cost(controls: Float[Array, "T m"]) -> Float[Array, ""]:
             return _values(problem, x0, controls)[0]
@@ -62,7 +63,7 @@ class Shooting(AbstractSolver):
             )
             slope = jnp.max(jnp.abs(gradient), initial=0)
             solved, finite = slope <= stationarity, jnp.isfinite(value) & jnp.isfinite(slope)
-            last = state.iteration + 1 >= self.max_iterations
+            last = state.iteration + 1 >= most
             zero, one = jnp.zeros_like(value), jnp.ones_like(value)
             history = recorded(
                 state, progress, cost=value, violation=zero, stationarity=slope, step=one, regularization=zero
@@ -97,7 +98,7 @@ class Shooting(AbstractSolver):
 
         def goes_on(state: _State) -> Array:
             # The second is for XLA alone: see `lane_loop`.
-            return ~state.done & (state.iteration < self.max_iterations)
+            return ~state.done & (state.iteration < most)
 
         return _solution(problem, x0, lax.while_loop(goes_on, body, start))
 

@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..compilation import jit_of_one_state
@@ -16,6 +17,7 @@ from ._closures import hoisted
 from ._explanations import explain
 from ._implicit import attached, moved
 from ._interior_point import Point
+from ._local import Multipliers, no_multipliers
 from ._multiple_shooting import MultipleShooting
 from ._problem import Problem, check_bounds
 from ._solution import Solution
@@ -23,6 +25,7 @@ from ._solver import AbstractSolver, Guess
 from ._states import as_state, as_states, strongly_typed
 
 MULTIPLE_SHOOTING = MultipleShooting()
+_ALL = int(np.iinfo(np.int32).max)
 
 
 def solve(
@@ -59,8 +62,8 @@ def solve(
         raise ValueError(f"solver must be one such as MultipleShooting(), got {solver!r}.")
     check_bounds(problem)
     x0 = as_state(problem, x0)
-    start = as_guess(problem, x0, guess)
     problem = strongly_typed(hoisted(problem, x0.dtype), x0.dtype)
+    start = as_guess(problem, x0, guess)
     found = run(problem, x0, start, solver, progress)
     if progress and is_concrete(found.status):
         jax.block_until_ready(found.status)
@@ -81,22 +84,32 @@ def run(problem: Problem, x0: Array, guess: Guess, solver: AbstractSolver, progr
 
 
 def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
-    """What a solver starts from."""
+    """What a solver starts from, with all of its own iterations."""
     if isinstance(guess, Solution):
-        found = Guess(guess.states, guess.controls, guess.multipliers, guess.barrier)
+        states, controls = guess.states, guess.controls
     elif guess is None:
         states = jnp.broadcast_to(x0, (problem.steps + 1, *x0.shape))
-        return Guess(states, jnp.zeros((problem.steps, problem.dynamics.control_size), x0.dtype))
+        controls = jnp.zeros((problem.steps, problem.dynamics.control_size), x0.dtype)
     elif isinstance(guess, tuple | list) and len(guess) == 2:
+        states = as_states(problem, guess[0])
         controls = as_array("controls, those of the guess,")(guess[1])
-        found = Guess(as_states(problem, guess[0]), controls)
     else:
         raise ValueError(f"guess must be a Solution or a pair of states and controls, got {guess!r}.")
     expected = {
         "states": (problem.steps + 1, problem.dynamics.state_size),
         "controls": (problem.steps, problem.dynamics.control_size),
     }
-    for name, shape in expected.items():
-        if getattr(found, name).shape != shape:
-            raise ValueError(f"The {name} of the guess must have shape {shape}, got {getattr(found, name).shape}.")
-    return jax.tree.map(lambda x: jnp.asarray(x).astype(x0.dtype), found)
+    for (name, shape), given in zip(expected.items(), (states, controls), strict=True):
+        if given.shape != shape:
+            raise ValueError(f"The {name} of the guess must have shape {shape}, got {given.shape}.")
+    none = no_multipliers(problem, x0)
+    known = isinstance(guess, Solution) and _shapes(guess.multipliers) == _shapes(none)
+    multipliers, barrier = (guess.multipliers, guess.barrier) if known else (none, jnp.zeros(()))
+    states, controls, multipliers, barrier = jax.tree.map(
+        lambda x: jnp.asarray(x).astype(x0.dtype), (states, controls, multipliers, barrier)
+    )
+    return Guess(states, controls, multipliers, barrier, jnp.asarray(known), jnp.asarray(_ALL, jnp.int32))
+
+
+def _shapes(multipliers: Multipliers) -> list[tuple[int, ...]]:
+    return [x.shape for x in jax.tree.leaves(multipliers)]

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ..numerics._options import positive_integer, positive_number
 from ..structured._lane_loop import closed_lane_loop
@@ -39,13 +39,19 @@ def tolerances(dtype: np.dtype, tolerance: float | None, stationarity: float | N
 
 
 class Guess(eqx.Module):
-    """Where a solver starts: `states` (T + 1, nx), `controls` (T, m), and of a `Solution` also its multipliers and
-    barrier parameter."""
+    """Where a solver starts, and how far it may go. All guesses have the same shapes, so that they share a program.
+
+    **Fields:** `states` (T + 1, nx); `controls` (T, m); `multipliers` and the `barrier` parameter of a `Solution`, of
+    all else zeros; whether these are `known`; the most `iterations`, of which there may be fewer than the solver's
+    own `max_iterations`.
+    """
 
     states: Float[Array, "T+1 nx"]
     controls: Float[Array, "T m"]
-    multipliers: Multipliers | None = None
-    barrier: Float[Array, ""] | None = None
+    multipliers: Multipliers
+    barrier: Float[Array, ""]
+    known: Bool[Array, ""]
+    iterations: Int[Array, ""]
 
 
 class AbstractSolver(eqx.Module):
@@ -53,7 +59,10 @@ class AbstractSolver(eqx.Module):
 
     @abc.abstractmethod
     def run(self, problem: Problem, x0: Float[Array, "nx"], guess: Guess, progress: bool, /) -> Solution:
-        """The solution, or what has been reached; without derivatives, which `solve` supplies."""
+        """The solution, or what has been reached after `guess.iterations`.
+
+        Without derivatives, which `solve` supplies.
+        """
 
 
 def check_unconstrained(name: str, problem: Problem) -> None:

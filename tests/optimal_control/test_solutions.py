@@ -195,6 +195,31 @@ def test_model_predictive_control():
     assert_close(plan.shifted(3).controls[:-3], plan.controls[3:])
 
 
+@pytest.mark.parametrize("solver", [oc.MultipleShooting(), oc.FDDP(), oc.Shooting()])
+def test_all_guesses_and_predictions_share_a_program(solver):
+    traced = []
+
+    def speed(stage: oc.Stage):
+        traced.append(stage)
+        return stage.x[1:]
+
+    dynamics = oc.FunctionDynamics(lambda x, u, t: x + 0.1 * jnp.stack([x[1], u[0]]), 2, 1)
+    bounds = [oc.Bounds(oc.Control(), -1, 1)] if isinstance(solver, oc.MultipleShooting) else []
+    costs = [oc.Cost(oc.Control()), oc.Cost(speed), oc.Cost(lambda stage: stage.x[:1] - 0.5)]
+    problem = oc.Problem(dynamics, 10, costs, constraints=bounds)
+    first = oc.solve(problem, jnp.zeros(2), solver=solver)
+    before = len(traced)
+    guesses = first, first.shifted(), (first.states, first.controls)
+    again = [oc.solve(problem, jnp.array([0.1, 0.0]), guess, solver) for guess in guesses]
+    plan = oc.mpc_step(problem, first.states[1], first, solver, iterations=2)
+    assert before > 0
+    assert len(traced) == before
+    assert all(found.solved for found in (first, *again))
+    assert plan.iterations <= 2
+    for found in again[1:]:
+        assert_close(found.controls, again[0].controls, 1e-5)
+
+
 def test_plans_start_where_the_robot_is():
     """Pushed to a velocity beyond its bounds, which no plan can keep then: it brakes as hard as it can."""
     problem = oc.Problem(
