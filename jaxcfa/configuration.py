@@ -26,7 +26,8 @@ def random_configuration(model: Model, key: Key) -> Configuration:
     """A random configuration (nq,) within the joint limits.
 
     Coordinates without limits: angles are uniform in [-pi, pi], displacements in [-1, 1] m, orientations uniform.
-    Limits more than four turns or a kilometre away count as none, since many files write "unlimited" so.
+    Limits more than four turns (of screws a thousand radians) or a kilometre away count as none, since many files write
+    "unlimited" so.
 
     **Raises:** `ValueError` for what is not one key.
     """

@@ -19,6 +19,7 @@ from ..dynamics._suitability import refuse_massless_subtrees
 from ..model import WORLD, Model, unpad_dofs
 from ..model._arguments import as_arrays, check_instance, is_concrete
 from ..numerics import all_finite, matmul, matvec, product, transpose
+from ..numerics._options import any_numbers
 from ..one_function import as_one_function
 from ..spatial import Transform, pack
 from ..structured import spd_solve
@@ -198,7 +199,8 @@ def _check_types(arms, object, grasps) -> None:
         raise ValueError(f"grasps must be a sequence of Grasp, got {grasps!r}.")
     if is_concrete(arms):
         gravities = np.stack([np.asarray(arm.gravity, dtype=float) for arm in arms])
-        if not np.allclose(gravities, gravities[0], rtol=1e-5, atol=0):
+        apart = np.linalg.norm(gravities - gravities[0], axis=-1)
+        if not np.all(apart <= 1e-5 * np.linalg.norm(gravities[0])):
             raise ValueError(f"All arms must have the same gravity, got {gravities.tolist()}.")
         for arm in arms:
             refuse_massless_subtrees(arm)
@@ -237,7 +239,7 @@ def _vector(name: str, value: ArrayLike | None, dtype: jnp.dtype) -> Float[Array
     """An argument of six components; zero for `None`."""
     if value is None:
         return jnp.zeros(6, dtype)
-    array = jnp.asarray(value)
+    array = any_numbers(name, value)
     if array.shape != (6,):
         raise ValueError(f"{name} must have shape (6,), got {array.shape}.")
     return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(dtype)

@@ -46,7 +46,7 @@ class LogCholesky(eqx.Module):
     **Fields:** `theta` (..., 10): alpha and d are logarithms, in kg and m; s and t are in m. `bodies`: the names (or
     numbers) of the bodies that the rows are of, or `None` for all bodies of a model.
 
-    **Raises:** `ValueError` if the last axis has not ten elements.
+    **Raises:** `ValueError` if the last axis has not ten elements, and for `bodies` that are no list.
     """
 
     theta: Float[Array, "*batch 10"]
@@ -54,7 +54,7 @@ class LogCholesky(eqx.Module):
 
     def __init__(self, theta: ArrayLike, bodies: Sequence[NameOrNumber] | None = None):
         self.theta = _ten_numbers("theta", theta)
-        self.bodies = None if bodies is None else tuple(bodies)
+        self.bodies = None if bodies is None else _listed(bodies)
 
     @classmethod
     def of(cls, model: Model, bodies: Sequence[NameOrNumber] | None = None) -> "LogCholesky":
@@ -107,12 +107,16 @@ class LogCholesky(eqx.Module):
 
 def _numbers(model: Model, bodies: Sequence[NameOrNumber]) -> tuple[int, ...]:
     """Numbers of bodies, each there once."""
-    if isinstance(bodies, str) or not isinstance(bodies, Iterable):
-        raise ValueError(f"bodies must be a list of names or numbers, such as ['hand'], got {bodies!r:.200}.")
-    numbers = [model.body_index(body) for body in bodies]
+    numbers = [model.body_index(body) for body in _listed(bodies)]
     if len(set(numbers)) < len(numbers):
         raise ValueError(f"Each of bodies must be there once, got {bodies!r:.200}. Leave out what is repeated.")
     return tuple(numbers)
+
+
+def _listed(bodies: Sequence[NameOrNumber]) -> tuple[NameOrNumber, ...]:
+    if isinstance(bodies, str) or not isinstance(bodies, Iterable):
+        raise ValueError(f"bodies must be a list of names or numbers, such as ['hand'], got {bodies!r:.200}.")
+    return tuple(bodies)
 
 
 @jax.jit

@@ -369,6 +369,7 @@ def test_invalid_arguments():
     refused(r"arms\[1\]: tau must have shape \(nv,\) = \(7,\), got \(5,\)", tau=(held.tau[0], held.tau[1][:5]))
     refused(r"velocity must have shape \(6,\), got \(3,\)", velocity=np.zeros(3))
     refused(r"wrench must have shape \(6,\), got \(\)", wrench=1.0)
+    refused("velocity must be a number or an array of numbers, got .fast.", velocity="fast")
     refused(
         r"arms\[0\]: No frame or body named 'top'; did you mean 'tip'",
         grasps=(Grasp.ball("top", held.pose), held.grasps[1]),

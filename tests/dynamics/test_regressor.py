@@ -227,6 +227,8 @@ def test_log_cholesky_of_some_bodies():
     for wrong, message in (("body3", "must be a list"), ([0, 0], "there once"), (["nobody"], "nobody")):
         with pytest.raises(ValueError, match=message):
             LogCholesky.of(model, bodies=wrong)
+    with pytest.raises(ValueError, match="must be a list"):
+        LogCholesky(some.theta, "body3")
     with pytest.raises(ValueError, match=r"theta must have shape \(3, 10\), a row for each of bodies, got \(2, 10\)"):
         LogCholesky(some.theta[:2], some.bodies).apply(model)
 
