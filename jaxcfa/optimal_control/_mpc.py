@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
+from .._private_jax import inside_jit
 from ..compilation import jit_of_one_state
 from ..model._arguments import check_positive, positive_integer
 from ..numerics import all_finite, choose
@@ -49,10 +50,10 @@ def mpc_step(
     (With a single iteration the barrier stays, and controls may be beyond bounds for some steps: clip them.)
 
     **Arguments:** `x`: the state measured now, as x0 of `solve`; `solution`: the last plan, or that of `solve`;
-    `solver`: `MultipleShooting()` by default, or any with `max_iterations`, which count as `iterations` here: with the
-    solver of the plan, the program that `solve` has compiled is used again; `shift`: how many stages have passed since
-    the last plan; `barrier`: the least barrier parameter to start from, which determines how near its bounds the plan
-    may stay while it changes.
+    `solver`: `MultipleShooting()` by default, or any with `max_iterations`, which count as `iterations` here: outside
+    of compiled functions, with the solver of the plan, the program that `solve` has compiled is used again; `shift`:
+    how many stages have passed since the last plan; `barrier`: the least barrier parameter to start from, which decides
+    how near its bounds the plan may stay while it changes.
 
     **Returns:** a `Solution` that starts in x, with the `history` of the last one.
 
@@ -79,7 +80,8 @@ def mpc_step(
     problem = strongly_typed(hoisted(problem, dtype), dtype)
     in_parallel = isinstance(solver, MultipleShooting) and solver.steps == "linear"
     guess = _begun(problem, x, plan, least, jnp.asarray(iterations, jnp.int32), shift, in_parallel)
-    if iterations > solver.max_iterations:
+    # As part of a program it is compiled anyway, and faster where the number is known: one iteration needs no loop.
+    if iterations > solver.max_iterations or inside_jit():
         solver = dataclasses.replace(solver, max_iterations=iterations)  # type: ignore[call-arg]
     found = run(problem, x, guess, solver, False)
     return dataclasses.replace(found, history=solution.history)
