@@ -41,21 +41,21 @@ class MixedPrecision(AbstractSolver):
         rough_solver = dataclasses.replace(self.solver, tolerance=None, stationarity=None)
         in_single, first, begin = _cast((problem, x0, guess), _SINGLE)
         rough = _cast(rough_solver.run(in_single, first, begin, progress), x0.dtype)
-        found = self.solver.run(problem, x0, self._begun(rough, guess), progress)
+        found = self.solver.run(problem, x0, _begun(rough, guess), progress)
         return dataclasses.replace(
             found,
             iterations=rough.iterations + found.iterations,
             history=jax.tree.map(lambda *x: _after(rough.iterations, *x), rough.history, found.history),
         )
 
-    def _begun(self, rough: Solution, guess: Guess) -> Guess:
-        """Where to go on: from the rough solution if it is one, else from the guess."""
-        led = (rough.status == SolveStatus.SOLVED) | (rough.status == SolveStatus.STALLED)
-        led &= all_finite((rough.states, rough.controls, rough.multipliers))
-        found = Guess(
-            rough.states, rough.controls, rough.multipliers, rough.barrier, jnp.asarray(True), guess.iterations
-        )
-        return choose(led, found, guess)
+
+def _begun(rough: Solution, guess: Guess) -> Guess:
+    """Where to go on: from the rough solution if it is one, else from the guess."""
+    led = (rough.status == SolveStatus.SOLVED) | (rough.status == SolveStatus.STALLED)
+    led &= all_finite((rough.states, rough.controls, rough.multipliers))
+    known = jnp.asarray(True)
+    found = Guess(rough.states, rough.controls, rough.multipliers, rough.barrier, known, guess.iterations)
+    return choose(led, found, guess)
 
 
 def _cast(tree: Any, dtype: Any) -> Any:
