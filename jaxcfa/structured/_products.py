@@ -39,6 +39,11 @@ def nested_matmul(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]
     return jnp.sum(transpose(a)[..., None] * b[..., None, :], axis=-3)
 
 
+def matmul_of_stacks(a: Float[Array, "*#batch n k"], b: Float[Array, "*#batch k m"]) -> Float[Array, "*#batch n m"]:
+    """As `matmul`, for one of very many products: on CPUs by the library from fewer rows on."""
+    return product(a, b) if a.shape[-1] > _LARGEST_SUM_ON_CPU and backend() == "cpu" else matmul(a, b)
+
+
 def matvec(a: Float[Array, "*#batch n k"], x: Float[Array, "*#batch k"]) -> Float[Array, "*#batch n"]:
     """Matrix-vector product `a x`, in full precision, written for its size."""
     return matmul(a, x[..., None])[..., 0]

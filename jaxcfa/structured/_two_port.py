@@ -2,12 +2,11 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from ..numerics import symmetrise, transpose
-from ._products import matmul
-from ._small_spd import LARGEST_UNROLLED, ldl_factor, ldl_solve, spd_solve
+from ._products import matmul_of_stacks as matmul
+from ._small_spd import LDL, ldl_factor, ldl_solve, lower_root, spd_solve
 
 
 class TwoPort(eqx.Module):
@@ -82,20 +81,7 @@ def semidefinite_root(matrix: Float[Array, "k k"]) -> Float[Array, "k k"]:
 
     Columns of pivots that are zero but for rounding are zero. What they leave out is of the size of rounding too.
     """
-    k = matrix.shape[-1]
     floor = 16 * jnp.finfo(matrix.dtype).eps * jnp.diagonal(matrix)
-    rows = jnp.arange(k)
-
-    def eliminate(rest: Array, i: int | Array) -> tuple[Array, Array]:
-        positive = rest[i, i] > floor[i]
-        scale = jnp.where(positive, 1 / jnp.sqrt(jnp.where(positive, rest[i, i], 1)), 0)
-        column = jnp.where(rows < i, 0, rest[:, i] * scale)
-        return rest - column[:, None] * column[None, :], column
-
-    if k > LARGEST_UNROLLED:
-        return lax.scan(eliminate, matrix, rows)[1].T
-    rest, columns = matrix, []
-    for i in range(k):
-        rest, column = eliminate(rest, i)
-        columns.append(column)
-    return jnp.stack(columns, axis=-1)
+    # Nothing is left of a column that an infinite pivot divides.
+    factor = ldl_factor(matrix, floor, instead=jnp.inf)
+    return lower_root(LDL(factor.lower, jnp.where(factor.pivots < jnp.inf, factor.pivots, 0)))

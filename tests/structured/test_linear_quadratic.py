@@ -22,6 +22,7 @@ from jaxcfa.structured import (
     star_product_by_roots,
     steady_riccati,
 )
+from jaxcfa.structured._two_port import semidefinite_root
 
 SOLVERS = {
     "one by one": Riccati(),
@@ -181,6 +182,18 @@ def test_products_of_two_ports_lose_no_digits():
     soft = TwoPort(jnp.eye(3), jnp.eye(3), jnp.zeros((3, 3)))
     series = star_product_by_roots(soft, stiff)
     assert_close(series.stiffness, np.linalg.inv(np.eye(3) + np.linalg.inv(stiff.stiffness)), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("size", "rank"), [(3, 1), (12, 0), (12, 7), (20, 20), (20, 5)])
+def test_roots_of_semidefinite_matrices_of_any_rank(size, rank):
+    """Also where rows are zero, and where later ones are combinations of earlier ones."""
+    columns = np.random.default_rng(size).standard_normal((size, rank))
+    columns[size // 2] = 0
+    matrix = columns @ columns.T
+    root = np.asarray(semidefinite_root(jnp.asarray(matrix)))
+    assert_close(root @ root.T, matrix, rtol=1e-13)
+    assert_close(np.triu(root, 1), np.zeros((size, size)), rtol=0)
+    assert np.count_nonzero(np.abs(root).max(axis=0) > 1e-6) <= rank
 
 
 def test_derivatives_of_infinite_horizons():
