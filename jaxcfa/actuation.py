@@ -19,7 +19,7 @@ def actuator_forces(model: Model, q: ConfigurationLike, v: VelocityLike, control
     Actuator by actuator, with length `l` and its rate `l' = moment v`,
     `force = clip(gain clip(control) + bias[0] + bias[1] l + bias[2] l')`; see `Actuators` for the symbols. Then
     `tau = moment^T force`, clipped to the `effort` of the joints' limits. The moments of those on frames are those of
-    their wrenches, `wrench^T J(q)`.
+    their wrenches, `wrench^T J(q)`; what they exert at joints is clipped with the rest, as MuJoCo does.
 
     **Arguments:** `q` (nq,), `v` (nv,); `control` (nu,), in the order of `model.actuators.names`.
 

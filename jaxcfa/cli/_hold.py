@@ -19,15 +19,16 @@ _DELAY = 0.05  # [s], damping over stiffness
 def with_held_joints(model: Model, q: jax.Array) -> Model:
     """The model with springs and dampers, in the place of its own, that hold it in a configuration (nq,).
 
-    All joints but those of free bases; where there are actuators, the joints that these drive. The stiffness is the
+    All joints but those of free bases; where actuators drive joints, these. The stiffness is the
     weight times the length of the robot by an angle that is not seen, for joints that translate by that length.
     Integrators take damping at the end of a step, which makes springs as stiff as these stable, too.
 
     **Raises:** `ValueError` if there is no joint to hold.
     """
     held = ~free_dofs(model)
-    if model.actuators.names:
-        held &= np.any(np.asarray(model.actuators.moment) != 0, axis=0)
+    driven = np.any(np.asarray(model.actuators.moment) != 0, axis=0)
+    if driven.any():
+        held &= driven
     if not held.any():
         raise ValueError("--hold: the robot has no joints that could be held, but bodies that move freely.")
     stiffness = jnp.where(held, _stiffness(model, q), model.stiffness)

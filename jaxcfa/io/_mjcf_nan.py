@@ -24,7 +24,7 @@ def refuse_nan(data: bytes, folder: Path, assets: Mapping[str, bytes]) -> None:
 
     **Arguments:** `folder` of the document, from which MuJoCo looks for files; `assets`: contents of files by names.
     """
-    pending, seen = [(data, "", folder)], set()
+    pending, seen = [(data, "", folder)], set[str | Path]()
     while pending:
         data, name, place = pending.pop()
         for element in _elements(data):
@@ -33,9 +33,10 @@ def refuse_nan(data: bytes, folder: Path, assets: Mapping[str, bytes]) -> None:
                 continue
             # First from the main file, then from the one that includes.
             for path in (folder / element.attrib["file"], place / element.attrib["file"]):
-                if path not in seen:
-                    seen.add(path)
-                    pending.append((_content(path, assets), element.attrib["file"], path.parent))
+                found = _found(path, assets)
+                if found not in seen:
+                    seen.add(found)
+                    pending.append((_content(found, assets), element.attrib["file"], path.parent))
 
 
 def _elements(data: bytes) -> list[Element]:
@@ -48,13 +49,17 @@ def _elements(data: bytes) -> list[Element]:
     return [] if root is None else list(root.iter("*"))
 
 
-def _content(path: Path, assets: Mapping[str, bytes]) -> bytes:
+def _found(path: Path, assets: Mapping[str, bytes]) -> str | Path:
+    """The name of an asset, by which it is known wherever it is included, or a path."""
+    return next((name for name in (path.as_posix(), path.name) if name in assets), path)
+
+
+def _content(found: str | Path, assets: Mapping[str, bytes]) -> bytes:
     """Nothing of what cannot be read: MuJoCo says so."""
-    for name in (path.as_posix(), path.name):
-        if name in assets:
-            return assets[name]
+    if isinstance(found, str):
+        return assets[found]
     try:
-        return path.read_bytes() if path.is_file() else b""
+        return found.read_bytes() if found.is_file() else b""
     except (OSError, ValueError):  # ValueError: characters that no path can have
         return b""
 

@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from ..model import Model
 from ..model._arguments import check_instance, positive_integer
+from ..model._layout import PLACES, array_at
 from ..structured._distributed import check_mesh
 
 Tree = TypeVar("Tree")
@@ -51,7 +52,8 @@ def _listed(name: str, value: object, wanted: str) -> list:
 def spread(tree: Tree, mesh: jax.sharding.Mesh, axis: str) -> Tree:
     """The same arrays, each with a part of its leading axis on every device along an axis of the mesh.
 
-    Of models, the parameters of bodies and joints are spread; what cannot be cut evenly is copied to all devices.
+    Of a model, the parameters of bodies and joints are spread; what cannot be cut evenly is copied to all devices. Of a
+    batch of models, as `jax.vmap` makes them, each device has some.
 
     **Arguments:** `tree`: a pytree of arrays and models; `mesh`: of devices, as `device_mesh` makes it; `axis`: one of
     its names.
@@ -62,17 +64,24 @@ def spread(tree: Tree, mesh: jax.sharding.Mesh, axis: str) -> Tree:
     size = mesh.shape[axis]
     parts, copies = NamedSharding(mesh, PartitionSpec(axis)), NamedSharding(mesh, PartitionSpec())
 
+    def cannot_cut(what: str) -> str:
+        return (
+            f"{what} cannot be cut into {size} equal parts along its first axis, one for each device along {axis!r}: "
+            f"use a multiple of {size}, or other devices (see device_mesh)."
+        )
+
     def of_array(x: Array) -> Array:
         shape = np.shape(x)
         if not shape or shape[0] % size:
-            raise ValueError(
-                f"An array of shape {shape} cannot be cut into {size} equal parts along its first axis, one for each "
-                f"device along {axis!r}: use a multiple of {size}, or other devices (see device_mesh)."
-            )
+            raise ValueError(cannot_cut(f"An array of shape {shape}"))
         return jax.device_put(x, parts)
 
     def of_model(model: Model) -> Model:
-        lengths = {n for n in (model.nb, model.nq, model.nv) if n % size == 0}
+        own = {place: (array_at(model, place), letters) for place, letters in PLACES.items()}
+        batched = {len(x) for x, letters in own.values() if np.ndim(x) > len(letters.split())}
+        if uneven := [n for n in batched if n % size]:
+            raise ValueError(cannot_cut(f"A batch of {uneven[0]} models"))
+        lengths = batched or {n for n in (model.nb, model.nq, model.nv) if n % size == 0}
 
         def place(x: Array) -> Array:
             return jax.device_put(x, parts if np.ndim(x) and len(x) in lengths else copies)

@@ -24,7 +24,9 @@ from ..dynamics._method import AbstractMassSolver, Loads, check_method
 from ..dynamics._run import accelerations_and_responses, accelerations_and_root, unbalanced_torques
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_flag, check_instance, is_concrete, positive_number
+from ..model._model import carrier
 from ..model._parts import joint_parts
+from ..motion._jacobians import supporting_dofs
 from ..typing import Configuration, Velocity
 from ._inputs import Driven
 from ._stops import StopForces, Stops, stop_forces
@@ -290,7 +292,10 @@ def _check_efforts(model: Model, driven: Driven) -> None:
     if not is_concrete(effort, moment):
         return
     if driven == "actuators":
-        rows = np.flatnonzero(np.any(np.asarray(moment) != 0, axis=0))
+        moved = np.any(np.asarray(moment) != 0, axis=0)
+        for frame in filter(None, model.actuators.frames):  # the thrust of propellers, too
+            moved = moved | supporting_dofs(model, carrier(model, frame))
+        rows = np.flatnonzero(moved)
     else:
         rows = np.arange(model.nv) if driven is None else np.asarray(driven, int)
     idle = rows[np.asarray(effort)[rows] == 0]

@@ -24,7 +24,7 @@ class _File(NamedTuple):
     path: Path | None
     package_dirs: Directories
     report: Report
-    materials: dict[str | None, Color]
+    materials: dict[str, Color]
     collisions: bool
 
 
@@ -39,9 +39,10 @@ def urdf_visuals(
     return (not collisions and _of_kind(root, "visual", file)) or _of_kind(root, "collision", file)
 
 
-def _materials(root: Element, report: Report) -> dict[str | None, Color]:
-    """Some files define materials inside of a link, and use them by name elsewhere."""
-    return {x.get("name"): color for x in root.iter("material") if (color := _rgba(x, report)) is not None}
+def _materials(root: Element, report: Report) -> dict[str, Color]:
+    """Some files define materials inside of a link, and use them by name elsewhere. Those without a name stay alone."""
+    colors = [(x.get("name"), _rgba(x, report)) for x in root.iter("material")]
+    return {name: color for name, color in colors if name and color is not None}
 
 
 def _of_kind(root: Element, kind: str, file: _File) -> list[Visual]:
@@ -129,9 +130,9 @@ def _origin(element: Element) -> np.ndarray:
     return pose_matrix(yaw @ pitch @ roll, _numbers(origin, "xyz", (0, 0, 0)))
 
 
-def _color(element: Element, materials: dict[str | None, Color]) -> Color | None:
+def _color(element: Element, materials: dict[str, Color]) -> Color | None:
     material = element.find("material")
-    return None if material is None else _rgba(material) or materials.get(material.get("name"))
+    return None if material is None else _rgba(material) or materials.get(material.get("name") or "")
 
 
 def _rgba(material: Element, report: Report | None = None) -> Color | None:

@@ -222,6 +222,9 @@ def test_held_joints():
     text = TABLE.replace("</mujoco>", '<actuator><motor joint="knee1"/></actuator></mujoco>')
     driven = jaxcfa.load_model(text)
     assert np.flatnonzero(with_held_joints(driven, jaxcfa.neutral(driven)).stiffness).tolist() == [7]
+    # Actuators that push on frames drive no joints.
+    pushed = jaxcfa.add_thrusters(model, "base", force=(0, 0, 1.0))
+    np.testing.assert_allclose(with_held_joints(pushed, q).stiffness, held.stiffness)
     builder = jaxcfa.ModelBuilder()
     builder.add_body("base", joint=Free(), mass=1.0, inertia=0.1)
     stone = builder.build()

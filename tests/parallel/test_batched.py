@@ -106,6 +106,16 @@ def test_results_stay_on_their_devices(model):
     assert len({shard.device for shard in found.addressable_shards}) == 8
 
 
+def test_each_device_has_some_of_a_batch_of_models(model):
+    mesh = device_mesh("batch")
+    models = jax.vmap(lambda mass: jaxcfa.with_body(model, 0, mass=mass))(jnp.linspace(1.0, 2.0, 16))
+    spread_models = spread(models, mesh, "batch")
+    assert {x.addressable_shards[0].data.shape[0] for x in jax.tree.leaves(spread_models)} == {2}
+    assert_close(spread_models.mass, models.mass, rtol=0)
+    with pytest.raises(ValueError, match="A batch of 9 models cannot be cut into 8 equal parts"):
+        spread(jax.tree.map(lambda x: x[:9], models), mesh, "batch")
+
+
 @pytest.mark.parametrize("devices", [False, True])
 def test_arguments_by_name_have_a_batch_axis(devices):
     x, y = jnp.arange(11.0), jnp.ones((11, 2))

@@ -204,6 +204,10 @@ def test_efforts_of_zero_are_refused_where_torques_are_clipped_to_them():
     assert RobotDynamics(arm, 0.01, actuated=[arm.joint_names[0]], limits=True).control_size == 1
     assert RobotDynamics(arm, 0.01).control_size == 2
     jax.eval_shape(lambda m: step(m, q, q, q, 0.01, limits=True), idle)
+    # The thrust of propellers goes through the joints that carry them.
+    flying = jaxcfa.add_thrusters(eqx.tree_at(effort, jaxcfa.chain(2), jnp.array([0.0, 1.0])), "link1", (0, 0, 1.0))
+    with pytest.raises(ValueError, match=r"joints \['joint0'\] are zero"):
+        RobotDynamics(flying, 0.01, actuated="actuators")
     # Of joints in series only those that are idle are named.
     builder = jaxcfa.ModelBuilder()
     hip = Composite([Revolute((1, 0, 0)), Revolute((0, 1, 0))])

@@ -238,6 +238,15 @@ def test_colours_that_make_no_sense_are_named_and_others_found_anywhere():
     assert [x.color for x in found].count(None) == 1
 
 
+def test_colours_without_a_name_are_of_one_shape_alone():
+    palm = '<visual><geometry><sphere radius="1"/></geometry><material{}>{}</material></visual>'
+    color = '<color rgba="0.1 0.2 0.3 1"/>'
+    shapes = "".join(palm.format(name, x) for name in ("", ' name=""') for x in (color, ""))
+    text = urdf('<sphere radius="1"/>').replace("</visual>", "</visual>" + shapes, 1)
+    found = load_visuals(text, jaxcfa.load_model(text))
+    assert [x.color for x in found][1:] == [(0.1, 0.2, 0.3, 1.0), None] * 2
+
+
 def test_shapes_that_make_no_sense_are_named():
     text = urdf('<box size="1 x 3"/>')
     model = jaxcfa.load_model(text)
