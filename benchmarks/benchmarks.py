@@ -11,6 +11,7 @@ from . import (
     latency,
     operators,
     optimal_control,
+    smooth_control,
     space,
     states,
 )
@@ -27,5 +28,6 @@ BENCHMARKS = {
     "operators": operators,
     "inverse_kinematics": inverse_kinematics,
     "optimal_control": optimal_control,
+    "smooth_control": smooth_control,
     "control_problems": control_problems,
 }

@@ -1,4 +1,4 @@
-"""Optimal control: whole solves beside crocoddyl and ipopt, a batch of starts, and linear-quadratic problems by length.
+"""Optimal control: whole solves beside crocoddyl and ipopt, and a batch of starts.
 
 crocoddyl and casadi live in an environment of their own, which `make bench` makes from requirements/control.txt, since
 crocoddyl needs an older Pinocchio than the rest. `JAXCFA_BENCH_PYTHON` is the path of that Python.
@@ -14,18 +14,16 @@ from jax import lax
 
 import jaxcfa
 from jaxcfa import optimal_control as oc
-from jaxcfa.structured import AbstractStageSolver, Chunked, Doubling, LinearQuadratic, Riccati
 
-from .case import Case, Contestant, Prepared
+from .case import OWN, Case, Contestant, Prepared
 from .contestant import ONE_FUNCTION, compiled, in_two_processes
 from .peers.other_python import cart_pole_step, displacements, other_python
 from .robots import example_robot, load
 from .settings import Settings
 
-TITLE = "Optimal control: reaching with an arm, swinging up a cart-pole, linear-quadratic problems"
+TITLE = "Optimal control: reaching with an arm, swinging up a cart-pole"
 STEPS, STARTS = 100, 64
 _DTYPE = "float64"
-LENGTHS = (10, 100, 1000, 10_000)
 _KINOVA = "kinova_description/robots/kinova.urdf"
 _ARM_UP = (1.5707, 2.618, -1.5707, 3.1415, 2.618, 0.0)
 # Each as JAX compiles it, or as one function.
@@ -38,7 +36,6 @@ _MIXED = {
     "MultipleShooting, first in float32": (oc.MixedPrecision(oc.MultipleShooting()), False),
     "FDDP, first in float32": (oc.MixedPrecision(oc.FDDP()), False),
 }
-_STAGE_SOLVERS = {"Riccati": Riccati(), "Doubling": Riccati(Doubling()), "Chunked": Riccati(Chunked())}
 
 
 def reach(steps: int, dtype: str) -> tuple[oc.Problem, jax.Array]:
@@ -74,33 +71,30 @@ def cart_pole(steps: int, dtype: str) -> tuple[oc.Problem, jax.Array, tuple[jax.
     return problem, start, (jnp.linspace(start, end, steps + 1), jnp.zeros((steps, 1), dtype))
 
 
-def linear_quadratic(length: int, dtype: str, n: int = 12, m: int = 6):
-    """A random problem, stable without control, and its linear terms."""
-    rng = np.random.default_rng(0)
-    a, b, c = (rng.standard_normal((length, n, k)) for k in (n, m, 1))
-    a = 0.95 * a / np.linalg.norm(a, 2, axis=(1, 2), keepdims=True)
-    q, r = np.broadcast_to(np.eye(n), (length + 1, n, n)), np.broadcast_to(np.eye(m), (length, m, m))
-    problem = LinearQuadratic(*(jnp.asarray(x, dtype) for x in (a, b, q, r)))
-    return problem, problem.terms(offsets=jnp.asarray(c[..., 0], dtype), start=jnp.ones(n, dtype))
-
-
 def cases(settings: Settings) -> list[Case]:
     label = f"T = {STEPS}"
-    cases = [
+    if settings.smoke:
+        return []
+    return [
         Case("reach a pose", label, _one_start()),
         *(
             Case(f"reach a pose from {STARTS} starts", label, _many_starts(dtype), dtype=dtype, batch=STARTS)
             for dtype in ("float64", "float32")
         ),
         Case("swing up a cart-pole", label, _cart_pole()),
-        *(Case("linear-quadratic problem", str(length), _stage_solvers(length), length) for length in LENGTHS),
+        Case("reach a pose for the first time", label, _first_time(), fresh=True),
     ]
-    return [Case("linear-quadratic problem", "4", _stage_solvers(4)[:1], 4)] if settings.smoke else cases
 
 
 def _one_start() -> list[Contestant]:
     solved = {name: partial(_reached, *way) for name, way in _SOLVERS.items()}
     return [*in_two_processes(solved), Contestant("crocoddyl", partial(other_python, "reach", str(STEPS)), "crocoddyl")]
+
+
+def _first_time() -> list[Contestant]:
+    """With nothing beside, from the start of Python; crocoddyl compiles nothing."""
+    solvers = _SOLVERS | _MIXED
+    return [Contestant(name, partial(_reached, *way), f"{OWN} solving") for name, way in solvers.items()]
 
 
 def _reached(solver: oc.AbstractSolver, one_function: bool) -> Prepared:
@@ -136,15 +130,6 @@ def _cart_pole() -> list[Contestant]:
 def _swung_up() -> Prepared:
     problem, start, guess = cart_pole(STEPS, _DTYPE)
     return _solved(problem, oc.MultipleShooting(), start, guess)
-
-
-def _stage_solvers(length: int) -> list[Contestant]:
-    return in_two_processes({name: partial(_stages, length, solver) for name, solver in _STAGE_SOLVERS.items()})
-
-
-def _stages(length: int, solver: AbstractStageSolver) -> Prepared:
-    problem, terms = linear_quadratic(length, _DTYPE)
-    return compiled(lambda p, t: p.solve(t, solver).states, problem, terms)
 
 
 def _solved(
