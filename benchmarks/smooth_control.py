@@ -81,7 +81,7 @@ def _swings(number: int | None, slopes: bool) -> list[Contestant]:
 def _described(prepare, slopes: bool) -> Prepared:
     """Derivatives are compared, costs told."""
     prepared = prepare()
-    return prepared if slopes else prepared._replace(value=lambda found: np.asarray(found[0]), note=_note)
+    return prepared if slopes else prepared._replace(value=lambda found: np.atleast_1d(found[0]), note=_note)
 
 
 def _note(found) -> str:

@@ -600,8 +600,8 @@ def test_assets_of_a_text(tmp_path):
     with pytest.raises(ValueError, match=r"of 'parts/part\.xml': mass='nan' must be finite"):
         load_mjcf(text, assets=assets | {"parts/part.xml": part.replace('mass="1"', 'mass="nan"').encode()})
     # One that includes itself by another folder is looked through once; MuJoCo says what is wrong.
-    own = b'<mujocoinclude><worldbody><body gravcomp="nano"><include file="sub/a.xml"/></body></worldbody></mujocoinclude>'
-    with pytest.raises(ValueError, match="a.xml"):
+    own = b'<mujocoinclude><default class="nano"/><include file="sub/a.xml"/></mujocoinclude>'
+    with pytest.raises(ValueError, match=r"a\.xml"):
         load_mjcf('<mujoco><include file="sub/a.xml"/></mujoco>', assets={"a.xml": own, "sub/a.xml": own})
     for wrong in (["m.obj"], {"m.obj": "text"}):
         with pytest.raises(ValueError, match="assets must be a dictionary of bytes by the names of files"):
