@@ -38,9 +38,9 @@ def cases(settings: Settings) -> list[Case]:
         return [Case("linear-quadratic problem", "4", _stage_solvers(4)[:1], 4)]
     starts = {f"T = {STEPS}": None, f"T = {STEPS}, {STARTS} starts": STARTS}
     return [
-        *(Case("linear-quadratic problem", str(length), _stage_solvers(length), length) for length in LENGTHS),
         *(Case("swing up a pendulum", label, _swings(n, False), batch=n or 1) for label, n in starts.items()),
         *(Case("gradient of the swing-up", label, _swings(n, True), batch=n or 1) for label, n in starts.items()),
+        *(Case("linear-quadratic problem", str(length), _stage_solvers(length), length) for length in LENGTHS),
         *(Case("five iterations", str(length), _iterations(length), length) for length in LENGTHS),
     ]
 
@@ -56,8 +56,8 @@ def linear_quadratic(length: int, n: int = 12, m: int = 6):
 
 
 def _of_peer(prepare) -> list[Contestant]:
-    """In sequence, and by scans."""
-    return [Contestant(name, partial(prepare, parallel=name != _PEER), _PEER) for name in (_PEER, f"{_PEER}, parallel")]
+    """In sequence, and by scans, which compile so long for many stages that their process may be stopped."""
+    return [Contestant(name, partial(prepare, parallel=name != _PEER), name) for name in (_PEER, f"{_PEER}, parallel")]
 
 
 def _stage_solvers(length: int) -> list[Contestant]:
