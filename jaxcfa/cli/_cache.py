@@ -15,7 +15,8 @@ def keep_programs() -> Path | None:
     """Lets JAX keep compiled programs in the user's folder for caches, and says in which; `None` if it does not.
 
     `JAX_ENABLE_COMPILATION_CACHE=0` in the environment switches this off, `JAX_COMPILATION_CACHE_DIR` takes another
-    folder; both are JAX's own. Where no folder can be written, everything is compiled each time.
+    folder, and `JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS` says what is worth keeping; all are JAX's own. Where no
+    folder can be written, everything is compiled each time.
     """
     settings = jax.config.values
     if not settings["jax_enable_compilation_cache"]:
@@ -30,7 +31,8 @@ def keep_programs() -> Path | None:
         if not os.access(folder, os.W_OK):
             return None
         jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", _LEAST_TIME)
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", _LEAST_TIME)
     return Path(folder)
 
 

@@ -45,8 +45,8 @@ def animate(
     apart [s]. `file`: ends with `.gif` or `.mp4`. `frames_per_second`: pictures of a GIF last whole hundredths of a
     second, so it gets the nearest possible rate, 50 at most. `size` [inches, of 100 dots]. The others as of `draw`.
 
-    **Raises:** as `draw`, and `ValueError` for a batch of motions, a `dt` that is missing, a `dt` or
-    `frames_per_second` that is not positive, no file, an unknown suffix, more than 5000 pictures in a `.gif`, and
+    **Raises:** as `draw`, and `ValueError` for a batch of motions, a `dt` that is missing or not needed, a `dt`
+    or `frames_per_second` that is not positive, no file, an unknown suffix, more than 5000 pictures in a `.gif`, and
     `.mp4` without ffmpeg, or where that fails.
     """
     check_model(model)

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 _PACKAGE_NAME = re.compile(rb"<name>\s*([^<\s]+)\s*</name>")
@@ -36,8 +36,11 @@ def find_file(address: str, robot_file: Path | None, package_dirs: Directories =
         return _first([*_of_url(address), Path(rest)])
     if scheme not in ("package", "model"):
         return None
-    package, _, path = rest.lstrip("/").partition("/")
-    return _first(_in_package(package, path, robot_file, package_dirs))
+    for spelt in (rest, unquote(rest)):  # as it stands, or with %20 for a space
+        package, _, path = spelt.lstrip("/").partition("/")
+        if found := _first(_in_package(package, path, robot_file, package_dirs)):
+            return found
+    return None
 
 
 def _in_package(package: str, path: str, robot_file: Path | None, package_dirs: Directories) -> Iterator[Path]:

@@ -120,7 +120,8 @@ def as_motion(model: Model, motion: Any, dt: float | None) -> tuple[np.ndarray, 
 
     **Arguments:** `motion`: has `t` and `q` (a batch too: `q` (k, n, nq)), or is an array (n, nq) or (k, n, nq).
 
-    **Raises:** `ValueError` for wrong shapes, what is not finite, and a `dt` that is missing or not positive.
+    **Raises:** `ValueError` for wrong shapes, what is not finite, and a `dt` that is missing, not positive or not
+    needed.
     """
     t, q = getattr(motion, "t", None), getattr(motion, "q", motion)
     q = np.asarray(q)
@@ -131,6 +132,8 @@ def as_motion(model: Model, motion: Any, dt: float | None) -> tuple[np.ndarray, 
         )
     batch = q if q.ndim == 3 else q[None]
     checked = as_configurations(model, batch.reshape(-1, model.nq), "a motion").reshape(batch.shape)
+    if t is not None and dt is not None:
+        raise ValueError(f"dt is for configurations without times; this motion has times of its own, got dt={dt!r}.")
     if t is not None:
         times, n = np.asarray(t, dtype=float), batch.shape[1]
         if times.shape not in ((n,), batch.shape[:2]):

@@ -99,11 +99,12 @@ class Robot:
             for overlay in self._overlays.values():
                 overlay.update(bodies)
 
-    def show_frames(self, frames: Sequence[NameOrNumber]) -> None:
-        """Show the axes of frames and bodies, by name or number; none for an empty list.
+    def show_frames(self, frames: NameOrNumber | Sequence[NameOrNumber]) -> None:
+        """Show the axes of a frame or body by name or number, or of several; none for an empty list.
 
         **Raises:** `ValueError` for a name that is not there.
         """
+        frames = [frames] if isinstance(frames, str | int) else frames
         found = carried_frames(self.model, frames)
         path = f"{self._path}/axes"
         self._replace("axes", Axes(self._server.scene, path, found, self._size) if len(frames) else None)

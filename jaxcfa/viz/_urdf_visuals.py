@@ -83,7 +83,7 @@ def _without_mesh(link: Element, shape: Element, file: _File, error: ValueError 
     instead = "it is left out" if file.collisions else "a box with the link's inertia stands for it"
     problem = f"mesh that cannot be read; {instead}"
     if error is None:
-        where = "package_dirs, or --package-dir of the command, says where packages are"
+        where = "package_dirs of load_visuals, or --package-dir of the command, says where packages are"
         problem = f"mesh that is missing; {instead} ({where})"
     reason = "" if error is None else f": {error}"
     file.report.add(problem, f"{shape.get('filename') or ''!r} of link {link.get('name')!r}{reason}")

@@ -625,6 +625,11 @@ def test_programs_are_kept_where_they_can_be(tmp_path, monkeypatch, settings_of_
     assert jax.config.values["jax_compilation_cache_dir"] == str(folder)
     jax.config.update("jax_compilation_cache_dir", str(tmp_path))  # a user's own
     assert keep_programs() == tmp_path
+    assert jax.config.values["jax_persistent_cache_min_compile_time_secs"] == 0.02
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "3")
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 3.0)
+    keep_programs()
+    assert jax.config.values["jax_persistent_cache_min_compile_time_secs"] == 3.0
 
 
 def test_entry_point():

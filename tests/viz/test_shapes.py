@@ -139,7 +139,8 @@ def write_mesh(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["folder", "package.xml", "package_dirs", "ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "file", "relative"]
+    "place",
+    ["folder", "space", "package.xml", "package_dirs", "ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "file", "relative"],
 )
 def test_meshes_are_found(place, tmp_path, monkeypatch):
     elsewhere = tmp_path / "elsewhere" / "robot_description"
@@ -149,7 +150,9 @@ def test_meshes_are_found(place, tmp_path, monkeypatch):
     is_elsewhere = place in ("package_dirs", "ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH")
     mesh = (elsewhere if is_elsewhere else tmp_path / "robot_description") / "mesh.obj"
     address, options = "package://robot_description/mesh.obj", {}
-    if place == "package.xml":
+    if place == "space":
+        mesh, address = mesh.parent / "a mesh.obj", "package://robot_description/a%20mesh.obj"
+    elif place == "package.xml":
         mesh = tmp_path / "clone" / "mesh.obj"
         mesh.parent.mkdir()
         (mesh.parent / "package.xml").write_text("<package><name>robot_description</name></package>")

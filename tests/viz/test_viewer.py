@@ -149,6 +149,8 @@ def test_overlays_follow(viewer, model):
     np.testing.assert_allclose([force, moment], [[0.5, 0, 0], [0, 0, 1]], atol=1e-6)
     np.testing.assert_allclose(trail.points[-1, 1], poses[0], atol=1e-6)
     assert len(trail.points) == 2
+    viewer.robot.show_frames("tip")
+    np.testing.assert_allclose(viewer.robot._overlays["axes"]._handle.batched_positions, poses[:1], atol=1e-6)
     viewer.robot.show_frames([])
     viewer.robot.show_center_of_mass(False)
     viewer.robot.show_wrenches(None)
@@ -438,6 +440,9 @@ def test_errors_of_saving(tmp_path):
             viewer.save(tmp_path / "a.html", np.zeros((3, 2)), 0.1, frames_per_second=0)
         with pytest.raises(ValueError, match="need their distance dt"):
             viewer.save(tmp_path / "a.html", np.zeros((3, 2)))
+        motion = jaxcfa.simulation.rollout(model, jnp.zeros(2), jnp.zeros(2), jnp.zeros((3, 2)), 0.1)
+        with pytest.raises(ValueError, match=r"this motion has times of its own, got dt=0\.2"):
+            viewer.save(tmp_path / "a.html", motion, 0.2)
         with pytest.raises(ValueError, match="dt must be positive and finite, one known number, got 'fast'"):
             viewer.save(tmp_path / "a.html", np.zeros((3, 2)), "fast")
         assert not list(tmp_path.iterdir())
