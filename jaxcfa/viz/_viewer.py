@@ -109,8 +109,8 @@ class Viewer:
         `contacts`: those that the motion was made with, whose ground is shown, if there is one, and for a trajectory
         their forces (of the first of a batch).
 
-        **Raises:** `ValueError` for a wrong shape, what is not finite, a `dt` that is missing, not positive or not needed,
-        contacts that are not of this model, and a ground of which nothing can be seen from above.
+        **Raises:** `ValueError` for a wrong shape, what is not finite, a `dt` that is missing, not positive or not
+        needed, contacts that are not of this model, and a ground of which nothing can be seen from above.
         """
         t, show = self._begin(motion, dt, contacts)
         self._replace_playback(Playback(self._server.gui, t, show, loop))
