@@ -68,4 +68,4 @@ from ._tridiagonal_solver import (
     AbstractTridiagonalFactor as AbstractTridiagonalFactor,
     AbstractTridiagonalSolver as AbstractTridiagonalSolver,
 )
-from ._two_port import TwoPort as TwoPort, star_product as star_product, star_product_by_roots as star_product_by_roots
+from ._two_port import TwoPort as TwoPort, general_star_product as general_star_product, star_product as star_product

@@ -13,11 +13,12 @@ from ..compilation import jit_alone
 from ..numerics import linear_solution, symmetrise, transpose
 from ..numerics._options import floating_numbers
 from ._affine_scan import run
+from ._elimination import general_solve
 from ._products import followed, matvec, nested_matmul as matmul, preceded
 from ._scan import SEQUENTIAL, AbstractSchedule, Sequential, check_schedule
 from ._small_spd import LDL, ldl_factor, ldl_solve
 from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
-from ._two_port import TwoPort, star_product_by_roots
+from ._two_port import TwoPort, general_star_product
 
 _DOUBLINGS = 40
 
@@ -29,9 +30,8 @@ class Riccati(AbstractStageSolver):
     depth is the logarithm of the number of stages (Sarkka & Garcia-Fernandez, Temporal parallelization of dynamic
     programming and linear quadratic control, 2023), and the vectors by two affine scans.
 
-    Controls must count: `R + B'JB` positive definite, with other schedules already `R + B'QB`, because these look at
-    pieces of time on their own. With a `cross_cost` S, `R y = S x` must then have solutions, as where no stage can have
-    a negative cost.
+    Controls must count: `R + B'JB` positive definite. With other schedules `R + B'QB` must have an inverse as well,
+    because these look at pieces of time on their own; the costs of a piece need have no minimum.
     """
 
     schedule: AbstractSchedule = SEQUENTIAL
@@ -128,8 +128,8 @@ def steady_riccati(
 
     The solution of the discrete algebraic Riccati equation, by doubling the horizon forty times: pieces of time in
     series (Chu, Fan, Lin & Wang, Structure-preserving algorithms for periodic discrete-time algebraic Riccati
-    equations, 2004). Not finite, or with a residual, if nothing stabilises the system, and where `Riccati` with other
-    schedules fails. Derivatives are those of the equation. The notation is that of `LinearQuadratic`.
+    equations, 2004). NaN if nothing stabilises the system, costs have no minimum, or a single stage has no best control
+    (`R + B'QB` is singular). Derivatives are those of the equation. The notation is that of `LinearQuadratic`.
 
     **Raises:** `ValueError` for other shapes.
     """
@@ -155,25 +155,22 @@ def steady_riccati(
 def _steady(stage: Stages) -> tuple[Float[Array, "n n"], Float[Array, "m n"]]:
     """Stiffness and gain of one stage for ever."""
     stiffness = _steady_stiffness(stage)
-    return stiffness, _gains(stage, stiffness)[1]
+    gains = _gains(stage, stiffness)[1]
+    left = jnp.max(jnp.abs(_cost_of_policy(stage, stiffness, gains, _closed(stage, gains)) - stiffness))
+    solved = left <= float(jnp.finfo(left.dtype).eps) ** 0.4 * jnp.max(jnp.abs(stiffness))
+    return jnp.where(solved, stiffness, jnp.nan), jnp.where(solved, gains, jnp.nan)
 
 
 @jax.custom_jvp
 def _steady_stiffness(stage: Stages) -> Float[Array, "n n"]:
-    stages = jax.tree.map(lambda x: x[None], stage)
-    stages = eqx.tree_at(lambda s: s.state_cost, stages, jnp.stack([stage.state_cost] * 2))
-    first = jax.tree.map(lambda x: x[0], _without_cross_cost(stages).inner())
-    port = _two_port(first, first.state_cost)
-    port = lax.fori_loop(0, _DOUBLINGS, lambda _, port: star_product_by_roots(port, port), port)
-    return first.state_cost + port.stiffness
+    port = _two_port(stage, stage.state_cost)
+    port = lax.fori_loop(0, _DOUBLINGS, lambda _, port: general_star_product(port, port), port)
+    return stage.state_cost + port.stiffness
 
 
 @_steady_stiffness.defjvp
 def _rate_of_steady_stiffness(primals: tuple[Stages], tangents: tuple[Stages]) -> tuple[Array, Array]:
-    """`dJ - F'dJ F = dQ + ...` with the closed loop F: the feedback is optimal, so that its change does not count.
-
-    The roots of singular matrices within the doubling have no derivatives.
-    """
+    """`dJ - F'dJ F = dQ + ...` with the closed loop F: the feedback is optimal, so that its change does not count."""
     (stage,) = primals
     stiffness = _steady_stiffness(stage)
     gains = _gains(stage, stiffness)[1]
@@ -201,39 +198,20 @@ def _by_two_ports(stages: Stages, schedule: AbstractSchedule) -> Float[Array, "T
 
     A piece is the dynamics of a stage, then the cost of the state reached, so that R may be zero.
     """
-    stages = _without_cross_cost(stages)
     own = stages.state_cost
     ports = jax.vmap(_two_port)(stages.inner(), own[1:])
-    series = schedule.scan(lambda later, earlier: star_product_by_roots(earlier, later), ports, reverse=True)
+    series = schedule.scan(lambda later, earlier: general_star_product(earlier, later), ports, reverse=True)
     return followed(own[:-1] + series.stiffness, own[-1])
 
 
 def _two_port(stage: Stages, reached: Float[Array, "n n"]) -> TwoPort:
-    pivot, gains = _gains(stage, reached)
-    b = stage.input
-    free = eqx.tree_at(lambda s: s.state_cost, stage, jnp.zeros_like(stage.state_cost))
+    """Of the best controls of one stage, whose costs need have no minimum: that of the whole is what counts."""
+    b, n = stage.input, stage.transition.shape[-1]
+    felt = matmul(transpose(b), reached)
+    pushed = matmul(felt, stage.transition)
+    pushed = pushed if stage.cross_cost is None else pushed + stage.cross_cost
+    pivot = stage.control_cost + symmetrise(matmul(felt, b))
+    solved = general_solve(pivot, jnp.concatenate([-pushed, transpose(b)], axis=-1))
+    gains, free = solved[:, :n], eqx.tree_at(lambda s: s.state_cost, stage, jnp.zeros_like(stage.state_cost))
     closed = _closed(stage, gains)
-    return TwoPort(
-        closed,
-        symmetrise(matmul(b, ldl_solve(pivot, transpose(b)))),
-        _cost_of_policy(free, reached, gains, closed),
-    )
-
-
-def _without_cross_cost(stages: Stages) -> Stages:
-    """The same problem for the controls `u + R^-1 S x`, where R is singular with any solution of `R y = S x`."""
-    r, cross = stages.control_cost, stages.cross_cost
-    if cross is None:
-        return stages
-    diagonal = lax.stop_gradient(jnp.diagonal(r, axis1=-2, axis2=-1))
-    unit = jnp.where(diagonal > 0, 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1)), 1)[..., None]
-    r, s = r * unit * transpose(unit), cross * unit
-    shift = ldl_solve(ldl_factor(r, 0.0, instead=1.0), s)
-    # There is no solution if costs of a stage have no least value.
-    eps = float(jnp.finfo(s.dtype).eps)
-    tolerance = eps**0.5 * jnp.max(jnp.abs(s), axis=(-2, -1), keepdims=True, initial=0)
-    tolerance = tolerance + 100 * eps * matmul(jnp.abs(r), jnp.abs(shift))
-    is_solved = jnp.all(jnp.abs(matmul(r, shift) - s) <= tolerance, axis=(-2, -1), keepdims=True)
-    shift = jnp.where(is_solved, unit * shift, jnp.nan)
-    rest = stages.state_cost - followed(matmul(transpose(cross), shift))
-    return Stages(stages.transition - matmul(stages.input, shift), stages.input, rest, stages.control_cost, None)
+    return TwoPort(closed, symmetrise(matmul(b, solved[:, n:])), _cost_of_policy(free, reached, gains, closed))

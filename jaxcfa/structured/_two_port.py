@@ -5,8 +5,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..numerics import symmetrise, transpose
+from ._elimination import general_solve
 from ._products import matmul_of_stacks as matmul
-from ._small_spd import LDL, ldl_factor, ldl_solve, lower_root, spd_solve
+from ._small_spd import LDL, ldl_factor, ldl_solve, lower_root
 
 
 class TwoPort(eqx.Module):
@@ -26,7 +27,7 @@ def star_product(inner: TwoPort, outer: TwoPort) -> TwoPort:
     """The two-port of `inner` followed by `outer`, for one of each (Redheffer 1960).
 
     Where C1 is singular its root has no derivatives, and what JAX makes of them is wrong: differentiate the equations
-    that a solution satisfies instead, as `steady_riccati` does. So with `star_product_by_roots`, and Lam2 too.
+    that a solution satisfies instead, as `steady_riccati` does.
 
     With `C1 = F F^T` all inverses are that of `1 + F^T Lam2 F`, which is symmetric and at least 1 whatever the ranks:
 
@@ -51,28 +52,27 @@ def star_product(inner: TwoPort, outer: TwoPort) -> TwoPort:
     )
 
 
-def star_product_by_roots(inner: TwoPort, outer: TwoPort) -> TwoPort:
-    """`star_product` for a stiffness that is many orders larger than what is left of it in series.
+def general_star_product(inner: TwoPort, outer: TwoPort) -> TwoPort:
+    """`star_product` where compliance and stiffness need not be semidefinite, and may be of very different size.
 
-    With roots of both, `C1 = F F^T`, `Lam2 = G G^T` and `N = G^T F`, compliance and stiffness are sums of semidefinite
-    matrices, so that no digits cancel. Problems of optimal control where little but the end counts need it. Inertias of
-    long chains do not: their roots lose more than that difference (float32, 1024 links: 5e-5 instead of 8e-6).
+    Problems of optimal control may have pieces whose costs have no minimum on their own, although the whole has one.
+    And where little but the end counts, stiffness is many orders larger than what is left of it in series: no term is
+    subtracted from one that large, so that no digits cancel. Inertias of long chains keep more of them by roots.
 
-        Lam = (G^T Phi1)^T (1 + N N^T)^-1 (G^T Phi1) + Lam1,    C = (Phi2 F) (1 + N^T N)^-1 (Phi2 F)^T + C2,
-        Phi = Phi2 (Phi1 - F (1 + N^T N)^-1 N^T G^T Phi1).
+        X = (1 + C1 Lam2)^-1,    Lam = Phi1^T Lam2 X Phi1 + Lam1,    C = Phi2 X C1 Phi2^T + C2,    Phi = Phi2 X Phi1.
     """
-    identity = jnp.eye(inner.compliance.shape[-1], dtype=inner.compliance.dtype)
-    yields, resists = semidefinite_root(inner.compliance), semidefinite_root(outer.stiffness)
-    coupling = matmul(transpose(resists), yields)
-    carried, felt = matmul(outer.transfer, yields), matmul(transpose(resists), inner.transfer)
-    pivot = ldl_factor(identity + symmetrise(matmul(transpose(coupling), coupling)))
-    solved = ldl_solve(pivot, jnp.concatenate([matmul(transpose(coupling), felt), transpose(carried)], axis=-1))
-    k = identity.shape[-1]
-    resisted = spd_solve(identity + symmetrise(matmul(coupling, transpose(coupling))), felt)
+    k = inner.compliance.shape[-1]
+    identity = jnp.eye(k, dtype=inner.compliance.dtype)
+    yields = matmul(inner.compliance, transpose(outer.transfer))
+    solved = general_solve(
+        identity + matmul(inner.compliance, outer.stiffness), jnp.concatenate([inner.transfer, yields], axis=-1)
+    )
+    carried = matmul(outer.transfer, solved)
+    resisted = matmul(transpose(inner.transfer), matmul(outer.stiffness, solved[:, :k]))
     return TwoPort(
-        matmul(outer.transfer, inner.transfer) - matmul(carried, solved[:, :k]),
-        symmetrise(matmul(carried, solved[:, k:])) + outer.compliance,
-        symmetrise(matmul(transpose(felt), resisted)) + inner.stiffness,
+        carried[:, :k],
+        symmetrise(carried[:, k:]) + outer.compliance,
+        symmetrise(resisted) + inner.stiffness,
     )
 
 

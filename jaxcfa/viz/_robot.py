@@ -8,8 +8,9 @@ import numpy as np
 
 from ..contacts import ContactState
 from ..model import Model
+from ..model._arguments import as_frames
 from ..numerics._options import check_instance
-from ..typing import NameOrNumber
+from ..typing import Frames, NameOrNumber
 from ._load import Visuals, drawn_visuals
 from ._overlays import AbstractOverlay, Axes, CenterOfMass, Forces, Trail, Wrenches, quaternions
 from ._picture import visual_color
@@ -99,15 +100,15 @@ class Robot:
             for overlay in self._overlays.values():
                 overlay.update(bodies)
 
-    def show_frames(self, frames: NameOrNumber | Sequence[NameOrNumber]) -> None:
+    def show_frames(self, frames: Frames) -> None:
         """Show the axes of a frame or body by name or number, or of several; none for an empty list.
 
         **Raises:** `ValueError` for a name that is not there.
         """
-        frames = [frames] if isinstance(frames, str | int) else frames
-        found = carried_frames(self.model, frames)
+        numbers = np.atleast_1d(as_frames(self.model, frames)).tolist()
+        found = carried_frames(self.model, numbers)
         path = f"{self._path}/axes"
-        self._replace("axes", Axes(self._server.scene, path, found, self._size) if len(frames) else None)
+        self._replace("axes", Axes(self._server.scene, path, found, self._size) if numbers else None)
 
     def show_center_of_mass(self, shown: bool = True) -> None:
         """Show the centre of mass of all moving bodies as a ball, or no longer."""

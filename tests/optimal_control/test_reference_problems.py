@@ -48,6 +48,8 @@ def test_cart_pole():
         assert oc.SolveStatus(int(found.status)) == oc.SolveStatus.SOLVED
         np.testing.assert_allclose(found.cost, 66.8026197, rtol=1e-6)
         assert found.violation < 1e-8
+        # As many as by the recursion, although stages have no least cost with the curvature that is learned.
+        assert found.iterations < 40 or solver.hessian == "exact"
         assert jnp.abs(found.controls).max() <= 5 + 1e-8
         np.testing.assert_allclose(found.states[-1], end, atol=1e-8)
         np.testing.assert_allclose(found.rollout(problem).states, found.states, atol=1e-6)

@@ -19,7 +19,7 @@ from jaxcfa.structured import (
     Riccati,
     StageMultipliers,
     TwoPort,
-    star_product_by_roots,
+    general_star_product,
     steady_riccati,
 )
 from jaxcfa.structured._two_port import semidefinite_root
@@ -30,7 +30,15 @@ SOLVERS = {
     "chunks": Riccati(Chunked(4)),
     "multipliers": StageMultipliers(OddEvenElimination()),
 }
-KINDS = ("regular", "singular transitions", "one input", "only the end counts", "no control cost", "one control cost")
+KINDS = (
+    "regular",
+    "singular transitions",
+    "one input",
+    "only the end counts",
+    "no control cost",
+    "one control cost",
+    "no least cost",
+)
 
 
 def problem(kind="regular", stages=7, n=4, m=2, seed=0, dtype=np.float64, **ends):
@@ -55,6 +63,8 @@ def problem(kind="regular", stages=7, n=4, m=2, seed=0, dtype=np.float64, **ends
         q, r, s = q + 0.1 * np.eye(n), 0 * r, None
     if kind == "one control cost":
         r[:, 1:], r[:, :, 1:], s[:, 1:] = 0, 0, 0
+    if kind == "no least cost":  # of stages; the whole has one
+        q, end = q - 0.2 * np.eye(n), end + 3 * np.eye(n)
     k = 0 if ends.get("end_rows") is None else len(ends["end_rows"])
     arrays = [None if x is None else jnp.asarray(x, dtype) for x in (a, b, np.concatenate([q, end[None]]), r, s)]
     lq = LinearQuadratic(*arrays, **ends)
@@ -104,7 +114,7 @@ def check(lq, terms, solvers=tuple(SOLVERS)):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_solutions_are_those_of_the_dense_system(kind):
-    check(*problem(kind), tuple(SOLVERS) if kind in KINDS[:3] else ("one by one", "doubling"))
+    check(*problem(kind), tuple(SOLVERS) if kind in KINDS[:3] else ("one by one", "doubling", "chunks"))
 
 
 def test_one_stage():
@@ -180,7 +190,7 @@ def test_products_of_two_ports_lose_no_digits():
     root = random.standard_normal((3, 3))
     stiff = TwoPort(jnp.eye(3), jnp.zeros((3, 3)), 1e12 * root @ root.T)
     soft = TwoPort(jnp.eye(3), jnp.eye(3), jnp.zeros((3, 3)))
-    series = star_product_by_roots(soft, stiff)
+    series = general_star_product(soft, stiff)
     assert_close(series.stiffness, np.linalg.inv(np.eye(3) + np.linalg.inv(stiff.stiffness)), rtol=1e-12)
 
 
@@ -233,8 +243,16 @@ def test_steady_solutions(kind):
     stiffness, gain = jax.jit(steady_riccati)(a, b, q, r, s)
     assert_close(stiffness, scipy.linalg.solve_discrete_are(a, b, q, r, s=s.T), rtol=1e-11)
     assert_close(gain, -np.linalg.solve(r + b.T @ stiffness @ b, b.T @ stiffness @ a + s), rtol=1e-11)
-    if kind != "regular":  # and a stage has no least cost
-        assert np.all(np.isnan(jax.jit(steady_riccati)(a, b, q, r, s + random.normal(size=(m, n)))[1]))
+    # A stage has no least cost, but the whole.
+    s = s + 0.4 * random.normal(size=(m, n))
+    assert np.linalg.eigvalsh(np.block([[q, s.T], [s, r]]))[0] < -0.01
+    stiffness, gain = jax.jit(steady_riccati)(a, b, q, r, s)
+    pivot, closed = r + b.T @ stiffness @ b, a + b @ gain
+    assert np.linalg.eigvalsh(pivot)[0] > 0
+    assert np.max(np.abs(np.linalg.eigvals(closed))) < 1
+    assert_close(stiffness, q + a.T @ stiffness @ closed + s.T @ gain, rtol=1e-11)
+    # Nor has the whole.
+    assert np.all(np.isnan(jax.jit(steady_riccati)(a, b, q - 100 * np.eye(n), r, s)[1]))
 
 
 def test_steady_solutions_take_any_numbers():
