@@ -1,7 +1,6 @@
 """A robot in the viewer's scene."""
 
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
