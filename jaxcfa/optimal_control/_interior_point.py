@@ -299,9 +299,10 @@ def gap_norm(values: Values) -> Float[Array, ""]:
     return norm(values.gaps, values.start)
 
 
-def remaining(step: Step, proximity: Float[Array, ""]) -> Float[Array, ""]:
+def remaining(local: LocalModel, step: Step) -> Float[Array, ""]:
     """What is left of `infeasibility` after a whole step of the linearised problem: the equalities yield a little."""
-    return proximity * norm(*step.multipliers.equalities)
+    along, _ = rows_along(local, step.states, step.controls)
+    return norm(*jax.tree.map(jnp.add, local.values.equalities, along))
 
 
 def bound_terms(values: Values, barrier: Barrier) -> tuple[Float[Array, ""], Float[Array, ""]]:

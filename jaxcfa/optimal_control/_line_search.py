@@ -220,7 +220,7 @@ def _sufficient(
     curvature = curvature + jnp.einsum("i,ij,j", end, local.end.hessian, end, precision="highest")
     descent = slope(local, step, barrier)
     rise = descent + 0.5 * jnp.maximum(curvature, 0)
-    left = remaining(step, proximity)
+    left = remaining(local, step)
     violated = infeasibility(local.values, penalty.share)
     gaps = gap_norm(local.values)
     needed = 2 * left / jnp.where(gaps > 0, gaps, 1)
