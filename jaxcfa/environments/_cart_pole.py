@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from ..joints import Prismatic, Revolute
 from ..model import Model, ModelBuilder
-from ..model._arguments import positive_number
+from ..model._arguments import check_flag, positive_number
 from ..optimal_control import RobotDynamics
 from ..typing import Key
 from ._plant import Plant, step_of
@@ -56,9 +56,12 @@ class CartPole(AbstractRobotEnvironment):
         """
         **Arguments:** `swing_up`: whether the pole hangs at the start. Masses [kg], `pole_length` [m], largest `force`
         [N], time `dt` of one action [s] and the number of `substeps` in it; `dtype` of the arrays.
+
+        **Raises:** `ValueError` for other values.
         """
         model = _cart_pole(cart_mass, pole_mass, positive_number("pole_length", pole_length), dtype)
         self.plant = Plant(RobotDynamics(model, step_of(dt, substeps), actuated=["slide"]), force, substeps)
+        check_flag("swing_up", swing_up)
         self.swing_up = bool(swing_up)
 
     def start(self, key: Key) -> tuple[Array, Array, tuple[()]]:

@@ -50,7 +50,7 @@ class Walker(AbstractRobotEnvironment):
     - Reward, at most 1: `velocity`, `0.7 / (1 + (error / 0.25 m/s)^2)`, and `turning`, `0.3 / (1 + (error /
       0.5 rad/s)^2)`; less `tilt`, 0.5 of one minus its cosine, `bounce`, 0.1 of the squared vertical velocity,
       `posture`, 0.05 of the mean of the squared displacements of the joints, and `effort`, 0.05 of the mean of their
-      squared torques, as parts of their limits.
+      squared torques, as parts of their limits of effort (zero where there are none).
     - Start: on the ground, at rest near `home`, each joint displaced by at most 0.1 (rad, m).
     - End: it leans by more than 60 degrees, or its base's centre of mass is at half of the height at home.
 

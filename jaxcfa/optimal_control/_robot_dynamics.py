@@ -119,9 +119,10 @@ class RobotDynamics(AbstractRobotDynamics):
         if actuated is None:
             _warn_of_joints_without_actuators(model)
         if driven == ():
+            others = ', or by its actuators: actuated="actuators"' if model.actuators.names else ""
             raise ValueError(
                 "The model has free joints only, which no motor drives unless they are named: "
-                f"actuated={list(model.joint_names)!r:.200}."
+                f"actuated={list(model.joint_names)!r:.200}{others}."
             )
         if driven == "actuators" and not model.actuators.names:
             raise ValueError('actuated="actuators" needs a model with actuators, and this one has none. Name joints.')

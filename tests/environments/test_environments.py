@@ -592,6 +592,7 @@ def test_mistakes_are_explained(key):
             reward=lambda self, q, v, action, task: None
         ).reset(key),
         "dt must be positive and finite, got -1.0": lambda: CartPole(dt=-1.0),
+        "swing_up must be True or False, got 'no'": lambda: CartPole(swing_up="no"),
         "dt must be a time step": lambda: Acrobot(dt="slow"),
         "reward must be one number": lambda: bad_environment(reward=lambda self, q, v, action, task: q).reset(key),
         "terminated must be one number": lambda: bad_environment(terminated=lambda self, q, v, task: q > 0).step(

@@ -208,6 +208,9 @@ def test_errors():
     base = jaxcfa.lock_joints(model, model.joint_names[1:], jaxcfa.neutral(model))
     with pytest.raises(ValueError, match="The model has free joints only, which no motor drives unless they are named"):
         oc.RobotDynamics(base, 0.01)
+    flying = jaxcfa.add_thrusters(base, model.body_names[0], force=(0, 0, 1.0))
+    with pytest.raises(ValueError, match='or by its actuators: actuated="actuators"'):
+        oc.RobotDynamics(flying, 0.01)
     stage = oc.Stage(oc.RobotDynamics(model, 0.01), jnp.zeros(21), jnp.zeros(10), jnp.asarray(0))
     with pytest.raises(ValueError, match="RobotInverseDynamics"):
         oc.ContactForce("left_foot")(stage)
