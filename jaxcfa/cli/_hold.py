@@ -19,9 +19,9 @@ _DELAY = 0.05  # [s], damping over stiffness
 def with_held_joints(model: Model, q: jax.Array) -> Model:
     """The model with springs and dampers, in the place of its own, that hold it in a configuration (nq,).
 
-    All joints but those of free bases; where actuators drive joints, these. The stiffness is the
-    weight times the length of the robot by an angle that is not seen, for joints that translate by that length.
-    Integrators take damping at the end of a step, which makes springs as stiff as these stable, too.
+    All joints but those of free bases; where actuators drive joints, these. The stiffness is the weight times the
+    length of the robot by an angle that is not seen, for joints that translate by that length. Integrators take damping
+    at the end of a step, which makes springs as stiff as these stable, too.
 
     **Raises:** `ValueError` if there is no joint to hold.
     """

@@ -119,7 +119,6 @@ def search(
     point: Point,
     step: Step,
     barrier: Barrier,
-    proximity: Float[Array, ""],
     penalty: Penalty,
     stuck: Bool[Array, ""],
     seen: Seen,
@@ -140,7 +139,7 @@ def search(
     other, with `1 - length` of the gaps kept: then no new gaps open, which for unstable dynamics allows longer ones.
     `together` lengths are tried at once.
     """
-    penalty, violated, closed = _sufficient(penalty, local, step, barrier, proximity, stuck)
+    penalty, violated, closed = _sufficient(penalty, local, step, barrier, stuck)
 
     def merit(values: Values) -> Float[Array, ""]:
         return Seen.nothing(x0.dtype).with_entry(values, barrier, penalty).merit(barrier, penalty)
@@ -209,7 +208,6 @@ def _sufficient(
     local: LocalModel,
     step: Step,
     barrier: Barrier,
-    proximity: Float[Array, ""],
     stuck: Bool[Array, ""],
 ) -> tuple[Penalty, Float[Array, ""], Float[Array, ""]]:
     """A penalty for which the step goes downhill (Nocedal & Wright, Numerical Optimization, 2006, equation 18.36); the

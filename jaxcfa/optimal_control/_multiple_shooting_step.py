@@ -88,7 +88,6 @@ def trial_of(
         point,
         step,
         barrier,
-        proximity,
         state.penalty,
         state.regularization >= _STUCK,
         seen,

@@ -15,6 +15,8 @@ def general_solve(matrix: Float[Array, "k k"], b: Float[Array, "k m"]) -> Float[
     stand alone: see `_small_spd`). Not finite where A is singular, or not finite itself.
     """
     k = len(matrix)
+    if k == 0:
+        return b
     numbers = jnp.arange(k)
 
     def eliminate(i, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

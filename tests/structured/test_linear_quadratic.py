@@ -117,6 +117,10 @@ def test_solutions_are_those_of_the_dense_system(kind):
     check(*problem(kind), tuple(SOLVERS) if kind in KINDS[:3] else ("one by one", "doubling", "chunks"))
 
 
+def test_without_controls():
+    check(*problem(m=0), ("one by one", "doubling"))
+
+
 def test_one_stage():
     check(*problem(stages=1), ("one by one", "chunks", "multipliers"))
 
