@@ -299,10 +299,9 @@ def gap_norm(values: Values) -> Float[Array, ""]:
     return norm(values.gaps, values.start)
 
 
-def remaining(local: LocalModel, step: Step) -> Float[Array, ""]:
+def remaining(step: Step, proximity: Float[Array, ""]) -> Float[Array, ""]:
     """What is left of `infeasibility` after a whole step of the linearised problem: the equalities yield a little."""
-    along, _ = rows_along(local, step.states, step.controls)
-    return norm(*jax.tree.map(jnp.add, local.values.equalities, along))
+    return proximity * norm(*step.multipliers.equalities)
 
 
 def bound_terms(values: Values, barrier: Barrier) -> tuple[Float[Array, ""], Float[Array, ""]]:

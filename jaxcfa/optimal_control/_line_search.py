@@ -119,6 +119,7 @@ def search(
     point: Point,
     step: Step,
     barrier: Barrier,
+    proximity: Float[Array, ""],
     penalty: Penalty,
     stuck: Bool[Array, ""],
     seen: Seen,
@@ -139,7 +140,7 @@ def search(
     other, with `1 - length` of the gaps kept: then no new gaps open, which for unstable dynamics allows longer ones.
     `together` lengths are tried at once.
     """
-    penalty, violated, closed = _sufficient(penalty, local, step, barrier, stuck)
+    penalty, violated, closed = _sufficient(penalty, local, step, barrier, proximity, stuck)
 
     def merit(values: Values) -> Float[Array, ""]:
         return Seen.nothing(x0.dtype).with_entry(values, barrier, penalty).merit(barrier, penalty)
@@ -208,6 +209,7 @@ def _sufficient(
     local: LocalModel,
     step: Step,
     barrier: Barrier,
+    proximity: Float[Array, ""],
     stuck: Bool[Array, ""],
 ) -> tuple[Penalty, Float[Array, ""], Float[Array, ""]]:
     """A penalty for which the step goes downhill (Nocedal & Wright, Numerical Optimization, 2006, equation 18.36); the
@@ -218,7 +220,7 @@ def _sufficient(
     curvature = curvature + jnp.einsum("i,ij,j", end, local.end.hessian, end, precision="highest")
     descent = slope(local, step, barrier)
     rise = descent + 0.5 * jnp.maximum(curvature, 0)
-    left = remaining(local, step)
+    left = remaining(step, proximity)
     violated = infeasibility(local.values, penalty.share)
     gaps = gap_norm(local.values)
     needed = 2 * left / jnp.where(gaps > 0, gaps, 1)

@@ -11,8 +11,7 @@ from ..numerics import all_finite, choose
 from ._acceleration import Memory, accelerated
 from ._barrier_updates import UNFAIR, fair_price, next_barrier, steepness
 from ._curvature import Curvature
-from ._dependent_rows import independent, with_equalities
-from ._interior_point import Barrier, Optimality, Point, Step, newton_step, norm, slope
+from ._interior_point import Barrier, Optimality, Point, Step, newton_step, norm, remaining, slope
 from ._line_search import Found, Seen, search
 from ._local import LocalModel, Values, with_curvature
 from ._multiple_shooting_state import FAR_OFF, Settings, State, is_last
@@ -57,21 +56,17 @@ def trial_of(
     """A step, and how far to go along it."""
     point = state.point
     barrier = next_barrier(settings, problem, safe, point, state.barrier)
-    reduced, multipliers = independent(safe, point.multipliers)
-    point = point._replace(multipliers=multipliers)
     proximity = state.soft * jnp.maximum(settings.proximity, _YIELD * barrier.parameter) / steepness(safe)
 
     def newton(local: LocalModel, shift: Float[Array, ""]) -> Step:
         shift = state.regularization + shift
-        return newton_step(
-            with_equalities(local, reduced), point, barrier, proximity, shift, problem.start, settings.schedule
-        )
+        return newton_step(local, point, barrier, proximity, shift, problem.start, settings.schedule)
 
     reached = _within(final, settings.tolerance, settings.stationarity)
     # Far away curvature leads astray. At the end all directions count, of which some may not have been learned: the
     # gains are those of Gauss and Newton.
     step, local, curved = _first_finite(newton, point, preferred, safe, reached | (final.violation > FAR_OFF))
-    soft = _softness(settings, state.soft, reduced.values, step, proximity)
+    soft = _softness(settings, state.soft, local.values, step, proximity)
     gain, memory = jnp.abs(slope(local, step, barrier)), None
     if state.memory is not None:
         same = (barrier.parameter == state.barrier.parameter) & (barrier.price == state.barrier.price)
@@ -88,6 +83,7 @@ def trial_of(
         point,
         step,
         barrier,
+        proximity,
         state.penalty,
         state.regularization >= _STUCK,
         seen,
@@ -158,7 +154,7 @@ def _softness(
     What is left is `rho / (rho + s)` of what was violated, and the size of `s = J H^-1 J^T` depends on the units of
     cost and controls. Where constraints contradict one another to first order, s is zero.
     """
-    violated, left = norm(*values.equalities), proximity * norm(*step.multipliers.equalities)
+    violated, left = norm(*values.equalities), remaining(step, proximity)
     ratio = violated / jnp.where(left > 0, left, 1) - 1  # s / rho; negative where closing gaps opens equalities
     harder, softer = jnp.clip(ratio, _HARDER, 1), jnp.clip(ratio / _HARD, 1, 10)
     counts = (violated > settings.tolerance) & (left > 0) & jnp.isfinite(ratio) & (ratio > -_ROUNDING)
