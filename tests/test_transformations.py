@@ -228,7 +228,7 @@ def test_batches_of_models_and_states():
     heavier = eqx.tree_at(lambda m: m.mass, model, 1.5 * model.mass)
     pairs = [(model, random_state(model)), (heavier, random_state(model, 1))]
     many = jax.tree.map(lambda *y: jnp.stack(y), *pairs)
-    batch = jax.jit(jax.vmap(everything)).lower(*many).compile(jaxcfa.quick_compilation())(*many)
+    batch = jax.jit(jax.vmap(everything)).lower(*many).compile()(*many)
     single = jax.jit(everything)
     for i, pair in enumerate(pairs):
         found = jax.tree.map(lambda y, i=i: y[i], batch)
