@@ -22,6 +22,7 @@ from jaxcfa.structured import (
     general_star_product,
     steady_riccati,
 )
+from jaxcfa.structured._elimination import general_solve
 from jaxcfa.structured._two_port import semidefinite_root
 
 SOLVERS = {
@@ -210,6 +211,21 @@ def test_roots_of_semidefinite_matrices_of_any_rank(size, rank):
     assert np.count_nonzero(np.abs(root).max(axis=0) > 1e-6) <= rank
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_general_systems_are_solved_with_pivoting(dtype):
+    """Zeros on the diagonal, rows of very different sizes; singular ones are not finite."""
+    random = np.random.default_rng(0)
+    matrices = random.standard_normal((5, 6, 6)) * np.exp(3 * random.standard_normal((5, 6, 1)))
+    matrices[:, range(6), range(6)] = 0
+    matrices[0] = np.eye(6)[[1, 0, 3, 2, 5, 4]]
+    b = random.standard_normal((5, 6, 2))
+    found = jax.jit(jax.vmap(general_solve))(matrices.astype(dtype), b.astype(dtype))
+    assert_close(found, np.linalg.solve(matrices, b), rtol=1e-3 if dtype == np.float32 else 1e-11)
+    assert found.dtype == dtype
+    assert not np.any(np.isfinite(general_solve(jnp.zeros((2, 2)), jnp.ones((2, 1)))))
+    assert general_solve(jnp.zeros((0, 0)), jnp.ones((0, 3))).shape == (0, 3)
+
+
 def test_derivatives_of_infinite_horizons():
     """A mass whose position alone has a cost, so that roots are singular; of lists and integers."""
     transition, control_cost = [[1.0, 0.1], [0.0, 1.0]], [[1]]
@@ -248,13 +264,19 @@ def test_steady_solutions(kind):
     assert_close(stiffness, scipy.linalg.solve_discrete_are(a, b, q, r, s=s.T), rtol=1e-11)
     assert_close(gain, -np.linalg.solve(r + b.T @ stiffness @ b, b.T @ stiffness @ a + s), rtol=1e-11)
     # A stage has no least cost, but the whole.
-    s = s + 0.4 * random.normal(size=(m, n))
+    more = random.normal(size=(m, n))
+    whatever = s + more
+    s = s + 0.4 * more
     assert np.linalg.eigvalsh(np.block([[q, s.T], [s, r]]))[0] < -0.01
     stiffness, gain = jax.jit(steady_riccati)(a, b, q, r, s)
     pivot, closed = r + b.T @ stiffness @ b, a + b @ gain
     assert np.linalg.eigvalsh(pivot)[0] > 0
     assert np.max(np.abs(np.linalg.eigvals(closed))) < 1
     assert_close(stiffness, q + a.T @ stiffness @ closed + s.T @ gain, rtol=1e-11)
+    # What is found is a solution, or is not finite.
+    stiffness, gain = jax.jit(steady_riccati)(a, b, q, r, whatever)
+    if np.all(np.isfinite(stiffness)):
+        assert_close(stiffness, q + a.T @ stiffness @ (a + b @ gain) + whatever.T @ gain, rtol=1e-9)
     # Nor has the whole.
     assert np.all(np.isnan(jax.jit(steady_riccati)(a, b, q - 100 * np.eye(n), r, s)[1]))
 
