@@ -39,8 +39,9 @@ def trace() -> None:
     most = [name for name in FUNCTIONS if not any(part in name for part in _COMPOUND)]
     failures: list[str] = []
     for model, names in ((few, most), (tree, _SINGLE), (robot, _SINGLE), (chain, ("linearize", "combine"))):
+        x = random_state(model)
         for name in names:
-            _attempt(failures, f"{name} of {model}", FUNCTIONS[name].evaluate, model, random_state(model))
+            _attempt(failures, f"{name} of {model}", FUNCTIONS[name].evaluate, model, x)
     cart_pole, acrobot = environments.CartPole(), environments.Acrobot(dtype="float32")
     hopper = jaxcfa.chain(2, floating_base=True)
     upright = jaxcfa.neutral(hopper).at[3:7].set(jnp.array([0.5, 0.0, 0.5, 0.0]) * 2**0.5)  # with its tip below

@@ -18,13 +18,13 @@ from ..model import Model
 from ..model._model import require_single
 from ._command_line import command_line, own_command
 from ._demo import own_arm, run_demo
-from ._facts import doubtful_limits, facts_of
+from ._facts import Facts, doubtful_limits, facts_of
 from ._ground import Ground
 from ._info import show_info
 from ._motion_files import Output
 from ._optimise import Settings as OptimisationSettings, run_optimisation
 from ._progress import quietly, warn
-from ._reach import Target, run_ik
+from ._reach import Target, reach_facts, run_ik, show_reach
 from ._simulate import Settings, run_simulation
 from ._start import rest_of
 from ._view import Page, run_view
@@ -74,6 +74,9 @@ Seed = Annotated[int | None, typer.Option(min=0, max=_LARGEST_SEED, help="Of a r
 Out = Annotated[
     Path | None, typer.Option(help="Where the motion goes: .gif, .html, .npz, or .mp4 with ffmpeg.", show_default=False)
 ]
+Json = Annotated[
+    bool, typer.Option("--json", help="As JSON for other programs; null is what is infinite or not there.")
+]
 View = Annotated[bool, typer.Option("--view", help="Play the motion in the browser.")]
 FloatingBase = Annotated[bool, typer.Option(help="Let the base move freely.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Where the viewer listens; the next free one is taken.")]
@@ -110,9 +113,7 @@ def options(
 def info(
     file: RobotFile,
     floating_base: FloatingBase = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="As JSON for other programs; null is what is infinite or not there.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what a robot file holds: joints, bodies, masses, limits, and what is doubtful or not modelled."""
     with _explained():
@@ -121,7 +122,7 @@ def info(
         model, messages = _load(Console(stderr=True) if as_json else console, file, floating_base)
         messages += doubtful_limits(model)
         if as_json:
-            typer.echo(json.dumps(facts_of(file.name, model, messages), indent=1, allow_nan=False))
+            _echo(facts_of(file.name, model, messages))
         else:
             show_info(console, file.name, model, messages)
 
@@ -241,14 +242,31 @@ def ik(
     floating_base: FloatingBase = False,
     start: Start = None,
     seed: Seed = None,
+    as_json: Json = False,
+    package_dir: PackageDirs = None,
+    view: Annotated[bool, typer.Option("--view", help="Show the configuration in the browser.")] = False,
+    port: Port = 8080,
+    host: Host = "127.0.0.1",
+    no_browser: NoBrowser = False,
 ) -> None:
-    """Find the configuration that brings a frame to a point, within the joints' ranges, by inverse kinematics."""
+    """Find the configuration that brings a frame to a point, within the joints' ranges, by inverse kinematics.
+
+    If there is none, the nearest one that was found is shown.
+    """
     with _explained():
         jax.config.update("jax_enable_x64", True)
-        console = Console()
+        console = Console(stderr=as_json)
+        page = Page(host, port, not no_browser).checked() if view else None
         model = _loaded(console, file, floating_base)
-        reached = run_ik(console, model, Target(frame, target, rpy), start, seed)
-    if not reached:
+        goal = Target(frame, target, rpy)
+        found = run_ik(console, model, goal, start, seed)
+        if as_json:
+            _echo(reach_facts(file.name, model, goal, found))
+        else:
+            show_reach(console, model, goal, found)
+        if page is not None:
+            run_view(console, file, model, page=page, package_dirs=package_dir or (), motion=found.q)
+    if not found.is_reached:
         raise typer.Exit(1)
 
 
@@ -291,6 +309,11 @@ def optimise(
 
 
 app.command("optimize", hidden=True, epilog=_EXIT_CODES)(optimise)
+
+
+def _echo(facts: Facts) -> None:
+    """Prints what a machine reads."""
+    typer.echo(json.dumps(facts, indent=1, allow_nan=False))
 
 
 def _loaded(console: Console, file: Path, floating_base: bool) -> Model:

@@ -19,8 +19,9 @@ _SHOWN = 8  # names in one warning
 def facts_of(file: str, model: Model, messages: list[str]) -> Facts:
     """What JSON can hold: numbers that are not finite are `None`, and so are limits that are not there."""
     model = jax.tree.map(np.asarray, model)
-    keyframes = zip(model.keyframes.names, model.keyframes.q, model.keyframes.v, strict=True)
-    return _plain(
+    stored = model.keyframes
+    keyframes = zip(stored.names, stored.q, stored.v, stored.control, strict=True)
+    return plain(
         {
             "jaxcfa": __version__,
             "file": file,
@@ -34,7 +35,7 @@ def facts_of(file: str, model: Model, messages: list[str]) -> Facts:
             "frames": [_frame(model, i) for i in range(len(model.frame_names))],
             "constraints": [constraint_facts(model, constraint) for constraint in model.constraints],
             "actuators": [_actuator(model, i) for i in range(len(model.actuators.names))],
-            "keyframes": [{"name": name, "q": q, "v": v} for name, q, v in keyframes],
+            "keyframes": [{"name": name, "q": q, "v": v, "control": u} for name, q, v, u in keyframes],
             "warnings": messages,
         }
     )
@@ -148,15 +149,15 @@ def _name(model: Model, body: int) -> str | None:
     return None if body == WORLD else model.body_names[body]
 
 
-def _plain(value: Any) -> Any:
-    """Python's own numbers and lists."""
+def plain(value: Any) -> Any:
+    """Python's own numbers and lists, which JSON can hold: `None` for what is not finite."""
     match value:
         case dict():
-            return {key: _plain(x) for key, x in value.items()}
+            return {key: plain(x) for key, x in value.items()}
         case list():
-            return [_plain(x) for x in value]
+            return [plain(x) for x in value]
         case np.ndarray() | np.generic():
-            return _plain(value.tolist())
+            return plain(value.tolist())
         case float():
             return value if np.isfinite(value) else None
     return value

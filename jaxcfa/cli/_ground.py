@@ -23,8 +23,8 @@ from ..contacts import (
 )
 from ..contacts._surfaces import height_above
 from ..io._source import is_archive
-from ..joints import Free
 from ..model import WORLD, Model
+from ..model._joint_groups import free_roots
 from ..numerics._options import positive_number
 from ..viz import CollisionPoints
 from ..viz._collision_contacts import contacts_of
@@ -99,7 +99,7 @@ def say_what_holds(console: Console, model: Model, contacts: AbstractContacts, q
     pushes = np.sum(np.asarray(state.normal) * np.asarray(state.force), axis=1)
     pushes = pushes[: contacts.parts[0].count]  # others are between bodies
     weight = float(jnp.sum(model.mass) * jnp.linalg.norm(model.gravity))
-    of_weight = f", of a weight of {weight:.4g} N" if _free_roots(model) else ""  # which a base that is fixed carries
+    of_weight = f", of a weight of {weight:.4g} N" if free_roots(model) else ""  # which a base that is fixed carries
     count, speed = np.count_nonzero(pushes > 1e-6 * pushes.sum()), float(jnp.max(jnp.abs(v)))
     console.print(
         f"In the end {count} of {len(pushes)} contacts push, with {pushes.sum():.4g} N in all{of_weight}; nothing "
@@ -163,16 +163,6 @@ def _places(model: Model, points: CollisionPoints | PointContacts, q: jax.Array)
     return (np.einsum("knij,nj->kni", poses.rotation, points.points) + poses.translation)[0]
 
 
-def _free_roots(model: Model) -> list[int]:
-    """Bodies that move freely in the world."""
-    return [
-        int(body)
-        for joint, group in zip(model.joints, model.topology.groups, strict=True)
-        for body in group.bodies
-        if isinstance(joint, Free) and model.topology.parents[body] < 0
-    ]
-
-
 def _lifted(
     console: Console, file: Path, model: Model, q: jax.Array, contacts: PointContacts, drop: float | None
 ) -> jax.Array:
@@ -182,7 +172,7 @@ def _lifted(
         state = contact_state(model, contacts, q, jnp.zeros(model.nv, q.dtype))
         places = np.asarray(state.position + contacts.radius[:, None] * state.normal)
     bodies = np.array([model.locate(frame)[0] for frame in contacts.frames])
-    roots = _free_roots(model)
+    roots = free_roots(model)
     free = np.any([model.topology.carried_by(root) for root in roots], axis=0)[bodies] if roots else bodies < 0
 
     def heights(rise: float) -> np.ndarray:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .. import __version__
 from ..closed_chains._relations import related
 from ..inverse_kinematics import FramePose, FramePosition, solve
 from ..joints import Free
@@ -19,7 +20,7 @@ from ..kinematics import frame_pose
 from ..model import WORLD, AbstractConstraint, JointCoupling, Model, lock_joints
 from ..model._joint_groups import coordinate_names
 from ..spatial import Transform, rotation_log
-from ._facts import joint_types
+from ._facts import Facts, joint_types, plain
 from ._progress import quietly
 from ._start import start_of
 
@@ -174,17 +175,39 @@ def describe(console: Console, target: Target, found: Reach) -> None:
         )
 
 
-def run_ik(console: Console, model: Model, target: Target, keyframe: str | None, seed: int | None) -> bool:
-    """Prints the configuration that brings a frame to its target; whether it does."""
+def run_ik(console: Console, model: Model, target: Target, keyframe: str | None, seed: int | None) -> Reach:
+    """The configuration of the whole robot that brings a frame to its target, or as near as was found."""
     target = target.checked(model)
     start = closed_start(console, model, keyframe, seed)
     part = mover(model, target, start)
     columns, _ = part.columns
     found = reach(console, part.model, target, start[columns])
-    q = start.at[columns].set(found.q)
+    return found._replace(q=start.at[columns].set(found.q))
+
+
+def show_reach(console: Console, model: Model, target: Target, found: Reach) -> None:
+    """Prints what was found: whether the target is within reach, and all coordinates."""
     describe(console, target, found)
     table = Table("joint", "q (rad, m)", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name, value in zip(coordinate_names(model, "q"), np.asarray(q), strict=True):
+    for name, value in zip(coordinate_names(model, "q"), np.asarray(found.q), strict=True):
         table.add_row(escape(name), f"{value: .6f}")
     console.print(table)
-    return found.is_reached
+
+
+def reach_facts(file: str, model: Model, target: Target, found: Reach) -> Facts:
+    """The same for machines; lengths [m], angles [rad]."""
+    return plain(
+        {
+            "jaxcfa": __version__,
+            "file": file,
+            "frame": target.frame,
+            "target": list(target.position),
+            "rpy": None if target.rpy is None else list(target.rpy),
+            "reached": found.is_reached,
+            "distance": found.miss.distance,
+            "angle": found.miss.angle,
+            "starts": found.starts,
+            "names": coordinate_names(model, "q"),
+            "q": np.asarray(found.q),
+        }
+    )

@@ -9,9 +9,11 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..model._arguments import as_array, check_instance, is_concrete
+from ..model._inertia_checks import warn_of_inertia
 from ..numerics import cross, transpose
 from ..numerics._options import common_floating_type, floating_numbers
 from ..spatial import Transform, unit
+from ..typing import NameOrNumber
 
 
 def _inertia_matrix(x) -> Array:
@@ -29,7 +31,7 @@ class RigidObject(eqx.Module):
     for all three.
 
     **Raises:** `ValueError` for other shapes, a mass that is not positive and an inertia that is not symmetric and
-    positive definite.
+    positive definite. Warns of moments that no rigid body has.
     """
 
     mass: Float[Array, ""] = eqx.field(converter=lambda x: floating_numbers("The mass of an object", x))
@@ -53,19 +55,21 @@ class RigidObject(eqx.Module):
             raise ValueError(f"The inertia of an object must be symmetric and finite, got {inertia.tolist()}.")
         if not np.linalg.eigvalsh(inertia)[0] > 0:
             raise ValueError(f"The inertia of an object must be positive definite, got {inertia.tolist()}.")
+        warn_of_inertia(inertia, "An object")
 
 
 class Grasp(eqx.Module):
     """How an arm holds an object: at one point, about which the object may rotate relative to the arm.
 
-    **Fields:** `frame` of the arm (name of a frame or body), whose origin is at the contact; `placement` of the contact
-    in the object: its origin is the point, and its axes are those of `axes`; `axes` (d, 3), unit vectors, fixed to the
-    object, about which it may rotate: none, one, two or three. The orientation of the frame in the arm does not matter.
+    **Fields:** `frame` of the arm (name of a frame or body, or its number), whose origin is at the contact; `placement`
+    of the contact in the object: its origin is the point, and its axes are those of `axes`; `axes` (d, 3), unit
+    vectors, fixed to the object, about which it may rotate: none, one, two or three. The orientation of the frame in
+    the arm does not matter.
 
     **Raises:** `ValueError` for axes that are zero or not independent, and for wrong types and shapes.
     """
 
-    frame: str = eqx.field(static=True)
+    frame: NameOrNumber = eqx.field(static=True)
     placement: Transform
     axes: Float[Array, "d 3"] = eqx.field(converter=lambda x: floating_numbers("axes", x))
 
@@ -83,22 +87,22 @@ class Grasp(eqx.Module):
             raise ValueError(f"axes must be linearly independent, got {axes.tolist()}.")
 
     @staticmethod
-    def rigid(frame: str, placement: Transform) -> "Grasp":
+    def rigid(frame: NameOrNumber, placement: Transform) -> "Grasp":
         """The object does not move relative to the arm's body."""
         return Grasp(frame, placement, jnp.zeros((0, 3), _dtype_of(placement)))
 
     @staticmethod
-    def hinge(frame: str, placement: Transform, axis: Annotated[ArrayLike, "3"]) -> "Grasp":
+    def hinge(frame: NameOrNumber, placement: Transform, axis: Annotated[ArrayLike, "3"]) -> "Grasp":
         """The object turns about an axis (contact axes) without friction: a hinge, or an edge in contact."""
         return Grasp(frame, placement, _direction("axis", axis, placement)[None])
 
     @staticmethod
-    def soft_finger(frame: str, placement: Transform, normal: Annotated[ArrayLike, "3"]) -> "Grasp":
+    def soft_finger(frame: NameOrNumber, placement: Transform, normal: Annotated[ArrayLike, "3"]) -> "Grasp":
         """A soft finger: of moments only that about the normal (contact axes) is transmitted."""
         return Grasp(frame, placement, transpose(_across(_direction("normal", normal, placement))))
 
     @staticmethod
-    def ball(frame: str, placement: Transform) -> "Grasp":
+    def ball(frame: NameOrNumber, placement: Transform) -> "Grasp":
         """No moment is transmitted: a ball joint, or contact at a point with enough friction."""
         return Grasp(frame, placement, jnp.eye(3, dtype=_dtype_of(placement)))
 

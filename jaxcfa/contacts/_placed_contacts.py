@@ -14,7 +14,7 @@ from ..kinematics._frames import place_frames
 from ..model import WORLD, Model
 from ..model._arguments import as_frames
 from ..motion import BodyMotions
-from ..motion._jacobians import moving_dofs, point_jacobian
+from ..motion._jacobians import moving_dofs, point_jacobian, point_jacobians
 from ..numerics import matvec, transpose
 from ..typing import NameOrNumber
 from ._nearest_places import nearest_on_rim, nearest_on_segment
@@ -56,10 +56,8 @@ class PlacedContacts(eqx.Module):
     def jacobian(self, model: Model, motions: BodyMotions) -> Float[Array, "n 3 nv"]:
         """J, of which `J v` are the velocities of the points relative to the surfaces."""
         columns, origins = motions.subspace_columns, motions.origins
-        moves = moving_dofs(model.topology, self.own.bodies)
         if self.others is None:
-            jacobian = jax.vmap(lambda point, moves: point_jacobian(model, columns, origins, point, moves)[3:])
-            return jacobian(self.own.points, moves)
+            return point_jacobians(model, columns, origins, self.own.points, self.own.bodies)[:, 3:]
 
         def relative(
             own: Float[Array, "3"], other: Float[Array, "3"], moves: Bool[Array, "nv"], carries: Bool[Array, "nv"]
@@ -68,7 +66,7 @@ class PlacedContacts(eqx.Module):
             found = point_jacobian(model, columns, origins, points, moves != carries)[3:]
             return jnp.where(carries, -found, found)
 
-        carries = moving_dofs(model.topology, self.others.bodies)
+        moves, carries = (jnp.asarray(moving_dofs(model.topology, x.bodies)) for x in (self.own, self.others))
         return jax.vmap(relative)(self.own.points, self.others.points, moves, carries)
 
 

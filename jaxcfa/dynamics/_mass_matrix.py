@@ -56,7 +56,7 @@ def _powers(
     wrench_i, position_i = jax.tree.map(lambda x: x[:, None], (wrench, position))
     column_j, position_j = jax.tree.map(lambda x: x[None, :], (column, position))
     entries = column_j.dot(wrench_i.carried(position_i - position_j))
-    number = jnp.arange(len(topology.dof_bodies))
+    number = np.arange(len(topology.dof_bodies))
     ancestors = moving_dofs(topology, topology.dof_bodies) & (number[None, :] <= number[:, None])
     lower = jnp.where(ancestors, entries, 0)
     return lower + (lower * (1 - jnp.eye(len(number), dtype=lower.dtype))).T + jnp.diag(armature)
@@ -93,10 +93,8 @@ _powers_by_pairs.defjvp(_powers_by_pairs_jvp)
 @functools.cache
 def _pairs(topology: Topology) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(n,), (n,): degrees of freedom, the second of which moves the first; (nv, nv): which pair is where, or n."""
-    dofs = topology.dof_bodies
-    ancestors = np.reshape([topology.supports(int(body))[dofs] for body in dofs], (len(dofs), len(dofs)))
-    rows, columns = np.nonzero(np.tril(ancestors))
-    index = np.full(ancestors.shape, len(rows))
+    rows, columns = np.nonzero(np.tril(moving_dofs(topology, topology.dof_bodies)))
+    index = np.full((topology.nv, topology.nv), len(rows))
     index[rows, columns] = index[columns, rows] = np.arange(len(rows))
     return rows, columns, index
 

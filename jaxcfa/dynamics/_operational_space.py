@@ -1,7 +1,6 @@
 """The inertia of a mechanism as it is felt at frames."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
@@ -10,7 +9,7 @@ from ..kinematics._frames import place_frames
 from ..model import Model
 from ..model._arguments import as_arrays, as_frames, is_concrete
 from ..motion import BodyMotions, motions_at, schedule_for
-from ..motion._jacobians import moving_dofs, point_jacobian
+from ..motion._jacobians import point_jacobians
 from ..numerics import product, symmetrise
 from ..one_function import as_one_function
 from ..structured import AbstractSchedule
@@ -100,8 +99,7 @@ def _operational_space(
     operator = operator_of_motions(model, motions, by_scan)
     frames, columns, origins = place_frames(model, motions, numbers), motions.subspace_columns, motions.origins
     points = frames.rows(origins) + frames.lever
-    of_each = jax.vmap(lambda point, support: point_jacobian(model, columns, origins, point, support))
-    jacobian = of_each(points, moving_dofs(model.topology, frames.bodies))
+    jacobian = point_jacobians(model, columns, origins, points, frames.bodies)
     exact = _without_rounding(jacobian, columns, points[:, None] - origins[model.topology.dof_bodies][None])
     jacobian, exact = (x.reshape(6 * len(numbers), model.nv) for x in (jacobian, exact))
     half = operator.inv_sqrt_mv(exact.T)

@@ -1,13 +1,12 @@
 """Inverse dynamics as a linear function of the inertial parameters."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from ..model import Model, join_bodies
 from ..motion import BodyMotions, accelerations, of_motions, resting_world
-from ..motion._jacobians import moving_dofs, point_jacobian
+from ..motion._jacobians import point_jacobians
 from ..numerics import matmul, matvec, skew, transpose
 from ..spatial import rotate_columns
 from ..structured import AbstractSchedule
@@ -45,8 +44,7 @@ def _regressor(model: Model, motions: BodyMotions, qdd: Float[Array, "nv"]) -> F
     moved = accelerations(motions, qdd, resting_world(model, qdd.dtype))
     acceleration = join_bodies(model.topology, [x.array() for x in moved])
     rotation, angular, origin = motions.poses.rotation, motions.velocities[:, :3], motions.origins
-    columns, support = motions.subspace_columns, moving_dofs(model.topology, np.arange(model.nb))
-    jacobians = jax.vmap(lambda *x: point_jacobian(model, columns, origin, *x))(origin, support)
+    jacobians = point_jacobians(model, motions.subspace_columns, origin, origin, np.arange(model.nb))
     blocks = matmul(transpose(jacobians), wrench_regressor(acceleration, angular, rotation))
     return jnp.swapaxes(blocks, 0, 1).reshape(model.nv, 10 * model.nb)
 

@@ -1,5 +1,6 @@
 """Environments for Gymnasium, on the host."""
 
+from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 import jax
@@ -13,6 +14,7 @@ from ._environment import AbstractEnvironment, State
 
 try:
     import gymnasium
+    from gymnasium.utils import seeding
     from gymnasium.vector import AutoresetMode, VectorEnv
     from gymnasium.vector.utils import batch_space
 except ModuleNotFoundError as error:
@@ -100,7 +102,8 @@ class GymnasiumVectorEnv(_Compiled, VectorEnv):
     """Many robots in one environment as a `gymnasium.vector.VectorEnv`, computed together.
 
     A robot whose episode has ended is reset in the same step (`AutoresetMode.SAME_STEP`): then `info["final_obs"]` has
-    the last observation of the episode where the mask `info["_final_obs"]` is true. `info` holds the metrics, too.
+    the last observation of the episode where the mask `info["_final_obs"]` is true, and `info["final_info"]` the last
+    metrics. `info` holds the metrics, too.
 
     **Arguments:** `environment`, without `AutoReset`; `num_envs`: how many robots; `episode_length`: number of steps.
 
@@ -120,14 +123,25 @@ class GymnasiumVectorEnv(_Compiled, VectorEnv):
         self._compile()
 
     def _compile(self) -> None:
-        environment, number = self.environment, self.num_envs
-        self._reset = jax.jit(lambda key: jax.vmap(environment.reset)(jax.random.split(key, number)))
+        environment = self.environment
+        self._reset = jax.jit(jax.vmap(environment.reset))
         self._step = jax.jit(lambda state, actions: jax.vmap(environment.step)(state, actions))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
-        """The first observations (num_envs, n) of new episodes, and an empty `info`; `options` are not used."""
-        super().reset(seed=seed)
-        self.state = self._reset(_key(self.np_random))
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict]:
+        """The first observations (num_envs, n) of new episodes, and an empty `info`; `options` are not used.
+
+        How a robot starts that has a seed of its own depends on that alone.
+        """
+        if isinstance(seed, (Sequence, np.ndarray)):
+            if len(seed) != self.num_envs:
+                raise ValueError(f"seed must be an integer or num_envs = {self.num_envs} of them, got {len(seed)}.")
+            keys = jnp.stack([_key(seeding.np_random(None if x is None else int(x))[0]) for x in seed])
+        else:
+            super().reset(seed=seed)
+            keys = jax.random.split(_key(self.np_random), self.num_envs)
+        self.state = self._reset(keys)
         return _array(self.state.obs), {}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
@@ -148,6 +162,9 @@ class GymnasiumVectorEnv(_Compiled, VectorEnv):
             for i in np.flatnonzero(done):
                 last[i] = _array(self.state.info["terminal_obs"][i])
             info["final_obs"], info["_final_obs"] = last, done
+            final = {name: np.where(done, _array(value), 0) for name, value in self.state.metrics.items()}
+            info["final_info"] = {**final, **{f"_{name}": done for name in final}}
+            info["_final_info"] = done
         return _array(self.state.obs), _array(self.state.reward), done & ~truncated, truncated, info
 
     def render(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from .._optional import optional_module
 from ._mjcf_layout import MjModel
 from ._mjcf_nan import refuse_nan
-from ._source import FileOrCompiled, Source, root_tag
+from ._source import FileOrCompiled, Source, is_text, root_tag
 
 ASSETS_OF_URDF = "assets are files that MJCF text names, but this is URDF: omit assets."
 _MISSING_FILE = re.compile(r"Error opening file '(.*)'")
@@ -92,13 +92,6 @@ def check_assets(assets: object, path_or_text: FileOrCompiled) -> None:
             "assets are files that MJCF text names. A file finds its own, and a mujoco.MjModel or MjSpec has them "
             "already: omit assets."
         )
-
-
-def is_text(path_or_text: FileOrCompiled) -> bool:
-    """Whether something that `read_source` has accepted is no path."""
-    if isinstance(path_or_text, str):
-        return path_or_text.lstrip("\ufeff \t\r\n").startswith("<")
-    return isinstance(path_or_text, bytes)
 
 
 def _check_root(data: bytes) -> None:

@@ -36,18 +36,23 @@ def read_source(path_or_text: FileOrCompiled) -> Source:
         return Source(f"{type(path_or_text).__name__} {_name_in_mujoco(path_or_text)!r:.200}", b"<mujoco/>")
     if isinstance(path_or_text, bytes):
         return _not_empty(Source("XML text", path_or_text))
-    if isinstance(path_or_text, str):
-        text = path_or_text.lstrip("\ufeff")
-        if not text.strip() or text.lstrip().startswith("<"):
-            # Decoded already, so what the declaration says about the encoding no longer holds.
-            text = _DECLARATION.sub("", text, count=1)
-            return _not_empty(Source("XML text", text.encode("utf-8", "surrogatepass")))
-    elif not isinstance(path_or_text, os.PathLike):
+    if isinstance(path_or_text, str) and is_text(path_or_text):
+        # Decoded already, so what the declaration says about the encoding no longer holds.
+        text = _DECLARATION.sub("", path_or_text.lstrip("\ufeff"), count=1)
+        return _not_empty(Source("XML text", text.encode("utf-8", "surrogatepass")))
+    if not isinstance(path_or_text, (str, os.PathLike)):
         raise ValueError(
             "A robot is given by the path of a file, by XML text, or as a mujoco.MjModel or mujoco.MjSpec, got "
             f"{path_or_text!r:.200}."
         )
     return _not_empty(read_file(path_or_text))
+
+
+def is_text(path_or_text: FileOrCompiled) -> bool:
+    """Whether this is the text itself, and neither a path nor a model of MuJoCo's."""
+    if isinstance(path_or_text, str):
+        return path_or_text.lstrip("\ufeff").lstrip()[:1] in ("", "<")
+    return isinstance(path_or_text, bytes)
 
 
 def read_file(path: PathOrText) -> Source:

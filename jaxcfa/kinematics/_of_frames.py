@@ -1,13 +1,12 @@
 """Poses, velocities, accelerations and Jacobians of frames."""
 
-import jax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from ..compilation import jit_of_one_state
 from ..model import Model, join_bodies
 from ..model._arguments import as_arrays, as_frames
 from ..motion import BodyMotions, drifts, motions_at, schedule_for
-from ..motion._jacobians import moving_dofs, point_jacobian
+from ..motion._jacobians import point_jacobians
 from ..numerics import cross, transpose
 from ..one_function import as_one_function
 from ..spatial import Transform, pack, rotate_columns, shift_motion
@@ -178,12 +177,7 @@ def _jacobian(
     motions = motions_at(model, q, None, schedule, motions)
     columns, origins = motions.subspace_columns, motions.origins
     frames = place_frames(model, motions, numbers)
-
-    def of_one(point: Float[Array, "3"], support: Bool[Array, "nv"]) -> Float[Array, "6 nv"]:
-        return point_jacobian(model, columns, origins, point, support)
-
-    of_all = jax.vmap(of_one) if frames.bodies.ndim else of_one
-    found = of_all(frames.rows(origins) + frames.lever, moving_dofs(model.topology, frames.bodies))
+    found = point_jacobians(model, columns, origins, frames.rows(origins) + frames.lever, frames.bodies)
     return rotate_columns(transpose(frames.rotation), found) if axes == "local" else found
 
 

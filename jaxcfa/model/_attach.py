@@ -9,14 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..joints import Free
 from ..spatial import Transform
 from ..typing import NameOrNumber
 from ._attachments import Keyframes
 from ._carried import carried
 from ._combine import combine
 from ._given import Placement, as_placement
-from ._joint_groups import joints_of_bodies, neutral_configuration
+from ._joint_groups import free_roots, neutral_configuration
 from ._layout import LAYOUT
 from ._lock import lock_joints
 from ._model import Model, require_single
@@ -62,7 +61,7 @@ def attach(
     """
     require_single(model, "attach")
     require_single(other, "attach", "masses of the other")
-    free = _free_roots(other)
+    free = free_roots(other)
     if weld and not free:
         raise ValueError(
             "weld needs a model that hangs on its world by a free joint; load the other with floating_base=True."
@@ -73,12 +72,6 @@ def attach(
     own = _Sizes(model.nb, len(model.frame_names), len(model.constraints))
     both = _hung(both, model.keyframes, other.keyframes, pose, body, own)
     return lock_joints(both, [model.nb + number for number in free]) if weld else both
-
-
-def _free_roots(model: Model) -> list[int]:
-    """Bodies that hang on the world by a free joint."""
-    free = [body for body, joint in enumerate(joints_of_bodies(model)) if isinstance(joint, Free)]
-    return [body for body in free if model.topology.parents[body] == WORLD]
 
 
 class _Sizes(NamedTuple):

@@ -15,7 +15,7 @@ from ..joints._elements import elements
 from ..numerics import picked
 from ._model import Model
 from ._parts import joint_parts, names_of_parts
-from ._topology import Segment, Topology
+from ._topology import WORLD, Segment, Topology
 
 Layout = Literal["body", "q", "v"]
 
@@ -75,6 +75,12 @@ def joints_of_bodies(model: Model) -> list[AbstractJoint]:
     groups = zip(model.joints, model.topology.group_bodies, strict=True)
     found = {body: joint for joint, bodies in groups for body in bodies.tolist()}
     return [found[body] for body in range(model.nb)]
+
+
+def free_roots(model: Model) -> list[int]:
+    """The bodies that hang on the world by a free joint."""
+    free = [body for body, joint in enumerate(joints_of_bodies(model)) if isinstance(joint, Free)]
+    return [body for body in free if model.topology.parents[body] == WORLD]
 
 
 def elementary_joints(model: Model) -> Iterator[tuple[AbstractJoint, np.ndarray, np.ndarray]]:

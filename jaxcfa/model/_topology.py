@@ -210,14 +210,6 @@ class Topology:
         first_array = np.array(first, dtype=np.int64)
         return first_array, first_array + sizes
 
-    def supports(self, body: int) -> np.ndarray:
-        """(nb,) mask of the bodies between `body` and the world, itself included; none for the world."""
-        mask = np.zeros(self.nb, dtype=bool)
-        while body != WORLD:
-            mask[body] = True
-            body = int(self.parents[body])
-        return mask
-
     def carried_by(self, body: int) -> np.ndarray:
         """(nb,) mask of the bodies that `body` carries, itself included."""
         first, last = self.intervals

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..model import Model, Topology
+from ..model import WORLD, Model, Topology
 from ..numerics import picked
 from ..spatial import Motion, Vector
 
@@ -32,23 +32,23 @@ def point_jacobians(
     model: Model,
     columns: Float[Array, "nv 6"],
     origins: Float[Array, "nb 3"],
-    points: Float[Array, "m 3"],
-    bodies: np.ndarray,
-) -> Float[Array, "m 6 nv"]:
-    """`point_jacobian` of several points, each on one of the `bodies`."""
-    support = jnp.asarray(np.stack([supporting_dofs(model, int(body)) for body in bodies]))
-    return jax.vmap(lambda point, s: point_jacobian(model, columns, origins, point, s))(points, support)
+    points: Float[Array, "*m 3"],
+    bodies: Int[Array | np.ndarray, "*m"],
+) -> Float[Array, "*m 6 nv"]:
+    """`point_jacobian` of one point or several, each on one of the `bodies`, whose numbers may be traced."""
+
+    def of_one(point: Float[Array, "3"], support: Bool[Array, "nv"]) -> Float[Array, "6 nv"]:
+        return point_jacobian(model, columns, origins, point, support)
+
+    of_all = jax.vmap(of_one) if np.ndim(bodies) else of_one
+    return of_all(points, jnp.asarray(moving_dofs(model.topology, bodies)))
 
 
-def supporting_dofs(model: Model, body: int) -> np.ndarray:
-    """(nv,): whether a degree of freedom moves the body; none moves the world."""
-    return model.topology.supports(body)[model.topology.dof_bodies]
-
-
-def moving_dofs(topology: Topology, bodies: Int[Array | np.ndarray, "*m"]) -> Bool[Array, "*m nv"]:
-    """`supporting_dofs` of bodies whose numbers may be traced."""
+def moving_dofs(topology: Topology, bodies: Int[Array | np.ndarray, "*m"]) -> Bool[Array | np.ndarray, "*m nv"]:
+    """Whether a degree of freedom moves a body; none moves the world. Of NumPy's if the numbers are."""
+    of = np if isinstance(bodies, np.ndarray) else jnp
     first, last = topology.intervals
     # The world is before all intervals.
-    number = jnp.asarray(np.append(first, -1))[bodies][..., None]
+    number = of.asarray(np.append(first, WORLD))[bodies][..., None]
     dofs = np.reshape(topology.dof_bodies, (*[1] * np.ndim(bodies), -1))
-    return (jnp.asarray(first[dofs]) <= number) & (number < jnp.asarray(last[dofs]))
+    return (first[dofs] <= number) & (number < last[dofs])

@@ -26,7 +26,7 @@ from ..model import AbstractConstraint, Model
 from ..model._arguments import check_flag, check_instance, is_concrete, positive_number
 from ..model._model import carrier
 from ..model._parts import joint_parts
-from ..motion._jacobians import supporting_dofs
+from ..motion._jacobians import moving_dofs
 from ..typing import Configuration, Velocity
 from ._inputs import Driven
 from ._stops import StopForces, Stops, stop_forces
@@ -294,7 +294,7 @@ def _check_efforts(model: Model, driven: Driven) -> None:
     if driven == "actuators":
         moved = np.any(np.asarray(moment) != 0, axis=0)
         for frame in filter(None, model.actuators.frames):  # the thrust of propellers, too
-            moved = moved | supporting_dofs(model, carrier(model, frame))
+            moved = moved | moving_dofs(model.topology, np.array(carrier(model, frame)))
         rows = np.flatnonzero(moved)
     else:
         rows = np.arange(model.nv) if driven is None else np.asarray(driven, int)

@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..io._mjcf_compile import ASSETS_OF_URDF, check_assets, is_text
+from ..io._mjcf_compile import ASSETS_OF_URDF, check_assets
 from ..io._report import Report
 from ..io._source import (
     Element,
     FileOrCompiled,
     Source,
     is_of_mujoco,
+    is_text,
     parse_xml,
     read_source,
     root_tag,

@@ -365,6 +365,23 @@ def test_ik(reacher):
     assert values["swing"] == "0.000000"
 
 
+def test_ik_for_other_programs(reacher):
+    """On standard output is nothing else, and the exit code says whether the target was reached."""
+    for position, reached in ((("-0.5", "0", "0.7"), True), (("0", "0", "3"), False)):
+        command = ["ik", str(reacher), "--frame", "hand", "--target", *position, "--json"]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == (0 if reached else 1)
+        found = json.loads(result.stdout, parse_constant=pytest.fail)
+        assert found["reached"] is reached
+        model = jaxcfa.load_model(reacher, dtype="float64")
+        assert found["names"] == list(model.joint_names)
+        hand = jaxcfa.frame_pose(model, jnp.array(found["q"]), "hand").translation
+        missed = np.linalg.norm(hand - np.array(list(map(float, position))))
+        assert found["distance"] == pytest.approx(missed, abs=1e-9)
+        assert (missed < 1e-5) == reached
+        assert (found["angle"], found["rpy"], found["frame"]) == (None, None, "hand")
+
+
 @pytest.mark.parametrize("command", ["ik", "optimise"])
 def test_what_is_out_of_reach(reacher, command):
     result = CliRunner().invoke(app, [command, str(reacher), "--frame", "hand", "--target", "0", "0", "3"])

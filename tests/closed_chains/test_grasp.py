@@ -63,7 +63,7 @@ def skew(r) -> np.ndarray:
 
 def random_object(rng) -> RigidObject:
     a = rng.normal(size=(3, 3))
-    return RigidObject(1.5, 0.1 * rng.normal(size=3), 0.1 * a @ a.T + 0.05 * np.eye(3))
+    return RigidObject(1.5, 0.1 * rng.normal(size=3), 0.1 * (np.sum(a**2) * np.eye(3) - a @ a.T))
 
 
 def configuration(model: jaxcfa.Model, rng) -> np.ndarray:
@@ -399,6 +399,8 @@ def test_invalid_grasps_and_objects():
         RigidObject("heavy", np.zeros(3), 1.0)
     with pytest.raises(ValueError, match="symmetric"):
         RigidObject(1.0, np.zeros(3), np.triu(np.ones((3, 3))))
+    with pytest.warns(UserWarning, match="An object: inertia that breaks the triangle inequality"):
+        RigidObject(1.0, np.zeros(3), (1.0, 1.0, 3.0))
     assert_close(RigidObject(1, (0, 0, 0), (1, 2, 3)).inertia, np.diag([1.0, 2, 3]))
 
 

@@ -89,10 +89,25 @@ def test_many_at_once():
     assert info["final_obs"][1][1] < np.cos(0.9)
     assert obs[1, 1] > np.cos(0.2)
     assert info["final_obs"][0] is None
+    final, name = info["final_info"], "reward/posture"
+    assert final[name].tolist() == [0, info[name][1], 0]
+    assert final[f"_{name}"].tolist() == info["_final_info"].tolist() == [False, True, False]
     for _ in range(3):
         _, _, terminated, truncated, _ = env.step(np.zeros((3, 1)))
     assert truncated.tolist() == [True, False, True]
     assert not terminated.any()
+
+
+def test_seed_of_each_robot():
+    """That alone counts; without one, a robot starts anywhere."""
+    env = GymnasiumVectorEnv(ENVIRONMENT, 3, 4)
+    obs, _ = env.reset(seed=[5, None, np.int64(7)])
+    again, _ = env.reset(seed=np.array([7, 8, 5]))
+    np.testing.assert_array_equal(again[[2, 0]], obs[[0, 2]])
+    again, _ = env.reset(seed=[5, None, 7])
+    assert np.any(obs != again, axis=1).tolist() == [False, True, False]
+    with pytest.raises(ValueError, match="seed must be an integer or num_envs = 3 of them, got 2"):
+        env.reset(seed=[1, 2])
 
 
 @pytest.mark.parametrize("env", [GymnasiumEnv(ENVIRONMENT, 3), GymnasiumVectorEnv(ENVIRONMENT, 2, 3)])

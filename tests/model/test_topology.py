@@ -66,16 +66,14 @@ def test_arrays_cannot_be_changed():
         made.parents[0] = 1
 
 
-def test_ancestors():
+def test_intervals():
     made = topology()
     first, last = made.intervals
     for body in range(made.nb):
         expected = ancestors(FOREST, body)
         mask = np.isin(np.arange(made.nb), expected)
-        assert np.array_equal(made.supports(body), mask)
         assert np.array_equal((first <= first[body]) & (first[body] < last), mask)
         assert made.schedule.depths[body] == len(expected)
-    assert not made.supports(-1).any()
     assert sorted(first) == list(range(made.nb))
 
 
