@@ -31,6 +31,7 @@ from jaxtyping import Array, Float
 from .configuration import integrate
 from .io._mjcf_layout import actuator_names, control_of, joint_of, joints_of, read_layout
 from .joints import AbstractJoint, Anchored, Composite, Free, Planar, Revolute, Spherical
+from .joints._elements import elements
 from .model import Model
 from .model._arguments import as_array, check_model, check_quaternions
 from .model._joint_groups import joints_of_bodies
@@ -192,7 +193,8 @@ class Pinocchio(AbstractCoordinates):
     **Arguments:** `pin_model`: a `pinocchio.Model`, whose joints may come in another order.
 
     **Raises:** `ValueError` for joints that are in one model only, or have different sizes, and for quaternions of
-    joints of other types than `Free` and `Spherical`.
+    joints of other types than `Free` and `Spherical`, and planar joints whose normal is not z or whose first axis is
+    not x: for these Pinocchio reads another mechanism from the same file.
     """
 
     def __init__(self, model: Model, pin_model):
@@ -211,6 +213,8 @@ class Pinocchio(AbstractCoordinates):
                 if found is not None:
                     slots[name] = slots.pop(found)
         _check_names(model.joint_names, slots, "Pinocchio")
+        for body, (name, joint) in enumerate(own.items()):
+            _check_planes(name, joint, model.topology.place_in_groups(body)[1])
         self._model = model
         self._layout = _Layout(pin_model.nq)
         for name, joint in own.items():
@@ -255,6 +259,19 @@ class Pinocchio(AbstractCoordinates):
             slot = _Slot(slot.q + size, slot.v + part.nv, slot.nq)
             q, v = q + part.nq, v + part.nv
         return slot.q - start
+
+
+def _check_planes(name: str, joint: AbstractJoint, place: int) -> None:
+    """Raises `ValueError` for planar joints in other planes than Pinocchio's; `place`: of the joint in its group."""
+    for element, _, _ in elements(joint):
+        if isinstance(element, Planar):
+            normal, x = (np.asarray(axis)[..., place, :] for axis in (element.normal, element.axis_x))
+            if not (np.allclose(normal, (0, 0, 1), atol=1e-6) and np.allclose(x, (1, 0, 0), atol=1e-6)):
+                raise ValueError(
+                    f"The planar joint {name!r} has the normal {normal.tolist()} and the first axis {x.tolist()}; "
+                    "Pinocchio's have z and x whatever the file says, so that it is another mechanism there. Turn the "
+                    "joint's frame instead of its axis."
+                )
 
 
 class MuJoCo(AbstractCoordinates):

@@ -232,6 +232,20 @@ def test_other_joints_are_refused():
         jaxcfa.convert.Pinocchio(builder.build(), build_pinocchio(names[:1]))
 
 
+def test_planes_that_pinocchio_does_not_know_are_refused():
+    """Of a file, it reads all planar joints as those in the plane of x and y."""
+    mass = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    text = (
+        f'<robot name="r"><link name="a"/><link name="b">{mass}</link><link name="c">{mass}</link>'
+        '<joint name="level" type="planar"><parent link="a"/><child link="b"/><axis xyz="0 0 1"/></joint>'
+        '<joint name="wall" type="planar"><parent link="b"/><child link="c"/><axis xyz="%s"/></joint></robot>'
+    )
+    jaxcfa.convert.Pinocchio(jaxcfa.load_model(text % "0 0 2"), pin.buildModelFromXML(text % "0 0 2"))
+    for axis in ("1 0 0", "0 0 -1"):
+        with pytest.raises(ValueError, match=r"'wall' has the normal .* Pinocchio's have z and x"):
+            jaxcfa.convert.Pinocchio(jaxcfa.load_model(text % axis), pin.buildModelFromXML(text % axis))
+
+
 def test_quaternions_inside_of_other_joints():
     """Poses of bodies, and rates of configurations."""
     anchor = np.array([0.1, -0.2, 0.3])

@@ -16,6 +16,7 @@ from ..model import AbstractConstraint, Model
 from ..model._arguments import check_positive, is_concrete, positive_integer, require_single
 from ..model._ranges import ends_of_ranges, middle
 from ..numerics import without_derivatives
+from ..numerics._options import check_flag
 from ..optimal_control import Cost, Problem as OptimalControl, RobotInverseDynamics, SmoothCost, SolveStatus
 from ..optimal_control._closures import hoisted
 from ..optimal_control._costs_and_bounds import check_weight
@@ -94,6 +95,7 @@ def solve(
     preferences that are not least, warn, unless traced.
     """
     starts, max_iterations = positive_integer("starts", starts), positive_integer("max_iterations", max_iterations)
+    check_flag("limits", limits)
     require_single(model)
     start = middle(model) if q0 is None else q0
     model, loops, (q,) = prepared(model, _as_tuple(constraints), q0=start)

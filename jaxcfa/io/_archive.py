@@ -70,8 +70,11 @@ def write_archive(path: PathOrText, kind: str, value: Any, known: Types, own: bo
     stream = io.BytesIO()
     named: dict[str, Any] = {_HEADER: np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays}
     np.savez_compressed(stream, **named)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(stream.getvalue())
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(stream.getvalue())
+    except OSError as error:
+        raise type(error)(f"{str(target)!r} cannot be written ({error.strerror}). Give another path.") from error
 
 
 def read_archive(data: bytes, name: str, kind: str, known: Types, upgrade: Upgrade | None = None) -> Any:

@@ -87,6 +87,8 @@ def _obstacle(mj: MjModel, number: int) -> str | None:
     kind, target = transmission(mj, number)
     if is_disabled(mj, "ACTUATION") or (0 <= group <= 30 and mj.opt.disableactuator & (1 << group)):
         return "that are disabled"
+    if kind == "SO3":
+        return "that servo the orientation of ball joints"
     if kind not in ("JOINT", "JOINTINPARENT", "TENDON", "SITE"):
         return "that act on bodies or by slider-cranks"
     if kind == "TENDON" and not is_fixed_tendon(mj, target):

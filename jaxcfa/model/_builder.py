@@ -10,7 +10,16 @@ from ..joints import AbstractJoint, Fixed
 from ..numerics._options import check_instance
 from ..typing import NameOrNumber
 from ._assemble import STANDARD_GRAVITY, assemble, group_joints
-from ._given import as_coordinates, as_finite, as_inertia, as_mass, as_pose, check_name, check_spring
+from ._given import (
+    as_coordinates,
+    as_finite,
+    as_inertia,
+    as_mass,
+    as_pose,
+    check_name,
+    check_quaternions_have_no_range,
+    check_spring,
+)
 from ._layout import PARAMETERS
 from ._model import Model, as_number
 from ._topology import WORLD
@@ -278,6 +287,7 @@ def _as_dofs(values: dict, joint: AbstractJoint, what: str) -> dict[str, np.ndar
     result, sizes = {}, {"nq": joint.nq, "nv": joint.nv}
     for key, parameter in PARAMETERS.items():
         value = values.get(key)
+        check_quaternions_have_no_range(joint, key, value, what)
         value = parameter.default if value is None else value
         value = _neutral(joint) if value is None else value
         result[key] = as_coordinates(key, value, sizes[parameter.letters], what)

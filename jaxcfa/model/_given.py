@@ -156,6 +156,23 @@ def check_spring(joint: AbstractJoint, reference: np.ndarray, stiffness: np.ndar
         )
 
 
+def check_quaternions_have_no_range(joint: AbstractJoint, key: str, given: Any, what: str) -> None:
+    """Raises `ValueError` for limits of quaternions; one number is that of the joint's other coordinates, if any."""
+    if key not in ("lower", "upper") or given is None or not joint.quaternions or not is_concrete(given):
+        return
+    of_quaternion = np.zeros(joint.nq, bool)
+    for start in joint.quaternions:
+        of_quaternion[start : start + 4] = True
+    if np.ndim(given) == 0 and not of_quaternion.all():
+        return
+    array = known_numbers(f"The {key} of {what}", given)
+    if array.shape in ((), (joint.nq,)) and np.any(np.isfinite(np.broadcast_to(array, (joint.nq,))[of_quaternion])):
+        raise ValueError(
+            f"The {key} of {what} is a limit of a quaternion, which has none: leave it out, or give infinity there, "
+            f"got {array.tolist()}."
+        )
+
+
 def check_name(what: str, name: object, or_empty: bool = False) -> None:
     """Raises `ValueError` for what is no name."""
     if not isinstance(name, str) or not (name or or_empty):

@@ -16,6 +16,7 @@ from ..typing import NameOrNumber
 from ._given import (
     Numbers,
     as_placement,
+    check_quaternions_have_no_range,
     check_spring,
     given_com,
     given_coordinates,
@@ -42,7 +43,7 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
     - `armature` [kg m^2, kg], `damping` [N m s/rad, N s/m], `friction_loss` [N m, N], `stiffness` [N m/rad, N/m],
       `velocity_limit` [rad/s, m/s], `effort_limit` [N m, N]: one number, or one for each degree of freedom; a
       stiffness may be negative, as of a spring that pushes away. `lower`, `upper`, `spring_reference` [rad, m]: one
-      number, or one for each configuration coordinate.
+      number, or one for each configuration coordinate; quaternions have no limits.
     - `placement` of the joint's frame in the parent: a `Transform`, a 4 x 4 matrix, or a translation [m]; of composite
       joints as a whole only.
     - the arrays of the joint itself, such as `axis` or `pitch`.
@@ -56,6 +57,7 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
     own = _own_parameters(stacked_joint(model.joints[group], part))
     for key, value in parameters.items():
         if key in PARAMETERS:
+            check_quaternions_have_no_range(stacked_joint(model.joints[group], part), key, value, name)
             model = _with_rows(model, part, key, value, name)
         elif key == "placement":
             if part.place is not None:

@@ -1,9 +1,10 @@
 """Options that have to be known when a program is traced, checked: numbers, and algorithms to choose from."""
 
+import contextlib
 import inspect
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +12,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..typing import Key
+
+
+@contextlib.contextmanager
+def traceable(what: str, function: Any) -> Iterator[None]:
+    """Says what to do where a user's function asks for numbers that are not known while it is traced."""
+    try:
+        yield
+    except (
+        jax.errors.ConcretizationTypeError,
+        jax.errors.TracerArrayConversionError,
+        jax.errors.TracerIntegerConversionError,
+    ) as error:
+        raise ValueError(
+            f"{what} is compiled by JAX before its numbers are known: take functions of jax.numpy in place of NumPy's, "
+            "jnp.where in place of `if`, and index arrays of jax.numpy, as in jnp.asarray(reference)[t]. The function "
+            f"is {function!r:.200}; the error of JAX, above, names the line."
+        ) from error
 
 
 def positive_integer(name: str, value: Any, or_zero: bool = False) -> int:

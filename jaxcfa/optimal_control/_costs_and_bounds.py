@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from ..model._arguments import as_array, is_concrete
-from ..numerics._options import any_numbers
+from ..numerics._options import any_numbers, traceable
 from ._stage import Stage, with_derivatives_if
 from ._terms import SmoothTerm, Term, as_term
 
@@ -243,10 +243,11 @@ def _residual(part: Any, stage: Stage) -> Float[Array, "k"]:
 def returned(part: Any, stage: Stage) -> Array:
     """What a term returns, of which derivatives where it does not count are zero in reverse mode, too."""
     active = part.is_active(stage)
-    if active is None or isinstance(part.term, SmoothTerm):
-        found = part.term(stage)
-    else:
-        found = with_derivatives_if(active, part.term)(stage.with_derivatives_if(active))
+    with traceable(f"The term of a {type(part).__name__}", part.term):
+        if active is None or isinstance(part.term, SmoothTerm):
+            found = part.term(stage)
+        else:
+            found = with_derivatives_if(active, part.term)(stage.with_derivatives_if(active))
     try:
         return any_numbers("It", found)
     except ValueError as error:

@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
 from ..model._arguments import positive_integer
-from ..numerics._options import any_numbers, check_hashable
+from ..numerics._options import any_numbers, check_hashable, traceable
 
 if TYPE_CHECKING:
     from ._stage import Stage
@@ -104,7 +104,7 @@ class FunctionDynamics(AbstractDynamics):
 
     def __init__(self, function: Callable[[Array, Array, Array], Array], states: int, controls: int):
         if not callable(function):
-            raise ValueError(f"function must be x' = function(x, u, t), got {function!r}.")
+            raise ValueError(f"function must be x' = function(x, u, t), got {function!r:.200}.")
         if not isinstance(function, eqx.Module | Partial):
             check_hashable("function", function)
             function = _Static(function)
@@ -124,7 +124,8 @@ class FunctionDynamics(AbstractDynamics):
         return self.sizes[1]
 
     def step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> Float[Array, "nx"]:
-        found = self.function(x, u, t)
+        with traceable("function(x, u, t)", self.function):
+            found = self.function(x, u, t)
         try:
             after = any_numbers("function(x, u, t)", found)
         except ValueError as error:

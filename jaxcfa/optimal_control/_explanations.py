@@ -50,6 +50,8 @@ def explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: 
     if status == SolveStatus.ITERATIONS and found.violation > _VIOLATED:
         advice += ". Constraints are far from being satisfied: look whether they contradict one another, too"
     robot = isinstance(problem.dynamics, AbstractRobotDynamics)
+    if status == SolveStatus.ITERATIONS and not isinstance(solver, MultipleShooting):
+        advice += ". MultipleShooting(), which learns the curvature that this solver leaves out, needs fewer"
     if status == SolveStatus.ITERATIONS and isinstance(solver, MultipleShooting) and solver.hessian is None:
         other = '. Swing-ups from rest need MultipleShooting(hessian="secant")'
         advice += other if robot else '. MultipleShooting(hessian="gauss_newton"), or "exact", may be steadier'

@@ -45,7 +45,7 @@ def lqr(problem: Problem, x, u) -> Regulator:
     else `residual` tells).
     """
     if not isinstance(problem, Problem):
-        raise ValueError(f"problem must be a Problem(dynamics, steps, costs), got {problem!r}.")
+        raise ValueError(f"problem must be a Problem(dynamics, steps, costs), got {problem!r:.200}.")
     dynamics = problem.phases[0].dynamics
     if dynamics.defect_size:
         raise ValueError(

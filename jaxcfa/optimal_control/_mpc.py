@@ -68,7 +68,8 @@ def mpc_step(
     solver = MultipleShooting() if solver is None else solver
     if not (isinstance(solver, AbstractSolver) and hasattr(solver, "max_iterations")):
         raise ValueError(
-            f"solver must be one with max_iterations, such as MultipleShooting(), FDDP() or Shooting(), got {solver!r}."
+            "solver must be one with max_iterations, such as MultipleShooting(), FDDP() or Shooting(), got "
+            f"{solver!r:.200}."
         )
     check_positive("barrier", barrier, or_zero=True)
     if problem.start != "given":

@@ -42,7 +42,7 @@ class Phase(eqx.Module):
 
     def __check_init__(self):
         if not isinstance(self.dynamics, AbstractDynamics):
-            raise ValueError(f"The dynamics of a phase must be such as {_SUCH}, got {self.dynamics!r}.")
+            raise ValueError(f"The dynamics of a phase must be such as {_SUCH}, got {self.dynamics!r:.200}.")
 
 
 class Problem(eqx.Module):
@@ -239,7 +239,9 @@ def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:
         return (Phase(dynamics, positive_integer("steps, the number of time steps,", steps)),)
     phases = tuple(dynamics) if isinstance(dynamics, Sequence) else ()
     if not phases or not all(isinstance(phase, Phase) for phase in phases):
-        raise ValueError(f"dynamics must be such as {_SUCH}, or a list of Phase(dynamics, steps), got {dynamics!r}.")
+        raise ValueError(
+            f"dynamics must be such as {_SUCH}, or a list of Phase(dynamics, steps), got {dynamics!r:.200}."
+        )
     if steps is not None:
         raise ValueError("Phases have their own steps: omit steps.")
     for phase in phases:
@@ -297,6 +299,6 @@ def _parts(name: str, parts: Any, kinds: tuple[type, ...]) -> tuple:
     for part in given:
         if not isinstance(part, kinds):
             raise ValueError(
-                f"{name} must be a list of {names}, got {part!r} in it. Wrap it: {kinds[0].__name__}(...)."
+                f"{name} must be a list of {names}, got {part!r:.200} in it. Wrap it: {kinds[0].__name__}(...)."
             )
     return given

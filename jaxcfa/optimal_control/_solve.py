@@ -57,9 +57,9 @@ def solve(
     the guess (naming them and the stage, where that can be seen).
     """
     if not isinstance(problem, Problem):
-        raise ValueError(f"problem must be a Problem(dynamics, steps, ...), got {problem!r}.")
+        raise ValueError(f"problem must be a Problem(dynamics, steps, ...), got {problem!r:.200}.")
     if not isinstance(solver, AbstractSolver):
-        raise ValueError(f"solver must be one such as MultipleShooting(), got {solver!r}.")
+        raise ValueError(f"solver must be one such as MultipleShooting(), got {solver!r:.200}.")
     check_bounds(problem)
     x0 = as_state(problem, x0)
     problem = strongly_typed(hoisted(problem, x0.dtype), x0.dtype)
@@ -94,7 +94,7 @@ def as_guess(problem: Problem, x0: Float[Array, "nx"], guess: Any) -> Guess:
         states = as_states(problem, guess[0])
         controls = as_array("controls, those of the guess,")(guess[1])
     else:
-        raise ValueError(f"guess must be a Solution or a pair of states and controls, got {guess!r}.")
+        raise ValueError(f"guess must be a Solution or a pair of states and controls, got {guess!r:.200}.")
     expected = {
         "states": (problem.steps + 1, problem.dynamics.state_size),
         "controls": (problem.steps, problem.dynamics.control_size),

@@ -46,7 +46,9 @@ class Stage:
     def u(self) -> Float[Array, "m"]:
         """The control (m,)."""
         if self._u is None:
-            raise ValueError("There is no control at the end of a motion: leave out of the end what depends on u.")
+            raise ValueError(
+                "There is no control at the end of a motion, nor in inverse kinematics: leave out what depends on u."
+            )
         return self._u
 
     @property

@@ -23,6 +23,7 @@ def as_state(problem: Problem, x: Any, name: str = "x0") -> Float[Array, "nx"]:
     """
     dynamics = problem.dynamics
     model = dynamics.model if isinstance(dynamics, AbstractRobotDynamics) else None
+    _check_pair(problem, x, 1, name)
     try:
         x = any_numbers(name, _joined(problem, x, 1))
     except (TypeError, ValueError) as error:
@@ -45,21 +46,41 @@ def as_state(problem: Problem, x: Any, name: str = "x0") -> Float[Array, "nx"]:
 def as_states(problem: Problem, states: Any) -> Float[Array, "T+1 nx"]:
     """The states of a guess, of a robot also the pair of q (T + 1, nq) and v (T + 1, nv).
 
-    **Raises:** `ValueError` for what is no array of real numbers.
+    **Raises:** `ValueError` for what is no array of real numbers, and for q and v of other sizes.
     """
     name = "states, those of the guess,"
+    _check_pair(problem, states, 2, name)
     try:
         return any_numbers(name, _joined(problem, states, 2))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of real numbers, got {states!r:.200}.") from error
 
 
+def _check_pair(problem: Problem, x: Any, axes: int, name: str) -> None:
+    """Raises `ValueError` for a pair (q, v) of a robot, whose arrays have so many axes, of wrong or exchanged sizes."""
+    dynamics = problem.dynamics
+    if not (isinstance(dynamics, AbstractRobotDynamics) and _is_pair(x, axes)):
+        return
+    expected, given = (dynamics.model.nq, dynamics.model.nv), tuple(np.shape(part)[-1] for part in x)
+    if given != expected:
+        q, v = (f"(T + 1, {size})" if axes > 1 else f"({size},)" for size in expected)
+        raise ValueError(
+            f"{name} must be a pair q {q}, v {v}, in this order, got {' and '.join(str(np.shape(part)) for part in x)}."
+        )
+
+
 def _joined(problem: Problem, x: Any, axes: int) -> Any:
     """A pair (q, v) of a robot, whose arrays have so many axes, as one array; all else as it is."""
-    is_pair = isinstance(problem.dynamics, AbstractRobotDynamics) and isinstance(x, tuple | list) and len(x) == 2
-    if is_pair and all(np.ndim(part) == axes for part in x):
+    if isinstance(problem.dynamics, AbstractRobotDynamics) and _is_pair(x, axes):
         return jnp.concatenate([jnp.asarray(part) for part in x], axis=-1)
     return x
+
+
+def _is_pair(x: Any, axes: int) -> bool:
+    try:
+        return isinstance(x, tuple | list) and len(x) == 2 and all(np.ndim(part) == axes for part in x)
+    except ValueError:  # lists of different lengths
+        return False
 
 
 def strongly_typed(problem: Problem, dtype: np.dtype) -> Problem:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from ..configuration import difference
 from ..dynamics import center_of_mass
 from ..kinematics import frame_velocity
-from ..model._arguments import as_array, as_positive, is_concrete
+from ..model._arguments import as_array, as_positive, check_quaternions, is_concrete
 from ..numerics import cross, matmul, matvec, transpose
 from ..numerics._options import check_hashable, is_hashable
 from ..spatial import Transform, rotation_log, unit
@@ -113,7 +113,7 @@ class FrameDirection(SmoothTerm):
     """The direction (3,) of an `axis` of a frame or body minus the `direction` wanted, both of unit length.
 
     `axis` (3,) in the frame, z by default; `direction` (3,) in world axes. The residual is the chord, so its length is
-    the angle between them where that is small, and two at most.
+    the angle between them where that is small, and two at most; from the opposite direction no small turn reduces it.
     """
 
     frame: NameOrNumber = eqx.field(static=True)
@@ -246,6 +246,7 @@ class Posture(SmoothTerm):
                 f"The target of Posture must be a configuration of shape (nq,) = ({stage.model.nq},), got "
                 f"{self.target.shape}."
             )
+        check_quaternions(stage.model, "The target of Posture", self.target)
         return difference(stage.model, self.target, stage.q)
 
 

@@ -20,6 +20,7 @@ from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..model._arguments import FOR_ACTUATORS, NO_ACTUATORS, as_arrays, check_model, is_concrete, positive_integer
 from ..numerics import all_finite, without_derivatives
+from ..numerics._options import traceable
 from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
 from ._equation_of_motion import EquationOfMotion, Options, equation_of_motion
@@ -142,7 +143,9 @@ def _rollout(
     def body(state: tuple[Array, Array], x: tuple[Array, Array | None, Array | None]):
         (q, v), (now, inputs, wrenches) = state, x
         if inputs is None:
-            (inputs,) = (x.astype(dtype) for x in as_arrays(model, sizes=sizes, **{policy: controls(now, q, v)}))
+            with traceable(policy, controls):
+                found = controls(now, q, v)
+            (inputs,) = (x.astype(dtype) for x in as_arrays(model, sizes=sizes, **{policy: found}))
         tau = equation.torques(q, v, inputs)
         state = advance(integrator, equation, q, v, tau, f_ext if wrenches is None else wrenches, dt)
         return state, (q, v, tau)

@@ -131,7 +131,14 @@ class Transform(eqx.Module):
 
     @of_numbers
     def apply(self, point: Float[Array, "*#batch 3"]) -> Float[Array, "*#batch 3"]:
-        """Coordinates in A of a point given in B."""
+        """Coordinates in A of a point given in B.
+
+        **Raises:** `ValueError` for another shape, for batch axes that do not fit, and for a transform.
+        """
+        shape = getattr(point, "shape", None)
+        if shape is None or shape[-1:] != (3,):
+            given = "no array" if shape is None else shape
+            raise ValueError(f"point must have shape (..., 3), got {given}. Transforms are composed by @.")
         rotation, translation, point = _with_equal_axes((self.rotation, 2), (self.translation, 1), (point, 1))
         return matvec(rotation, point) + translation
 
@@ -228,7 +235,13 @@ def _floating(**arguments: tuple[ArrayLike | None, int | None]) -> list[Array]:
 
 def _with_equal_axes(*arrays: tuple[Array, int]) -> list[Array]:
     """Arrays, each with so many axes of its own, with the same number of batch axes before these."""
-    batch = max(x.ndim - own for x, own in arrays)
+    shapes = [x.shape[: x.ndim - own] for x, own in arrays]
+    try:
+        batch = len(jnp.broadcast_shapes(*shapes))
+    except ValueError as error:
+        raise ValueError(
+            f"Batch axes must be equal or one, got {' and '.join(map(str, dict.fromkeys(shapes)))}."
+        ) from error
     return [lax.broadcast_to_rank(x, batch + own) for x, own in arrays]
 
 

@@ -367,8 +367,10 @@ def test_bodies_need_no_inertia_and_joints_in_series_keep_their_limits():
     found = ik.solve(model, ik.FramePose("tip", target))
     assert found.reached
     assert np.all((found.q >= model.limits.lower) & (found.q <= model.limits.upper))
-    with pytest.raises(ValueError, match="There is no control at the end"):
+    with pytest.raises(ValueError, match=r"There is no control at the end .* nor in inverse kinematics"):
         ik.solve(model, lambda stage: stage.tau)
+    with pytest.raises(ValueError, match="limits must be True or False, got 'yes'"):
+        ik.solve(model, ik.FramePose("tip", target), limits="yes")
     np.testing.assert_array_equal(rated_coordinates(model), [0, 1, 2, -1, -1, -1])
     free = jaxcfa.ModelBuilder()
     free.add_body("body", joint=Anchored(Free(), (0.1, 0, 0)))
@@ -425,9 +427,17 @@ def test_positions_of_free_joints_stop_at_their_limits():
 def test_quaternions_have_no_ranges():
     builder = jaxcfa.ModelBuilder()
     builder.add_body("base", joint=Free(), mass=1.0, inertia=0.1, lower=-0.2, upper=0.4)
-    builder.add_body("ball", "base", Spherical(), mass=1.0, inertia=0.1, lower=-1, upper=0.5)
+    builder.add_body("ball", "base", Spherical(), mass=1.0, inertia=0.1)
     builder.add_frame("tip", "ball", (1, 0, 0))
     model = builder.build()
+    ball = model.q_slice("ball_joint")
+    for limit in (0.5, (np.inf, 0.5, 0.5, 0.5)):
+        with pytest.raises(ValueError, match=r"The upper of .* is a limit of a quaternion, which has none"):
+            jaxcfa.with_joint(model, "ball_joint", upper=limit)
+    with pytest.raises(ValueError, match="is a limit of a quaternion"):
+        builder.add_body("other", joint=Composite([Revolute((0, 0, 1)), Spherical()]), lower=np.zeros(5))
+    jaxcfa.with_joint(model, "ball_joint", upper=np.inf)
+    model = eqx.tree_at(lambda m: m.limits.upper, model, model.limits.upper.at[ball].set(0.5))
     np.testing.assert_allclose(middle(model), [0.1, 0.1, 0.1, 1, 0, 0, 0, 1, 0, 0, 0])
     found = ik.solve(model, ik.FramePosition("tip", jnp.array([-0.5, 0.7, 0])), jaxcfa.neutral(model))
     assert found.reached

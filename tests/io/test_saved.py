@@ -333,7 +333,11 @@ def test_what_cannot_be_saved(tmp_path):
         "Another of your types has the name 'Hinge' too; give": lambda: save_model(path, two_hinges.build()),
         "types must be classes of joints or constraints": lambda: load_model(path, types=["Hinge"]),
     }
-    path.touch()
+    (tmp_path / "folder.npz").mkdir()
+    for target in (tmp_path / "folder.npz", path / "model.npz"):
+        path.touch()
+        with pytest.raises(OSError, match=r"cannot be written .* Give another path"):
+            save_model(target, model)
     for message, attempt in messages.items():
         with pytest.raises(ValueError, match=message):
             attempt()

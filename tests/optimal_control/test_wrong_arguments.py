@@ -171,6 +171,35 @@ def test_states_are_pairs_or_arrays_of_real_numbers():
             oc.solve(PENDULUM, joined, (states, wrong))
 
 
+def test_pairs_that_are_exchanged_are_refused():
+    """Together both have as many numbers as a state, and zeros of v would be a quaternion."""
+    model = mechanism(Spherical(), Revolute((0, 1, 0)))
+    problem = oc.Problem(oc.RobotDynamics(model, 0.1), 2, [EFFORT])
+    q, v = jaxcfa.neutral(model), jnp.zeros(model.nv)
+    with pytest.raises(ValueError, match=r"x0 must be a pair q \(5,\), v \(4,\), in this order, got \(4,\) and \(5,\)"):
+        oc.solve(problem, (v, q))
+    rows = jnp.tile(v, (3, 1)), jnp.tile(q, (3, 1))
+    with pytest.raises(ValueError, match=r"of the guess, must be a pair q \(T \+ 1, 5\), v \(T \+ 1, 4\)"):
+        oc.solve(problem, (q, v), (rows, jnp.zeros((2, 4))))
+    with pytest.raises(ValueError, match=r"The target of Posture\[0:4\] is the quaternion of joint"):
+        oc.Posture(jnp.zeros(5))(oc.Stage(problem.dynamics, as_state(problem, (q, v)), v, jnp.asarray(0)))
+
+
+@pytest.mark.parametrize(
+    "function", [lambda s: np.sin(s.x), lambda s: s.x if s.x[0] > 0 else -s.x, lambda s: [s.x, -s.x][s.t]]
+)
+def test_functions_that_cannot_be_traced_are_explained(function):
+    problem = oc.Problem(LINE, 2, [EFFORT, oc.Cost(function)])
+    with pytest.raises(ValueError, match=r"The term of a Cost is compiled by JAX .* The function is <function"):
+        oc.solve(problem, jnp.zeros(2))
+
+
+def test_dynamics_that_cannot_be_traced_are_explained():
+    line = oc.FunctionDynamics(lambda x, u, t: np.cos(x), 2, 1)
+    with pytest.raises(ValueError, match=r"function\(x, u, t\) is compiled by JAX"):
+        oc.solve(oc.Problem(line, 2, [EFFORT]), jnp.zeros(2))
+
+
 def test_programs_do_not_depend_on_what_kind_of_numbers_weights_are():
     def types(weight):
         problem = strongly_typed(oc.Problem(LINE, 3, [oc.Cost(oc.Control(), weight)]), jnp.dtype("float64"))

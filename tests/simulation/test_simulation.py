@@ -363,6 +363,12 @@ def test_errors_name_the_argument_and_the_remedy():
         ),
         r"controls must .*jax.vmap": lambda: rollout(model, q, v, jnp.zeros((4, 5, 2)), 0.1),
         "controls must be .* or a function, got 'hold'": lambda: rollout(model, q, v, "hold", 0.1),
+        r"controls\(t, q, v\) is compiled by JAX .* in place of NumPy's": lambda: rollout(
+            model, q, v, lambda t, q, v: np.sin(q), 0.1, steps=2
+        ),
+        r"is compiled by JAX .* jnp\.where in place of `if`": lambda: rollout(
+            model, q, v, lambda t, q, v: q if t > 0 else v, 0.1, steps=2
+        ),
         "A policy needs the number of steps": lambda: rollout(model, q, v, policy, 0.1),
         r"controls\(t, q, v\) must have shape \(nv,\)": lambda: rollout(model, q, v, policy, 0.1, steps=2),
         "controls has 5 rows, one for each step, but steps is 4": lambda: rollout(model, q, v, tau, 0.1, steps=4),

@@ -124,6 +124,15 @@ def test_what_is_no_transform():
         r"another Transform, got an array of shape \(3,\)\. .*pose\.apply": lambda: Transform.identity() @ P,
         r"another Transform, got an array of shape \(4, 4\)\. .*from_matrix": lambda: Transform.identity() @ np.eye(4),
         r"translation must have shape \(..., 3\), got \(\)": lambda: Transform.from_rpy(0, 0, 0, 1.0),
+        r"point must have shape \(..., 3\), got \(4,\)\. Transforms are composed by @": lambda: (
+            Transform.identity().apply(np.ones(4))
+        ),
+        r"point must have shape \(..., 3\), got \(\)": lambda: Transform.identity().apply(1.0),
+        r"point must have shape \(..., 3\), got no array": lambda: Transform.identity().apply(Transform.identity()),
+        r"Batch axes must be equal or one, got \(3,\) and \(4,\)\.": lambda: Transform.exp(np.zeros((3, 6))).apply(
+            np.zeros((4, 3))
+        ),
+        "Batch axes must be equal or one": lambda: Transform.exp(np.zeros((3, 6))) @ Transform.exp(np.zeros((2, 6))),
         "3 x 3 block of the matrix must be a rotation": lambda: Transform.from_matrix([scaled, mirrored]),
         r"last row of the matrix must be \[0, 0, 0, 1\]": lambda: Transform.from_matrix(projective),
     }
