@@ -121,8 +121,10 @@ def test_states_with_quaternions():
     assert_close(found.control(problem, 3, nearby), found.control(problem, 3, jnp.concatenate(nearby)))
     assert jnp.linalg.norm(found.control(problem, 3, nearby) - found.controls[3]) > 1e-2
     assert_close(found.rollout(problem, (found.q[0], found.v[0])).states, found.states, rtol=1e-6)
-    with pytest.raises(ValueError, match=r"x must be a state .* or a pair q \(7,\), v \(6,\), got \(12,\)"):
+    with pytest.raises(ValueError, match=r"x must be a pair q \(7,\), v \(6,\), in this order, got \(6,\) and \(6,\)"):
         found.control(problem, 3, (found.v[3], found.v[3]))
+    with pytest.raises(ValueError, match=r"x must be a state .* or a pair q \(7,\), v \(6,\), got \(12,\)"):
+        found.control(problem, 3, jnp.concatenate([found.v[3], found.v[3]]))
     # Phases of other steps, and under accelerations.
     drive = functools.partial(oc.RobotDynamics, model, actuated=model.joint_names)
     phases = oc.Problem([oc.Phase(drive(dt=0.1), 4), oc.Phase(drive(dt=0.2), 6)])
