@@ -15,6 +15,7 @@ from .settings import Settings
 from .worker import Failed, Outcome, Worker
 
 _SHORTEST_SAMPLE = 1e-2  # s; faster runs are repeated within a sample
+_FEWEST_SAMPLES, _LONG_SAMPLE = 3, 5.0  # whatever time they take, if each takes less than so many seconds
 _GROUP = 8  # cases prepared together
 _FASTEST = 1e-6  # s
 _LONGEST_RUNS = 2  # times the cap: when a run is stopped
@@ -167,7 +168,7 @@ class Runner:
         for repetition in range(self._settings.repetitions):
             for name, runs in numbers.items():
                 record = records[name]
-                if record.reason or (spent[name] > self._settings.seconds and repetition > 0):
+                if record.reason or (spent[name] > self._settings.seconds and _has_enough(record)):
                     continue
                 try:
                     seconds = workers[name].ask(
@@ -199,6 +200,11 @@ class Runner:
         if expected <= self._settings.cap:
             return None
         return f"dropped: {expected:.0f} s expected for one run, {self._settings.cap:g} s allowed"
+
+
+def _has_enough(record: Record) -> bool:
+    """Whether a median of the samples means something, or more would take too long."""
+    return len(record.seconds) >= _FEWEST_SAMPLES or max(record.seconds, default=0) > _LONG_SAMPLE
 
 
 def _reference(

@@ -9,10 +9,10 @@ class Settings:
     """Options of a run.
 
     **Fields:** `smoke`: tiny sizes, to see that everything runs. `repetitions`: samples per measurement, at most.
-    `seconds`: time for all samples of one contestant in one case [s]; a contestant whose first sample takes longer
-    has no other. `compile_limit`: time until a contestant must be ready, imports included [s]. `cap`: time for one
-    run [s]; a contestant that is expected to take longer is dropped for larger sizes. `methods`: names of the
-    algorithms to measure; all if empty. `together`: how many contestants are prepared at once.
+    `seconds`: time for all samples of one contestant in one case [s]; one whose samples take longer has three, or one
+    alone that takes more than 5 s. `compile_limit`: time until a contestant must be ready, imports included [s].
+    `cap`: time for one run [s]; a contestant that is expected to take longer is dropped for larger sizes. `methods`:
+    names of the algorithms to measure; all if empty. `together`: how many contestants are prepared at once.
     """
 
     smoke: bool = False

@@ -182,6 +182,21 @@ def test_contestants_are_stopped_and_compared(tmp_path, monkeypatch):
     assert later[-1].reason.startswith("not tried")
 
 
+def test_slow_runs_have_a_median(tmp_path, monkeypatch):
+    """Of three, unless each takes many seconds."""
+    numbers = {}
+    for seconds in (1.0, 6.0):
+        case = Case("sums", "two", [Contestant("slow one", lambda: made(2.0))])
+        here = WorkerHere([case])
+        ask = here.ask
+        monkeypatch.setattr(here, "ask", lambda *x, s=seconds, ask=ask: s if x[1] == "run" else ask(*x))
+        monkeypatch.setattr(runner, "Worker", lambda *_, here=here: here)
+        measuring = Runner("sums", Settings(), tmp_path / "log", lambda text: None)
+        ((_, (record,)),) = measuring.measure([(0, case)])
+        numbers[seconds] = len(record.seconds)
+    assert numbers == {1.0: 3, 6.0: 1}
+
+
 @pytest.mark.parametrize("sizes", [(1, 2, 3), (None, None, None)])
 def test_what_was_ready_is_kept_when_a_later_case_is_stopped(tmp_path, monkeypatch, sizes):
     contestants = [Contestant("grows", lambda: made(2.0), "other"), Contestant("beside", lambda: made(2.0), "other")]
