@@ -22,6 +22,7 @@ from ._stage import Stage
 
 _KEPT = SolveStatus.STALLED, SolveStatus.UNBOUNDED  # constraints are not what is wrong
 _VIOLATED = 1e-2  # from here on, constraints may be what is wrong
+_NOTHING = 1e-12  # costs of rounding
 _REMEDY = "Start from another guess."
 _SLOPES = "A norm where it is zero, and a root at zero, have no derivative; add something small inside."
 
@@ -61,6 +62,17 @@ def explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: 
         f"stationarity {float(found.stationarity):.1e}.",
         stacklevel=3,
     )
+
+
+def warn_of_rest(found: Solution) -> None:
+    """Warns where the first guess, standing still, was taken for the solution, though it costs something."""
+    if found.status == SolveStatus.SOLVED and found.iterations == 0 and found.cost > _NOTHING:
+        warnings.warn(
+            f"Standing still was found optimal without a step, at the cost {float(found.cost):.6g}: it satisfies the "
+            "conditions of first order, as the worst motion of a symmetric problem does too. If it should move, give a "
+            "guess, or a start, a little beside the symmetry. If the costs are tiny, scale them up.",
+            stacklevel=3,
+        )
 
 
 def _violated_by_the_start(problem: Problem, x0: Float[Array, "nx"], u: Float[Array, "m"]) -> str:

@@ -14,7 +14,7 @@ from ..compilation import jit_of_one_state
 from ..model._arguments import as_array, is_concrete
 from ..numerics import without_derivatives
 from ._closures import hoisted
-from ._explanations import explain
+from ._explanations import explain, warn_of_rest
 from ._implicit import attached, moved
 from ._interior_point import Point
 from ._local import Multipliers, no_multipliers
@@ -69,6 +69,8 @@ def solve(
         jax.block_until_ready(found.status)
     if is_concrete(problem, found):
         explain(problem, x0, start, found, solver)
+        if guess is None:
+            warn_of_rest(found)
     return found
 
 

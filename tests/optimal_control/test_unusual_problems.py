@@ -88,6 +88,24 @@ def test_costs_that_fall_without_bound_are_recognised(solver):
         assert jnp.isfinite(oc.solve(problem, START, (guess[0], 1e150 * guess[1]), solver).cost)
 
 
+def test_what_stands_still_at_its_worst_is_told_from_what_may_rest():
+    """A pendulum hanging below, which is to point up, and one that is up already."""
+
+    def found(angle, guess=None):
+        cost = oc.Cost(lambda s: jnp.stack([jnp.sin(s.x[0]), jnp.cos(s.x[0]) - 1]), 1e4)
+        problem = oc.Problem(oc.FunctionDynamics(mass_on_a_line, 2, 1), 5, [oc.Cost(oc.Control())], [cost])
+        return oc.solve(problem, jnp.array([angle, 0.0]), guess)
+
+    with pytest.warns(UserWarning, match="Standing still was found optimal without a step, at the cost 20000:"):
+        worst = found(np.pi)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert found(np.pi, worst).iterations == 0  # which was asked for
+        best, nearby = found(0.0), found(np.pi - 0.01)
+    assert best.cost == 0
+    assert nearby.cost < 15000
+
+
 def test_gains_whatever_solves_the_linear_quadratic_problems():
     def stretch(stage):
         return stage.x
