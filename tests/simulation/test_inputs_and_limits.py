@@ -117,11 +117,13 @@ def test_stops_act_on_request_only_and_as_strongly_as_asked():
 
 
 def test_quaternions_have_no_ends():
-    """One number for all coordinates of a joint is not meant for these."""
+    """One number for all coordinates of a joint is not meant for these, nor is what a file or a program puts there."""
     builder = jaxcfa.ModelBuilder()
-    for name, joint, lower in (("free", Free(), -0.5), ("ball", Spherical(), 0.0)):
-        builder.add_body(name, joint=joint, mass=1.0, inertia=0.1, lower=lower, upper=0.5)
-    model = eqx.tree_at(lambda m: m.gravity, builder.build(), jnp.zeros(3))
+    builder.add_body("free", joint=Free(), mass=1.0, inertia=0.1, lower=-0.5, upper=0.5)
+    builder.add_body("ball", joint=Spherical(), mass=1.0, inertia=0.1)
+    model = builder.build(gravity=(0, 0, 0))
+    ends = (limit.at[7:].set(end) for limit, end in ((model.limits.lower, 0.0), (model.limits.upper, 0.5)))
+    model = eqx.tree_at(lambda m: (m.limits.lower, m.limits.upper), model, tuple(ends))
     q, v = jnp.array([0.6, 0.0, 0.0, 0.7, 0.1, 0.0, 0.7, 0.7, 0.1, 0.0, -0.7]), jnp.zeros(9)
     after = step(model, q, v, v, 0.01, limits=True)
     assert after.v[0] < 0
