@@ -69,7 +69,7 @@ def solve(
         jax.block_until_ready(found.status)
     if is_concrete(problem, found):
         explain(problem, x0, start, found, solver)
-        if guess is None:
+        if guess is None and problem.dynamics.control_size:
             warn_of_rest(found)
     return found
 
