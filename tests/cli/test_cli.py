@@ -39,7 +39,8 @@ MJCF = """<mujoco><worldbody>
     <body name="pole" pos="0 0 .2"><joint name="hinge" axis="0 1 0" armature="0.01"/>
       <geom type="capsule" fromto="0 0 0 0 0 1" size=".03" mass="0.5"/><site name="top" pos="0 0 1"/></body>
   </body></worldbody>
-  <actuator><motor name="push" joint="slide" gear="3"/></actuator></mujoco>"""
+  <actuator><motor name="push" joint="slide" gear="3"/></actuator>
+  <keyframe><key name="aside" qpos="0.5 0" ctrl="2"/></keyframe></mujoco>"""
 
 # An arm in a vertical plane, and beside it a pendulum that is held when the arm moves.
 REACHER = """<mujoco><worldbody>
@@ -190,6 +191,7 @@ def test_info_for_other_programs(cart, doubtful):
     (push,) = facts["actuators"]
     assert (push["joints"], push["moment"], push["force_upper"]) == (["slide"], [3, 0], None)
     assert [(frame["name"], frame["body"]) for frame in facts["frames"]] == [("top", "pole")]
+    assert facts["keyframes"][-1] == {"name": "aside", "q": [0.5, 0], "v": [0, 0], "control": [2]}
     (warning,) = described(doubtful)["warnings"]
     assert "triangle inequality" in warning
 

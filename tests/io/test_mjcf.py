@@ -380,7 +380,7 @@ UNMODELLED = (
     "curved",
     "aim",
 )
-UNMODELLED += ("turn", "angle")
+UNMODELLED += ("turn", "orient", "angle")
 
 
 def test_one_warning_names_everything_that_is_not_modelled():
@@ -411,6 +411,7 @@ def test_one_warning_names_everything_that_is_not_modelled():
         <general name="curved" joint="hinge" gaintype="affine" gainprm="1 2"/>
         <position name="aim" joint="ball"/>
         <motor name="turn" jointinparent="ball"/>
+        <general name="orient" joint="ball" gaintype="so3" biastype="so3" gainprm="5" biasprm="0 -5 -1"/>
         <motor name="good" joint="hinge"/>
       </actuator>
       <sensor> <jointpos name="angle" joint="hinge"/> </sensor>
@@ -419,6 +420,7 @@ def test_one_warning_names_everything_that_is_not_modelled():
     named = {element for elements in notes.values() for element in elements}
     assert named == set(UNMODELLED)
     assert any("fluid" in note for note in notes)
+    assert "orient" in next(elements for note, elements in notes.items() if "servo the orientation" in note)
     with pytest.warns(ModelWarning):
         assert load_mjcf(text).actuators.names == ("pull", "heavy", "good")
 

@@ -1,10 +1,12 @@
 """The static structure of a model, against brute force."""
 
+import jax
 import numpy as np
 import pytest
 
 from jaxcfa.model import Topology
 from jaxcfa.model._topology import first_duplicate
+from jaxcfa.motion._jacobians import moving_dofs
 
 FOREST = [-1, 0, 1, 1, 0, -1, 5, 2, -1, 6]
 NVS = [6, 1, 1, 2, 1, 3, 1, 1, 1, 2]
@@ -73,7 +75,10 @@ def test_intervals():
         expected = ancestors(FOREST, body)
         mask = np.isin(np.arange(made.nb), expected)
         assert np.array_equal((first <= first[body]) & (first[body] < last), mask)
+        assert np.array_equal(moving_dofs(made, np.array(body)), mask[made.dof_bodies])
+        assert np.array_equal(jax.jit(lambda body: moving_dofs(made, body))(body), mask[made.dof_bodies])
         assert made.schedule.depths[body] == len(expected)
+    assert not moving_dofs(made, np.array(-1)).any()
     assert sorted(first) == list(range(made.nb))
 
 
