@@ -14,7 +14,7 @@ from ..configuration import displacement, integrate
 from ..model import AbstractConstraint, Model
 from ..model._arguments import is_concrete, positive_integer, positive_number
 from ..motion import BodyMotions, motions_at
-from ..numerics import choose, jvp_of_perturbed, product
+from ..numerics import choose, jvp_of_perturbed, product, with_rule
 from ..one_function import as_one_function
 from ..structured import AbstractSchedule
 from ..typing import Configuration, ConfigurationLike, Velocity, VelocityLike
@@ -170,8 +170,7 @@ def _project(
     )
 
 
-@jax.custom_jvp
-def _projected(
+def _as_found(
     plan: Plan,
     constraints: Constraints,
     model: Model,
@@ -183,7 +182,7 @@ def _projected(
     return found
 
 
-def _projected_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+def _rate_of_projected(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     """The least displacement that keeps residuals as they are, beside the start's, in the metric of the mass matrix.
 
     All of it is taken at the differentiable result, so that it can be differentiated again.
@@ -201,7 +200,7 @@ def _projected_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     return q, q_dot
 
 
-_projected.defjvp(_projected_jvp, symbolic_zeros=True)
+_projected = with_rule(_as_found, _rate_of_projected)
 
 
 class _Search(eqx.Module):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from ..numerics import cross, dot
+from ..numerics import cross, dot, jvp_of_perturbed, with_rule
 from ._composed import Placed, Rough
 from ._surfaces import AbstractSurface, FlatGround, nonzero_length
 
@@ -78,23 +78,22 @@ def _nearest(
     def to_both_sides(arrays: Any, of_place: tuple, lean: Array, t: Array) -> Float[Array, "2"]:
         return jax.vmap(partial(height, arrays, of_place, lean))(t + jnp.array([-_WINDOW, _WINDOW], t.dtype))
 
-    @jax.custom_jvp
-    def lowest(arrays: Any, of_place: tuple, lean: Array) -> Float[Array, ""]:
+    def found(arrays: Any, of_place: tuple, lean: Array) -> Float[Array, ""]:
         def slope(t: Float[Array, ""]) -> Float[Array, ""]:
             below, above = to_both_sides(arrays, of_place, lean, t)
             return (above - below) / (2 * _WINDOW)
 
         return _lowest(partial(height, arrays, of_place, lean), slope, lean.dtype)
 
-    @lowest.defjvp
-    def _(primals, tangents):
+    def rate(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
         t = lowest(*primals)
-        _, change = jax.jvp(partial(to_both_sides, t=t), primals, tangents)
+        _, change = jvp_of_perturbed(partial(to_both_sides, t=t), primals, tangents)
         _, bend = jax.jvp(partial(to_both_sides, *primals), (t,), (jnp.ones_like(t),))
         bend, length = bend[1] - bend[0], sum(map(nonzero_length, primals[1][1:]))
         follows = (jnp.abs(t) < 1) & (bend > 1e3 * jnp.finfo(bend.dtype).eps * length)
         return t, jnp.where(follows, (change[0] - change[1]) / jnp.where(follows, bend, 1), 0)
 
+    lowest = with_rule(found, rate)
     return lowest(arrays, of_place, lean)
 
 

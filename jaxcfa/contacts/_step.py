@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from ..defaults import choose_schedule
 from ..model import Model
 from ..motion import motions_at
-from ..numerics import jvp_of_perturbed, linear_solution, no_tangent, product
+from ..numerics import jvp_of_perturbed, linear_solution, no_tangent, product, with_rule
 from ..one_function import as_one_function
 from ..typing import Velocity
 from ._law import ContactLaw, law_of_contact
@@ -41,8 +41,7 @@ def _law(
     return jacobian, law_of_contact(placed, product(jacobian, v), dt)
 
 
-@jax.custom_jvp
-def _solved(
+def _found(
     motion: AbstractLawOfMotion, jacobian: Float[Array, "n 3 nv"], law: ContactLaw, v: Float[Array, "nv"]
 ) -> tuple[Velocity, Float[Array, "n 3"], AbstractSystem]:
     """Accelerations and the impulses of contacts, `lambda = law(J (v + dt qdd))`; what was found on the way."""
@@ -51,7 +50,7 @@ def _solved(
     return qdd + law.mean(system.joint_velocities(found.unknowns)), found.impulses, system
 
 
-def _solved_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
+def _rates(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     """Differentiates both equations at what solves them, instead of the way there."""
     qdd, impulses, system = _solved(*primals)
     motion, jacobian, law, v = primals
@@ -73,4 +72,4 @@ def _solved_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     return (qdd, impulses, system), (*tangents, no_tangent(system))
 
 
-_solved.defjvp(_solved_jvp, symbolic_zeros=True)
+_solved = with_rule(_found, _rates)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from ..configuration import integrate
 from ..model._ranges import rated_coordinates
-from ..numerics import jvp_of_perturbed, linear_solution, product, without_derivatives
+from ..numerics import jvp_of_perturbed, linear_solution, product, with_rule, without_derivatives
 from ._rows import Problem, residuals, rows_of
 from ._search import at_ends, held, last_weight
 
@@ -28,16 +28,14 @@ def attached(
     arrays, static = eqx.partition(problem, eqx.is_inexact_array)
 
     # So that nothing of this is traced where only values are asked for.
-    @jax.custom_jvp
-    def solution(arrays: PyTree, q: Array, preferred: Array, reached: Array) -> Array:
+    def found(arrays: PyTree, q: Array, preferred: Array, reached: Array) -> Array:
         return q
 
     def rule(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
         function = lambda arrays, *found: _implicit(eqx.combine(arrays, static), *found)  # noqa: E731
         return jvp_of_perturbed(function, primals, tangents)
 
-    solution.defjvp(rule, symbolic_zeros=True)
-    return solution(arrays, *lax.stop_gradient((q, preferred, reached)))
+    return with_rule(found, rule)(arrays, *lax.stop_gradient((q, preferred, reached)))
 
 
 def _implicit(
@@ -93,8 +91,7 @@ def _zero_of(equations: _Stationary, stays: Bool[Array, "nv"]) -> Float[Array, "
     parts, static = eqx.partition(equations, eqx.is_array)
 
     # By `lax.custom_root` a Jacobian has half as many operations again.
-    @jax.custom_jvp
-    def correction(parts: _Stationary, stays: Array) -> Array:
+    def nothing(parts: _Stationary, stays: Array) -> Array:
         return jnp.zeros_like(parts.near)
 
     def rule(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
@@ -105,7 +102,7 @@ def _zero_of(equations: _Stationary, stays: Bool[Array, "nv"]) -> Float[Array, "
         inverse = _inverse(matrix, stays, zero.dtype)
         return zero, -linear_solution(matrix, change, product, inverse, lambda found, b: product(b, found))
 
-    correction.defjvp(rule, symbolic_zeros=True)
+    correction = with_rule(nothing, rule)
     return correction(parts, stays)
 
 

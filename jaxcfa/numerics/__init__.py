@@ -30,3 +30,4 @@ from ._trees import (
     choose as choose,
     without_derivatives as without_derivatives,
 )
+from ._with_rule import with_rule as with_rule

@@ -18,7 +18,7 @@ _NAMES = """
     custom_jvp_call div dynamic_slice dynamic_update_slice empty2 eq exp exp2 expm1 floor gather ge gt integer_pow iota
     is_finite jit le log log1p lt max min mul ne neg not optimization_barrier or pad pow reduce_precision rem
     reshape rev round rsqrt scan select_n sign sin slice split sqrt square squeeze stack stop_gradient sub tan tanh
-    transpose unstack while xor
+    transpose unstack while with_rule xor
 """
 _ABLE = frozenset(_NAMES.split())
 # Of numbers: libraries take products of larger matrices.
@@ -54,7 +54,7 @@ def able_form(program: ClosedJaxpr) -> ClosedJaxpr:
 
 def _able_step(step: Any, given: Sequence[Any]) -> Sequence[Array]:
     name, params = step.primitive.name, step.params
-    if name in ("jit", "custom_jvp_call"):
+    if name in ("jit", "custom_jvp_call", "with_rule"):
         return jaxpr_as_fun(able_form(params.get("jaxpr") or params["call_jaxpr"]))(*given)
     if name == "custom_linear_solve":
         return jaxpr_as_fun(able_form(params["jaxprs"].solve))(*operands_of_solve(params, given))

@@ -34,7 +34,9 @@ _BY_AXES_NAMES = """
     reduce_min reduce_or reduce_prod reduce_sum rev sort split squeeze stack unstack
 """
 _BY_AXES = frozenset(_BY_AXES_NAMES.split())
-_CALLS = {"jit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
+_CALLS = {"jit": "jaxpr"} | dict.fromkeys(
+    ("closed_call", "custom_jvp_call", "custom_vjp_call", "with_rule"), "call_jaxpr"
+)
 _TOGETHER = 4  # terms of a product
 
 Rule = Callable[[JaxprEqn, list[Array], list[bool], int], Sequence[Array]]

@@ -506,7 +506,17 @@ _RULES: dict[str, Callable[..., list[np.ndarray]]] = {
     **dict.fromkeys(("gather", "dynamic_slice"), _indexed),
     **dict.fromkeys(_SCATTERED, _scattered),
     **dict.fromkeys(
-        ("jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call", "custom_vjp_call"),
+        (
+            "jit",
+            "pjit",
+            "closed_call",
+            "core_call",
+            "remat2",
+            "checkpoint",
+            "custom_jvp_call",
+            "custom_vjp_call",
+            "with_rule",
+        ),
         _called,
     ),
     "dynamic_update_slice": _updated,

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..compilation import quick_compilation
 from ._costs_and_bounds import Bounds
+from ._dynamics import AbstractDynamics
 from ._local import by_displacements, end_stage, over_stages
 from ._multiple_shooting import MultipleShooting
 from ._problem import Problem, stage_parts
@@ -50,18 +51,24 @@ def explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: 
     }[status]
     if status == SolveStatus.ITERATIONS and found.violation > _VIOLATED:
         advice += ". Constraints are far from being satisfied: look whether they contradict one another, too"
-    robot = isinstance(problem.dynamics, AbstractRobotDynamics)
     if status == SolveStatus.ITERATIONS and not isinstance(solver, MultipleShooting):
         advice += ". MultipleShooting(), which learns the curvature that this solver leaves out, needs fewer"
     if status == SolveStatus.ITERATIONS and isinstance(solver, MultipleShooting) and solver.hessian is None:
-        other = '. Swing-ups from rest need MultipleShooting(hessian="secant")'
-        advice += other if robot else '. MultipleShooting(hessian="gauss_newton"), or "exact", may be steadier'
+        advice += _other_hessian(problem.dynamics)
     warnings.warn(
         f"Not solved after {int(found.iterations)} iterations ({status.name}): {advice}.{where} "
         f"Cost {float(found.cost):.6g}, largest violation {float(found.violation):.1e}, "
         f"stationarity {float(found.stationarity):.1e}.",
         stacklevel=3,
     )
+
+
+def _other_hessian(dynamics: AbstractDynamics) -> str:
+    if dynamics.defect_size:
+        return '. Jumps, and what else is far from standing, need MultipleShooting(hessian="exact")'
+    if isinstance(dynamics, AbstractRobotDynamics):
+        return '. Swing-ups from rest need MultipleShooting(hessian="secant")'
+    return '. MultipleShooting(hessian="gauss_newton"), or "exact", may be steadier'
 
 
 def warn_of_rest(found: Solution) -> None:

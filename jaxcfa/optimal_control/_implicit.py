@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..numerics import add, jvp_of_perturbed, product
+from ..numerics import add, jvp_of_perturbed, product, with_rule
 from ._barrier_updates import steepness
 from ._interior_point import Point, condensed_hessian, rows_along
 from ._local import (
@@ -58,8 +58,7 @@ def attached(problem: Problem, x0: Float[Array, "nx"], point: Point) -> Change:
     """Zero, with the derivatives, of any order and in both modes, of a solution by all that is in `problem` and x0."""
     arrays, static = eqx.partition((problem, x0), eqx.is_inexact_array)
 
-    @jax.custom_jvp
-    def zero(arrays: Any, point: Point) -> Change:
+    def nothing(arrays: Any, point: Point) -> Change:
         # Computed from the point: zeros that are not of a batch, with derivatives that are, are more than vmap can do.
         _, controls, multipliers, slack = jax.tree.map(lambda x: x - x, point)
         cost = point.states[0, 0] - point.states[0, 0]
@@ -72,7 +71,7 @@ def attached(problem: Problem, x0: Float[Array, "nx"], point: Point) -> Change:
         # The solution again as a function of the arrays, so that the rule can be differentiated.
         return here, _sensitivity(static, arrays, tangents[0], moved(eqx.combine(arrays, static)[0], point, here))
 
-    zero.defjvp(rule, symbolic_zeros=True)
+    zero = with_rule(nothing, rule)
     return zero(arrays, jax.lax.stop_gradient(point))
 
 

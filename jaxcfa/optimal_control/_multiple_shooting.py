@@ -43,8 +43,9 @@ class MultipleShooting(AbstractSolver):
     Lagrangian's gradient, both relative to the multipliers where these are large, by default 1e-8 and 1e-6 in float64,
     1e-4 and 1e-3 in float32; what a further step would gain must also be below `tolerance` times the cost, or its
     square. `hessian`: `"gauss_newton"`; `"secant"`, with the curvature of dynamics and constraints learned on the way,
-    for swing-ups; or `"exact"`, with more work to compile and in each iteration; by default the first for robots, whose
-    steps are accelerated by what the last ones tell, and the second for all else. `schedule`: what solves the
+    for swing-ups; or `"exact"`, with more work to compile and in each iteration, for jumps with `RobotInverseDynamics`;
+    by default the first for robots, whose steps are accelerated by what the last ones tell, and the second for all
+    else. `schedule`: what solves the
     linear-quadratic problems, of `jaxcfa.structured`: `Riccati()`; a schedule for it, such as `Doubling()`; or another,
     such as `StageMultipliers()`, beside which gains take a Riccati recursion. `steps`: `"linear"`, all states at once;
     `"nonlinear"`, simulated one after the other under the feedback, which finds its way where dynamics are unstable; or

@@ -63,9 +63,11 @@ def trial_of(
         return newton_step(local, point, barrier, proximity, shift, problem.start, settings.schedule)
 
     reached = _within(final, settings.tolerance, settings.stationarity)
-    # Far away curvature leads astray. At the end all directions count, of which some may not have been learned: the
-    # gains are those of Gauss and Newton.
-    step, local, curved = _first_finite(newton, point, preferred, safe, reached | (final.violation > FAR_OFF))
+    # Far away curvature leads astray, but for equations of motion that are constraints, whose units are those of forces
+    # and whose curvature it is. At the end all directions count, of which some may not have been learned: the gains are
+    # those of Gauss and Newton.
+    far_off = (final.violation > FAR_OFF) & (problem.dynamics.defect_size == 0)
+    step, local, curved = _first_finite(newton, point, preferred, safe, reached | far_off)
     soft = _softness(settings, state.soft, local.values, step, proximity)
     gain, memory = jnp.abs(slope(local, step, barrier)), None
     if state.memory is not None:

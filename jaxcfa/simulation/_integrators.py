@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from ..configuration import displacement, integrate
 from ..model import Model
 from ..model._arguments import check_instance, positive_integer
-from ..numerics import jvp_of_perturbed
+from ..numerics import jvp_of_perturbed, with_rule
 from ..one_function import as_one_function
 from ..typing import Configuration, Velocity
 from ._derivatives import jacobian
@@ -157,8 +157,7 @@ class ImplicitMidpoint(AbstractIntegrator):
         return integrate(equation.model, q, middle, dt), 2 * middle - v
 
 
-@jax.custom_jvp
-def _middle_velocity(
+def _found_by_newton(
     integrator: ImplicitMidpoint,
     equation: EquationOfMotion,
     q: Float[Array, "nq"],
@@ -176,7 +175,7 @@ def _middle_velocity(
     return jax.lax.fori_loop(0, integrator.iterations, newton, v)
 
 
-def _middle_velocity_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+def _rate_of_middle_velocity(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     """Differentiates the equation that has been solved: `J du = -(its derivative at fixed u)`."""
     u = _middle_velocity(*primals)
     _, residual_dot = jvp_of_perturbed(lambda *x: _residual(u, *x), primals[1:], tangents[1:])
@@ -184,7 +183,7 @@ def _middle_velocity_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]
     return u, -jnp.linalg.solve(slope, residual_dot)
 
 
-_middle_velocity.defjvp(_middle_velocity_jvp, symbolic_zeros=True)
+_middle_velocity = with_rule(_found_by_newton, _rate_of_middle_velocity)
 
 
 def _residual(u: Array, equation: EquationOfMotion, q: Array, v: Array, tau: Array, f_ext: Array, dt: Array) -> Array:

@@ -260,6 +260,7 @@ _WITH_PROGRAMS = {
     "closed_call": _call("call_jaxpr"),
     "core_call": _call("call_jaxpr"),
     "custom_jvp_call": _call("call_jaxpr"),
+    "with_rule": _call("call_jaxpr"),
     "custom_vjp_call": _call("call_jaxpr"),
     "custom_vmap_call": _call("call"),
     "checkpoint": _call("jaxpr"),

@@ -9,7 +9,7 @@ import evaluation
 import jaxcfa
 from helpers import assert_close
 from jaxcfa import optimal_control as oc
-from jaxcfa.joints import Free, Revolute
+from jaxcfa.joints import Free, Prismatic, Revolute
 
 FEET = ("left_foot", "right_foot")
 
@@ -42,6 +42,57 @@ def test_same_motion_as_under_torques():
     assert [int(x.status) for x in found] == [0, 0]
     assert_close(found[1].cost, found[0].cost, rtol=1e-6)
     assert_close(found[1].q, found[0].q, rtol=1e-4)
+
+
+def hopper() -> jaxcfa.Model:
+    """A body in the plane on a leg of two links."""
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("along", None, Prismatic((1, 0, 0)), mass=0.0)
+    builder.add_body("up", "along", Prismatic((0, 0, 1)), mass=0.0)
+    builder.add_body("body", "up", Revolute((0, 1, 0)), mass=5.0, inertia=0.05)
+    link = {"com": (0, 0, -0.15), "effort_limit": 80.0}
+    builder.add_body("thigh", "body", Revolute((0, 1, 0)), mass=1.0, inertia=(0.01, 0.01, 0.001), **link)
+    builder.add_body(
+        "shank", "thigh", Revolute((0, 1, 0)), (0, 0, -0.3), mass=0.5, inertia=(0.005, 0.005, 5e-4), **link
+    )
+    builder.add_frame("foot", "shank", (0, 0, -0.3))
+    return builder.build()
+
+
+@pytest.mark.slow
+def test_a_hopper_jumps():
+    """Standing, in the air, standing: the optimum by ipopt with exact Hessians, from standing still all the way.
+
+    By Hessians of Gauss and Newton it is not found in 200 iterations.
+    """
+    model, dt, leaves, lands, end = hopper(), 0.04, 8, 15, 23
+    dynamics = oc.RobotInverseDynamics(model, dt, ["foot"], actuated=model.joint_names[-2:])
+    q = jnp.array([0.0, 0.0, 0.0, 0.6, -1.2])
+    q = q - jnp.eye(5)[:2].T @ jaxcfa.frame_pose(model, q, "foot").translation[::2]
+    in_plane, effort = jnp.array([0, 2]), model.limits.effort
+    stands = [(0, leaves), (lands, end)]
+    place = jaxcfa.frame_pose(model, q, "foot").translation
+    constraints = [
+        oc.Equality(lambda s: oc.FramePosition("foot", place)(s)[in_plane], during=[(1, leaves + 1), (lands, end)]),
+        oc.Equality(lambda s: oc.PointVelocity("foot")(s)[in_plane], during=(lands, lands + 1)),
+        oc.Equality(oc.ContactForce("foot"), during=(leaves, lands)),
+        oc.Equality(lambda s: oc.ContactForce("foot")(s)[1], during=stands),
+        oc.Bounds(oc.FrictionPyramid("foot", 0.7), lower=0.0, during=stands),
+        oc.Bounds(oc.JointTorques(), -effort, effort),
+    ]
+    weights = [(oc.JointTorques(), 1e-2), (lambda s: s.u[:5], 1e-4), (oc.Velocity(), 1e-1)]
+    costs = [oc.Cost(term, weight * dt) for term, weight in weights]
+    at_end = [oc.Equality(oc.Posture(q)), oc.Equality(oc.Velocity())]
+    problem = oc.Problem(dynamics, end, costs, constraints=constraints, end_constraints=at_end)
+    t = jnp.arange(end)
+    forces = jnp.zeros((end, 8)).at[:, 7].set(jnp.where((t < leaves) | (t >= lands), jnp.sum(model.mass) * 9.81, 0))
+    guess = jnp.tile(jnp.concatenate([q, jnp.zeros(5)]), (end + 1, 1)), forces
+    found = oc.solve(problem, (q, jnp.zeros(5)), guess=guess, solver=oc.MultipleShooting(hessian="exact"))
+    assert found.solved
+    assert found.iterations < 50
+    np.testing.assert_allclose(found.cost, 7.6478781952, rtol=1e-6)
+    height = jax.vmap(lambda q: jaxcfa.frame_pose(model, q, "foot").translation[2])(found.q)
+    assert jnp.all(height[leaves + 1 : lands] > 5e-3)
 
 
 def test_torques_and_their_derivatives():
