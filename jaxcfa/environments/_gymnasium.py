@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..model._arguments import positive_integer
+from ..numerics import choose
 from ._auto_reset import AutoReset, check_without_reset
 from ._environment import AbstractEnvironment, State
 
@@ -27,6 +28,9 @@ _NO_PICTURES = (
     "These environments draw nothing. Collect the configurations, state.data.q of a robot's state, and hand them to "
     "jaxcfa.viz: animate(model, ...) or Viewer()."
 )
+
+
+_of_each = jax.jit(jax.vmap(choose))
 
 
 class _Compiled:
@@ -130,10 +134,15 @@ class GymnasiumVectorEnv(_Compiled, VectorEnv):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict]:
-        """The first observations (num_envs, n) of new episodes, and an empty `info`; `options` are not used.
+        """The first observations (num_envs, n) of new episodes, and an empty `info`.
 
-        How a robot starts that has a seed of its own depends on that alone.
+        How a robot starts that has a seed of its own depends on that alone. Of `options` the mask `"reset_mask"`
+        (num_envs,) counts: robots where it is false go on, and their observations are those that they have.
+
+        **Raises:** `ValueError` for another number of seeds, and for a mask of another shape or type, or before all
+        have been reset.
         """
+        mask = _reset_mask(options, self.num_envs, self.state)
         if isinstance(seed, (Sequence, np.ndarray)):
             if len(seed) != self.num_envs:
                 raise ValueError(f"seed must be an integer or num_envs = {self.num_envs} of them, got {len(seed)}.")
@@ -141,7 +150,8 @@ class GymnasiumVectorEnv(_Compiled, VectorEnv):
         else:
             super().reset(seed=seed)
             keys = jax.random.split(_key(self.np_random), self.num_envs)
-        self.state = self._reset(keys)
+        started = self._reset(keys)
+        self.state = started if mask is None else _of_each(mask, started, self.state)
         return _array(self.state.obs), {}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
@@ -177,6 +187,20 @@ def _spaces(environment: AbstractEnvironment) -> tuple[gymnasium.spaces.Box, gym
     obs = jax.eval_shape(environment.reset, jax.random.key(0)).obs
     actions = gymnasium.spaces.Box(-1.0, 1.0, (environment.action_size,), obs.dtype)
     return actions, gymnasium.spaces.Box(-np.inf, np.inf, obs.shape, obs.dtype)
+
+
+def _reset_mask(options: dict[str, Any] | None, number: int, state: State | None) -> np.ndarray | None:
+    """Which robots are to be reset; `None` for all."""
+    if not options or options.get("reset_mask") is None:
+        return None
+    mask = np.asarray(options["reset_mask"])
+    if mask.shape != (number,) or mask.dtype != bool:
+        raise ValueError(
+            f"reset_mask must be an array of num_envs = {number} booleans, got shape {mask.shape} of {mask.dtype}."
+        )
+    if state is None:
+        raise ValueError("Call reset() without a reset_mask first, which starts all robots.")
+    return mask
 
 
 def _with_numbers(state: State) -> tuple[State, Array]:

@@ -1,6 +1,7 @@
 """A robot on legs that goes where it is told."""
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, cast
@@ -21,6 +22,8 @@ from ..model import WORLD, Actuators, Model, add_servos, neutral_configuration
 from ..model._arguments import as_arrays, check_model, is_concrete
 from ..model._attachments import INITIAL
 from ..model._given import Numbers, not_negative
+from ..model._joint_groups import free_dofs
+from ..model._parts import joint_parts
 from ..model._ranges import ends_of_ranges, rated_coordinates, turning_coordinates
 from ..model._servos import driven_by_servos
 from ..numerics import dot, matmul, matvec, product, transpose
@@ -88,8 +91,8 @@ class Walker(AbstractRobotEnvironment):
         an action of 1, one number or (m,) [rad, m]. `stiffness` [N m/rad, N/m] and `damping` [N m s/rad, N s/m] of the
         servos, as for `add_servos`; by default the robot's weight, with the height of its base as a lever, turns a
         joint by a radian, or makes one slide by a twentieth of that height, and damping is 0.02 s times the stiffness.
-        `joints` that have servos, by default all; others are loose, and actuators of the model are not used. Time `dt`
-        of one action [s] and the number of `substeps` in it.
+        `joints` that have servos, by default all that can, so none that are spherical, of which it warns; others are
+        loose, and actuators of the model are not used. Time `dt` of one action [s] and the number of `substeps` in it.
 
         **Raises:** `ValueError` for a robot without a floating base, contacts of another one or without the ground, a
         ground on which it cannot be put or at which its base is at home, wrong shapes, a `reach` that is not positive,
@@ -120,6 +123,8 @@ class Walker(AbstractRobotEnvironment):
             stiffness = weight * jnp.where(turns, _SOFTNESS * lever, 1 / (_SAG * lever))
         if damping is None:
             damping = _DELAY * jnp.asarray(stiffness)
+        if joints is None:
+            _warn_of_loose_joints(model)
         model = dataclasses.replace(model, actuators=Actuators.none(model.nq, model.nv, model.dtype))
         model = add_servos(model, stiffness, damping, joints=joints)
         dynamics = RobotDynamics(model, step_of(dt, substeps), actuated="actuators", limits=True, contacts=contacts)
@@ -168,6 +173,21 @@ class Walker(AbstractRobotEnvironment):
         base = _base(self.plant.model)
         to_base, v = transpose(quaternion_to_matrix(q[base.q][3:])), v[base.v]
         return _Feeling(matvec(to_base, v[:3]), v[3:], _pose(self.plant.model, q).rotation[2])
+
+
+def _warn_of_loose_joints(model: Model) -> None:
+    driven = set(driven_by_servos(model, None)[0].tolist()) | set(np.flatnonzero(free_dofs(model)).tolist())
+    loose = [
+        part.name
+        for part in joint_parts(model.joints, model.topology)
+        if not driven.issuperset(range(part.v.start, part.v.stop))
+    ]
+    if loose:
+        warnings.warn(
+            f"The joints {loose} have no servos, which drive joints by angles and lengths alone: nothing holds them. "
+            "Make each of three revolute joints, or name those that have servos: joints=[...].",
+            stacklevel=4,
+        )
 
 
 class _Feeling(NamedTuple):

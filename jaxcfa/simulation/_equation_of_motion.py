@@ -99,9 +99,9 @@ class EquationOfMotion(eqx.Module):
         f_ext: Float[Array, "nb 6"],
         dt: Float[Array, ""],
     ) -> Velocity:
-        """`qdd` for which damping and dry friction are those at the velocity `v + dt qdd`, stops and contacts, too.
+        """`qdd` for which damping is that at the velocity `v' = v + dt qdd`, stops and contacts, too.
 
-        They are `-D v`, so that `(M + dt D) qdd = forces at v`: D acts like armature.
+        It is `-D v'`, so that `(M + dt D) qdd = forces at v`: D acts like armature. Of dry friction D is taken at v.
         """
         forces, armature = self.forces_of_step(q, v, tau, dt)
         model = self.heavier(armature)

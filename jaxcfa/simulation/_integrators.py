@@ -49,8 +49,8 @@ class SemiImplicitEuler(AbstractIntegrator):
     Where the mass matrix is constant and forces derive from a potential the method is symplectic, and its energy error
     stays bounded for long times (Hairer, Lubich & Wanner, Geometric Numerical Integration, 2006, I.1.4). Where the mass
     matrix is not constant energy may grow in long motions without friction, unlike with `ImplicitMidpoint`.
-    Damping and dry friction are taken at `v'` (so does MuJoCo, for damping), which makes them stable at every `dt`;
-    stops are taken where `v'` leads, too.
+    Damping is taken at `v'` (so does MuJoCo) and dry friction as `-D(v) v'`, which makes them stable at every `dt`; but
+    from rest that holds a joint back by more than its friction in the first steps. Stops are taken where `v'` leads.
     """
 
     def step(

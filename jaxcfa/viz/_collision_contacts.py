@@ -49,7 +49,9 @@ def collision_contacts(
     Points of each shape (see `collision_points`) touch the surfaces of the others (see `collision_surface`): corners of
     boxes, rims of cylinders, which roll, outermost points of meshes, and, but for planes, four on each large flat face,
     and capsules and long cylinders where along their length they are nearest. Edges of boxes and meshes that cross are
-    not found. What does not move has points, too, for larger shapes that it might get into. In MJCF `contype`,
+    not found, so that what lies on edges, between all these points, falls through: a plank across two beams, or a box
+    that hangs over the edge of a table by more than its outermost points. What does not move has points, too, for
+    larger shapes that it might get into. In MJCF `contype`,
     `conaffinity`, `<exclude>` and `<pair>` say what touches what, and bodies that a joint connects do not. Friction is
     that of the pair, or of the geom with the higher `priority`, or else the larger one; where `condim` is 1 there is
     none. In URDF bodies that a joint connects do not, and friction is 1.

@@ -55,6 +55,7 @@ def mjcf_collisions(
     geoms = np.array(list(found), int)
     bodies = mj.geom_bodyid[geoms]
     robots = np.where(bodies == 0, WORLD, mj.body_rootid[bodies])
+    _report_rolling(mj, geoms, names, report)
     return Collisions(list(found.values()), _meeting(mj, geoms), _friction(mj, geoms), robots)
 
 
@@ -88,6 +89,15 @@ def _report_missing(missing: list[LeftOut], names: list[str | None], report: Rep
         report.add(
             f"mesh that the compiler had to do without; {instead}", f"{mesh!r} of body {names[body] or 'world'!r}"
         )
+
+
+def _report_rolling(mj: Any, geoms: np.ndarray, names: list[str | None], report: Report) -> None:
+    """Contacts here resist sliding alone."""
+    what = "friction against spinning and rolling (condim above 3)"
+    for geom in geoms[(mj.geom_condim[geoms] > 3) & np.any(mj.geom_friction[geoms, 1:] > 0, axis=1)]:
+        report.add(what, f"a geom of body {names[mj.geom_bodyid[geom]] or 'world'!r}")
+    for pair in np.flatnonzero((mj.pair_dim > 3) & np.any(mj.pair_friction[:, 2:] > 0, axis=1)):
+        report.add(what, f"pair {pair}")
 
 
 def _shown(mj: Any) -> list[int]:

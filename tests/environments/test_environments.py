@@ -25,7 +25,7 @@ from jaxcfa.environments import (
     Walker,
     unroll,
 )
-from jaxcfa.joints import Free, Prismatic, Revolute
+from jaxcfa.joints import Free, Prismatic, Revolute, Spherical
 
 LENGTH = 3  # of an episode, in steps
 
@@ -395,6 +395,18 @@ def test_servos_of_walkers_carry_them_on_hinges_and_on_legs_that_slide():
     contacts = jaxcfa.ground_contacts(model, "leg", (0, 0, -0.18), radius=0.02)
     gain = Walker(model, contacts).plant.model.actuators.gain
     assert_close(gain, 8.2 * 9.81 * np.array([0.5, 1 / (0.05 * 0.5)]))
+
+
+def test_joints_without_servos_are_named():
+    builder = jaxcfa.ModelBuilder()
+    trunk = builder.add_body("trunk", joint=Free(), mass=8.0, inertia=0.1)
+    hip = builder.add_body("hip", trunk, Spherical(), mass=0.1, inertia=0.01)
+    builder.add_body("leg", hip, Revolute((0, 1, 0)), (0, 0, -0.3), mass=0.1, inertia=0.01)
+    model = builder.build()
+    contacts = jaxcfa.ground_contacts(model, "leg", (0, 0, -0.2), radius=0.02)
+    with pytest.warns(UserWarning, match=r"The joints \['hip_joint'\] have no servos"):
+        assert Walker(model, contacts).action_size == 1
+    assert Walker(model, contacts, joints="leg_joint").action_size == 1  # as is meant
 
 
 def test_walkers_stand_as_the_first_keyframe_of_their_file(key):

@@ -110,6 +110,23 @@ def test_seed_of_each_robot():
         env.reset(seed=[1, 2])
 
 
+def test_only_some_are_reset():
+    """Those of the mask; the others go on where they were, and their episodes too."""
+    env = GymnasiumVectorEnv(ENVIRONMENT, 3, 4)
+    mask = np.array([True, False, False])
+    with pytest.raises(ValueError, match="without a reset_mask first"):
+        env.reset(options={"reset_mask": mask})
+    env.reset(seed=1)
+    before = env.step(np.ones((3, 1)))[0]
+    obs, _ = env.reset(options={"reset_mask": mask})
+    assert np.all(obs == before, axis=1).tolist() == [False, True, True]
+    truncated = [env.step(np.zeros((3, 1)))[3].tolist() for _ in range(4)]
+    assert truncated[2:] == [[False, True, True], [True, False, False]]
+    for wrong in (mask[:2], np.arange(3)):
+        with pytest.raises(ValueError, match="must be an array of num_envs = 3 booleans, got shape"):
+            env.reset(options={"reset_mask": wrong})
+
+
 @pytest.mark.parametrize("env", [GymnasiumEnv(ENVIRONMENT, 3), GymnasiumVectorEnv(ENVIRONMENT, 2, 3)])
 def test_pickles_go_on_where_they_were_made(env):
     env.reset(seed=1)
