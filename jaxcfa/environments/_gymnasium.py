@@ -1,6 +1,6 @@
 """Environments for Gymnasium, on the host."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
 
 import jax
@@ -25,8 +25,8 @@ except ModuleNotFoundError as error:
     ) from error
 
 _NO_PICTURES = (
-    "These environments draw nothing. Collect the configurations, state.data.q of a robot's state, and hand them to "
-    "jaxcfa.viz: animate(model, ...) or Viewer()."
+    "Many robots at once are not drawn. Collect the configurations, state.data.q, and hand them to jaxcfa.viz: "
+    "animate(model, ...) or Viewer(); or take GymnasiumEnv(..., picture=viz.Frames(model))."
 )
 
 
@@ -55,16 +55,29 @@ class GymnasiumEnv(_Compiled, gymnasium.Env):
     metrics. `state` is the `State`.
 
     **Arguments:** `environment`, without `AutoReset`; `episode_length`: number of steps, `None` for no limit.
+    `picture`: what draws a configuration (nq,), such as `jaxcfa.viz.Frames(model, "robot.urdf")`, with which the
+    `render_mode` is `"rgb_array"`, as for Gymnasium's `RecordVideo`.
 
     **Raises:** `ValueError` for an environment with `AutoReset`, and (from `step`) for actions that are not finite.
     """
 
-    def __init__(self, environment: AbstractEnvironment, episode_length: SupportsIndex | None = None):
+    def __init__(
+        self,
+        environment: AbstractEnvironment,
+        episode_length: SupportsIndex | None = None,
+        *,
+        picture: Callable[[np.ndarray], np.ndarray] | None = None,
+    ):
         check_without_reset(environment)
+        if picture is not None and not callable(picture):
+            raise ValueError(f"picture must be a function of q, such as viz.Frames(model), got {picture!r:.200}.")
         self.environment = environment
+        self.picture = picture
+        self.render_mode = "rgb_array" if picture else None
         known = episode_length is not None
         self.episode_length = positive_integer("episode_length", episode_length) if known else None
-        self.metadata = {"render_modes": [], "render_fps": round(1 / float(environment.dt))}
+        modes = ["rgb_array"] if picture else []
+        self.metadata = {"render_modes": modes, "render_fps": round(1 / float(environment.dt))}
         self.action_space, self.observation_space = _spaces(environment)
         self.state: State | None = None
         self._steps = 0
@@ -97,9 +110,13 @@ class GymnasiumEnv(_Compiled, gymnasium.Env):
         info = dict(zip(names, metrics, strict=True))
         return obs.astype(self.observation_space.dtype), reward, terminated, truncated, info
 
-    def render(self) -> None:
-        """Raises `NotImplementedError`: these environments draw nothing."""
-        raise NotImplementedError(_NO_PICTURES)
+    def render(self) -> np.ndarray:
+        """The robot as it is now (height, width, 3). **Raises:** `ValueError` without `picture`, or before `reset`."""
+        if self.picture is None:
+            raise ValueError("These pictures need GymnasiumEnv(..., picture=jaxcfa.viz.Frames(model, file)).")
+        if self.state is None:
+            raise ValueError("Call reset() before render().")
+        return self.picture(np.asarray(self.state.q))
 
 
 class GymnasiumVectorEnv(_Compiled, VectorEnv):
@@ -178,7 +195,7 @@ class GymnasiumVectorEnv(_Compiled, VectorEnv):
         return _array(self.state.obs), _array(self.state.reward), done & ~truncated, truncated, info
 
     def render(self) -> None:
-        """Raises `NotImplementedError`: these environments draw nothing."""
+        """Raises `NotImplementedError`: many robots at once are not drawn."""
         raise NotImplementedError(_NO_PICTURES)
 
 

@@ -10,6 +10,7 @@ from ._collision_points import CollisionPoints as CollisionPoints, collision_poi
 from ._collision_surfaces import collision_surface as collision_surface
 from ._curves import plot_trajectory as plot_trajectory
 from ._default_visuals import default_visuals as default_visuals
+from ._frames import Frames as Frames
 from ._load import load_visuals as load_visuals
 from ._picture import draw as draw, snapshot as snapshot
 from ._robot import Robot as Robot

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from jaxcfa import environments
+from jaxcfa import environments, viz
 from jaxcfa.environments import AbstractEnvironment, AutoReset, CartPole, GymnasiumEnv, GymnasiumVectorEnv
 from test_package import public_members
 
@@ -136,6 +136,27 @@ def test_pickles_go_on_where_they_were_made(env):
     np.testing.assert_array_equal(copied.reset(seed=1)[0], env.reset(seed=1)[0])
 
 
+def test_pictures():
+    """Of the robot as it is, for Gymnasium's own wrappers, by a camera that follows it."""
+    env = GymnasiumEnv(ENVIRONMENT, picture=viz.Frames(ENVIRONMENT.plant.model))
+    assert env.metadata["render_modes"] == [env.render_mode]
+    with pytest.raises(ValueError, match="Call reset"):
+        env.render()
+    collected = gymnasium.wrappers.RenderCollection(env)
+    collected.reset(seed=1)
+    collected.step(np.ones(1))
+    first, second = collected.render()
+    assert first.shape == (480, 480, 3)
+    assert first.dtype == np.uint8
+    assert np.mean(first < 200) > 0.02  # something is drawn,
+    assert 0 < np.mean(np.any(first != second, axis=-1)) < 0.1  # and has moved a little
+    copied = pickle.loads(pickle.dumps(env))
+    far = env.state.q.at[0].set(1000.0)
+    copied.render()  # here, and from there the camera goes on
+    copied.state = env.state.replace(data=env.state.data._replace(q=far))
+    assert np.mean(copied.render() < 200) > 0.02
+
+
 def test_mistakes_are_explained():
     inner = AutoReset(ENVIRONMENT, 3)
     for wrong in (inner, Wrapped(inner), Wrapped(Wrapped(inner))):
@@ -149,9 +170,14 @@ def test_mistakes_are_explained():
     with pytest.raises(ValueError, match=r"actions must have shape \(num_envs, m\) = \(2, 1\), got \(2,\)"):
         GymnasiumVectorEnv(ENVIRONMENT, np.int64(2), np.int64(3)).step(np.zeros(2))
     env = GymnasiumEnv(ENVIRONMENT)
-    for kind in (env, GymnasiumVectorEnv(ENVIRONMENT, 2, 3)):
-        with pytest.raises(NotImplementedError, match="draw nothing"):
-            kind.render()
+    with pytest.raises(NotImplementedError, match="not drawn"):
+        GymnasiumVectorEnv(ENVIRONMENT, 2, 3).render()
+    with pytest.raises(ValueError, match=r"need GymnasiumEnv\(..., picture="):
+        env.render()
+    with pytest.raises(ValueError, match="picture must be a function of q"):
+        GymnasiumEnv(ENVIRONMENT, picture="human")
+    with pytest.raises(ValueError, match="size must be a positive integer, got 0"):
+        viz.Frames(ENVIRONMENT.plant.model, size=(0, 480))
     with pytest.raises(ValueError, match="Call reset"):
         env.step(np.zeros(1))
     env.reset(seed=0)
