@@ -58,6 +58,17 @@ def test_a_batch_of_some_arguments_and_of_none():
     assert jax.vmap(lambda x: root(x, 3)[0])(jnp.zeros((0, 2))).shape == (0, 2)
 
 
+def test_what_is_closed_over_may_be_traced():
+    def scaled(x, scale):
+        rule = lambda primals, tangents: (run(*primals), scale * instantiate(tangents[0]))  # noqa: E731
+        run = with_rule(lambda x: x * scale, rule)
+        return run(x)
+
+    assert jax.jit(scaled)(2.0, 3.0) == 6
+    np.testing.assert_array_equal(jax.vmap(scaled, (None, 0))(2.0, jnp.arange(3.0)), [0, 2, 4])
+    assert jax.jit(jax.grad(scaled))(2.0, 3.0) == 3
+
+
 def ball_on_the_ground(height):
     builder = jaxcfa.ModelBuilder()
     builder.add_body("ball", joint=joints.Free(), mass=1.3, inertia=0.01)

@@ -75,15 +75,22 @@ def _nearest(
     def height(arrays: Any, of_place: tuple, lean: Array, t: Array) -> Float[Array, ""]:
         return eqx.combine(arrays, static).touch(place(*of_place, t)).distance - lean * t
 
-    def to_both_sides(arrays: Any, of_place: tuple, lean: Array, t: Array) -> Float[Array, "2"]:
-        return jax.vmap(partial(height, arrays, of_place, lean))(t + jnp.array([-_WINDOW, _WINDOW], t.dtype))
+    # Of what a user's surface closes over derivatives are wanted, too.
+    converted, closed_over = jax.closure_convert(height, arrays, of_place, lean, jnp.zeros_like(lean))
 
-    def found(arrays: Any, of_place: tuple, lean: Array) -> Float[Array, ""]:
+    def height_at(arrays: Any, of_place: tuple, lean: Array, closed_over: list, t: Array) -> Float[Array, ""]:
+        return converted(arrays, of_place, lean, t, *closed_over)
+
+    def to_both_sides(arrays: Any, of_place: tuple, lean: Array, closed_over: list, t: Array) -> Float[Array, "2"]:
+        at = partial(height_at, arrays, of_place, lean, closed_over)
+        return jax.vmap(at)(t + jnp.array([-_WINDOW, _WINDOW], t.dtype))
+
+    def found(arrays: Any, of_place: tuple, lean: Array, closed_over: list) -> Float[Array, ""]:
         def slope(t: Float[Array, ""]) -> Float[Array, ""]:
-            below, above = to_both_sides(arrays, of_place, lean, t)
+            below, above = to_both_sides(arrays, of_place, lean, closed_over, t)
             return (above - below) / (2 * _WINDOW)
 
-        return _lowest(partial(height, arrays, of_place, lean), slope, lean.dtype)
+        return _lowest(partial(height_at, arrays, of_place, lean, closed_over), slope, lean.dtype)
 
     def rate(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
         t = lowest(*primals)
@@ -94,7 +101,7 @@ def _nearest(
         return t, jnp.where(follows, (change[0] - change[1]) / jnp.where(follows, bend, 1), 0)
 
     lowest = with_rule(found, rate)
-    return lowest(arrays, of_place, lean)
+    return lowest(arrays, of_place, lean, closed_over)
 
 
 def _lowest(height: Callable[[Array], Array], slope: Callable[[Array], Array], dtype: Any) -> Float[Array, ""]:

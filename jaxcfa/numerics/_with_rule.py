@@ -9,6 +9,8 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, PyTree
 
+from .._private_jax import convert_constvars_jaxpr
+
 Result = TypeVar("Result", bound=PyTree)
 
 
@@ -31,7 +33,9 @@ def with_rule(
         program, shapes = jax.make_jaxpr(lambda *x: ruled(*jax.tree.unflatten(structure, x)), return_shape=True)(
             *leaves
         )
-        return jax.tree.unflatten(jax.tree.structure(shapes), _ruled_p.bind(*leaves, call_jaxpr=program))
+        # What is closed over may be traced.
+        own = ClosedJaxpr(convert_constvars_jaxpr(program.jaxpr), [])
+        return jax.tree.unflatten(jax.tree.structure(shapes), _ruled_p.bind(*program.consts, *leaves, call_jaxpr=own))
 
     return run
 

@@ -167,6 +167,22 @@ def test_second_derivatives_of_places():
     np.testing.assert_allclose(found[:-1], [found[-1]] * 4, rtol=1e-5)
 
 
+def test_grounds_close_over_what_is_traced():
+    """Waves that move the place at which a limb touches them."""
+    model, q = free(1.0, 0.01), jnp.array([0.1, 0.2, 0.3, 0.8, 0.6, 0.0, 0.0])
+
+    def place(phase):
+        waves = lambda p: p[2] - 0.05 * jnp.sin(3 * p[1] + phase)  # noqa: E731
+        contacts = ground_contacts(model, "body", radius=0.02, segments=[[0.0, 0.0, 0.2]], ground=waves)
+        state = contact_state(model, contacts, q, jnp.zeros(model.nv))
+        return state.gap[0] + state.position[0, 1]
+
+    phase, h = jnp.array(0.7), 1e-5
+    around = jax.jit(jax.vmap(place))(phase + jnp.array([h, -h]))
+    np.testing.assert_allclose(jax.jit(place)(phase), jnp.mean(around), rtol=1e-9)
+    np.testing.assert_allclose(jax.jit(jax.grad(place))(phase), (around[0] - around[1]) / (2 * h), rtol=1e-6)
+
+
 def test_batches_and_single_precision_are_as_single_states():
     def after(model, contacts, q, shift):
         v = jnp.zeros(model.nv, q.dtype)
