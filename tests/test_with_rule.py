@@ -89,7 +89,7 @@ def test_motions_in_contact(height):
 
 
 def test_plans_and_postures():
-    """Solvers in a loop, as a controller is: they were found to have no second derivatives there, or wrong ones."""
+    """Solvers in a loop, as a controller is. By rules that loops forget these derivatives are zero, or wrong."""
     cost, end = oc.Cost(oc.Control()), oc.Cost(lambda stage: stage.x * jnp.array([1.0, 2.0]), 3.0)
     pendulum = oc.FunctionDynamics(lambda x, u, t: x + 0.1 * jnp.stack([x[1], u[0] - jnp.sin(x[0])]), 2, 1)
     problem = oc.Problem(pendulum, 3, [cost], [end])

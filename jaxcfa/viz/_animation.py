@@ -130,9 +130,4 @@ def _views(scene: Scene, poses: Poses, azimuth: float, elevation: float, ground:
     whole = scene.view(poses, azimuth, elevation, ground)
     if whole.camera.radius <= 2.0 * scene.size:
         return [whole] * len(poses.rotation)
-    radius = 0.75 * scene.size
-    centers = poses.only(scene.moving).translation.mean(axis=1)
-    return [
-        View(whole.camera._replace(center=center, radius=radius), whole.ground, np.zeros(2), radius)
-        for center in centers
-    ]
+    return [whole.around(center, scene.size) for center in scene.centers(poses)]

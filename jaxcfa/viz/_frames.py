@@ -40,19 +40,17 @@ class Frames:
     def __call__(self, q: ArrayLike) -> np.ndarray:
         """The picture (height, width, 3), in bytes, at a configuration (nq,)."""
         poses = self._scene.poses(as_configurations(self._model, q))
-        self._view = self._following(poses.only(self._scene.moving).translation.mean(axis=(0, 1)), poses)
+        self._view = self._following(poses)
         self._axes.clear()
         self._scene.draw(self._axes, poses, self._view, True)
         self._figure.canvas.draw()
         return np.array(self._figure.canvas.buffer_rgba())[..., :3]
 
-    def _following(self, center: np.ndarray, poses: Poses) -> View:
+    def _following(self, poses: Poses) -> View:
         """The view of before, moved by as much as the robot has gone too far."""
-        radius = 0.75 * self._scene.size
-        before = self._view
+        (center,), before = self._scene.centers(poses), self._view
         if before is None:
-            first = self._scene.view(poses, AZIMUTH, ELEVATION)
-            return View(first.camera._replace(center=center, radius=radius), first.ground, np.zeros(2), radius)
+            return self._scene.view(poses, AZIMUTH, ELEVATION).around(center, self._scene.size)
         way = center - before.camera.center
         distance = float(np.linalg.norm(way))
         excess = max(0.0, 1 - _LOOSE * self._scene.size / distance) if distance else 0.0

@@ -104,6 +104,11 @@ class View(NamedTuple):
         """(..., 1): of the ground at places (..., 2)."""
         return places @ self.ground[:2, None] + self.ground[2]
 
+    def around(self, center: np.ndarray, size: float) -> "View":
+        """The same of something of that size about a center (3,) [m]."""
+        radius = 0.75 * size
+        return View(self.camera._replace(center=center, radius=radius), self.ground, np.zeros(2), radius)
+
 
 class Scene:
     """What can be seen of a robot, resolved once for many pictures."""
@@ -132,6 +137,10 @@ class Scene:
     def poses(self, q: np.ndarray) -> Poses:
         """Poses of the shapes at configurations (n, nq)."""
         return self._carried.at(body_poses(self._model, q))
+
+    def centers(self, poses: Poses) -> np.ndarray:
+        """The middle (n, 3) of what a camera follows, at poses (n, k)."""
+        return poses.only(self.moving).translation.mean(axis=1)
 
     def view(self, poses: Poses, azimuth: float, elevation: float, ground: bool | FlatGround = True) -> View:
         """A view of all configurations."""
