@@ -1,5 +1,7 @@
 """Pictures of a robot as arrays, one after the other."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from jax.typing import ArrayLike
 
@@ -27,6 +29,8 @@ class Frames:
 
     def __init__(self, model: Model, visuals: Visuals = None, size: tuple[int, int] = (480, 480)):
         check_model(model)
+        if not isinstance(size, Sequence) or len(size) != 2:
+            raise ValueError(f"size must be two numbers, width and height, got {size!r:.200}.")
         width, height = (positive_integer("size", x) for x in size)
         self._arguments = model, visuals, (width, height)
         self._model, self._scene = model, Scene(model, visuals)

@@ -178,6 +178,9 @@ def test_mistakes_are_explained():
         GymnasiumEnv(ENVIRONMENT, picture="human")
     with pytest.raises(ValueError, match="size must be a positive integer, got 0"):
         viz.Frames(ENVIRONMENT.plant.model, size=(0, 480))
+    for wrong in (5, (1, 2, 3)):
+        with pytest.raises(ValueError, match="size must be two numbers, width and height, got"):
+            viz.Frames(ENVIRONMENT.plant.model, size=wrong)
     with pytest.raises(ValueError, match="Call reset"):
         env.step(np.zeros(1))
     env.reset(seed=0)
