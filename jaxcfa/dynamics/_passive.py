@@ -33,6 +33,12 @@ def passive_forces(model: Model, q: ConfigurationLike, v: VelocityLike, friction
 def _passive_forces(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], friction_velocity: Float[Array, ""]
 ) -> Velocity:
+    return springs_and_damping(model, q, v) - model.friction_loss * jnp.tanh(v / friction_velocity)
+
+
+@jax.jit
+def springs_and_damping(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Velocity:
+    """Passive forces without dry friction."""
     stretch = map_joints(
         model,
         _stretch,
@@ -41,8 +47,7 @@ def _passive_forces(
         ("v", model.stiffness),
         out="v",
     )
-    friction = model.friction_loss * jnp.tanh(v / friction_velocity)
-    return -(model.stiffness * stretch + model.damping * v + friction)
+    return -(model.stiffness * stretch + model.damping * v)
 
 
 def _stretch(

@@ -1,15 +1,17 @@
 """The accelerations of a mechanism and the forces that act on it during one step."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
 
 from ..actuation import actuator_forces
+from ..backend import loop_form
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization, Baumgarte, constrained_forward_dynamics
 from ..closed_chains._checks import check_constraints
 from ..closed_chains._delassus import LEAST_NORM, check_solver
@@ -21,13 +23,16 @@ from ..contacts._step import accelerations_in_contact
 from ..contacts._systems import AbstractLawOfMotion
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
 from ..dynamics._method import AbstractMassSolver, Loads, check_method
+from ..dynamics._passive import springs_and_damping
 from ..dynamics._run import accelerations_and_responses, accelerations_and_root, unbalanced_torques
 from ..model import AbstractConstraint, Model
 from ..model._arguments import check_flag, check_instance, is_concrete, positive_number
 from ..model._model import carrier
 from ..model._parts import joint_parts
+from ..motion import BodyMotions, motions_at
 from ..motion._jacobians import moving_dofs
 from ..typing import Configuration, Velocity
+from ._dry_friction import dry_friction
 from ._inputs import Driven
 from ._stops import StopForces, Stops, stop_forces
 
@@ -45,7 +50,8 @@ class EquationOfMotion(eqx.Module):
     and dry friction act; `friction_velocity` [rad/s, m/s]: see `passive_forces`; `constraints` that close loops, their
     `stabilization`, and the `solver` for their forces (which takes the place of `method`); `actuated`: the
     coordinates of the velocity that inputs are torques or forces of, `None` for all, or `"actuators"` for controls;
-    `stops`, if positions and efforts are limited; `contacts`, which `acceleration_of_step` alone has.
+    `stops`, if positions and efforts are limited; `contacts`, which `acceleration_of_step` alone has; whether the model
+    may have any dry friction, `has_dry_friction`.
     """
 
     model: Model
@@ -58,6 +64,7 @@ class EquationOfMotion(eqx.Module):
     actuated: Driven = eqx.field(static=True, default=None)
     stops: StopForces | None = None
     contacts: AbstractContacts | None = None
+    has_dry_friction: bool = eqx.field(static=True, default=True)
 
     @property
     def is_unconstrained(self) -> bool:
@@ -99,32 +106,63 @@ class EquationOfMotion(eqx.Module):
         f_ext: Float[Array, "nb 6"],
         dt: Float[Array, ""],
     ) -> Velocity:
-        """`qdd` for which damping is that at the velocity `v' = v + dt qdd`, stops and contacts, too.
+        """`qdd` for which damping is that at the velocity `v' = v + dt qdd`; stops, dry friction and contacts, too.
 
-        It is `-D v'`, so that `(M + dt D) qdd = forces at v`: D acts like armature. Of dry friction D is taken at v.
+        It is `-D v'`, so that `(M + dt D) qdd = forces at v`: D acts like armature. Dry friction, which is not linear,
+        takes two rounds.
         """
-        forces, armature = self.forces_of_step(q, v, tau, dt)
-        model = self.heavier(armature)
+        still = jnp.zeros_like(v)
+        if not self.has_dry_friction:
+            return self._accelerated(q, v, tau, f_ext, dt, still)
         if self.contacts is None:
-            return self._solve(model, q, v, forces, f_ext)
-        state = model, q, v, Loads(forces, f_ext)
-        without = dataclasses.replace(self, contacts=None)
-        motion = _OfLoops(without, *state) if self.constraints else _OfTree(self.method, *state)
-        return accelerations_in_contact(self.model, self.contacts, q, v, motion, dt)
+            motions = None
+            if not self.constraints:
+                motions = motions_at(self.model, q, v, self.method.motion_schedule(), by_rules=True)
+            first = self._accelerated(q, v, tau, f_ext, dt, still, motions)
+            return self._if_rough(lambda: self._accelerated(q, v, tau, f_ext, dt, v + dt * first, motions), first)
+
+        def one_round(found: tuple[Array, Array], is_first: Bool[Array, ""]) -> tuple[tuple[Array, Array], None]:
+            reached, qdd = found
+            qdd = self._if_rough(lambda: self._accelerated(q, v, tau, f_ext, dt, reached), qdd, is_first)
+            return (v + dt * qdd, qdd), None
+
+        # A loop, so that the program has the contacts once.
+        return lax.scan(one_round, (still, still), jnp.array([True, False]))[0][1]
 
     def forces(self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Velocity:
         """Torques (nv,), those of springs, damping, friction and stops included."""
-        return self._forces_and_damping(q, v, tau, 0.0)[0]
+        if self.has_passive_forces:
+            tau = tau + passive_forces(self.model, q, v, self.friction_velocity)
+        if self.stops is not None:
+            force, damping = self.stops.at(self.model, q, 0.0)
+            tau = tau + force - damping * v
+        return tau
 
     def forces_of_step(
-        self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"], dt: Float[Array, ""]
+        self,
+        q: Float[Array, "nq"],
+        v: Float[Array, "nv"],
+        tau: Float[Array, "nv"],
+        dt: Float[Array, ""],
+        reached: Float[Array, "nv"],
     ) -> tuple[Velocity, Velocity | None]:
         """Torques (nv,) and armature (nv,), if any, of which the accelerations are those of `acceleration_of_step`.
 
-        Stops are where v leads: `-k (x + dt v')`, with `v' = v + dt qdd`, is `-k x - (dt k) v'`.
+        Stops are where v leads: `-k (x + dt v')`, with `v' = v + dt qdd`, is `-k x - (dt k) v'`. Dry friction is linear
+        about the velocities that the round before has `reached`, zero in the first.
         """
-        forces, damping = self._forces_and_damping(q, v, tau, dt)
-        return forces, None if damping is None else dt * damping
+        if not self.has_passive_forces and self.stops is None:
+            return tau, None
+        damping = jnp.zeros_like(v)
+        if self.has_passive_forces:
+            tau, damping = tau + springs_and_damping(self.model, q, v), damping + self.model.damping
+            if self.has_dry_friction:
+                friction, slope = dry_friction(self.model.friction_loss, self.friction_velocity, v, reached)
+                tau, damping = tau - friction - slope * v, damping + slope
+        if self.stops is not None:
+            force, of_stops = self.stops.at(self.model, q, dt)
+            tau, damping = tau + force - of_stops * v, damping + of_stops
+        return tau, dt * damping
 
     def heavier(self, armature: Float[Array, "nv"] | None) -> Model:
         """The model with more armature."""
@@ -157,32 +195,41 @@ class EquationOfMotion(eqx.Module):
     def _feedback(self) -> Baumgarte | None:
         return None if self.stabilization is None else self.stabilization.feedback
 
-    def _solve(self, model: Model, q: Array, v: Array, forces: Array, f_ext: Array) -> Velocity:
+    def _accelerated(
+        self,
+        q: Array,
+        v: Array,
+        tau: Array,
+        f_ext: Array,
+        dt: Array,
+        reached: Array,
+        motions: BodyMotions | None = None,
+    ) -> Velocity:
+        """The accelerations by `forces_of_step`."""
+        forces, armature = self.forces_of_step(q, v, tau, dt, reached)
+        model = self.heavier(armature)
+        if self.contacts is None:
+            return self._solve(model, q, v, forces, f_ext, motions)
+        state = model, q, v, Loads(forces, f_ext)
+        without = dataclasses.replace(self, contacts=None)
+        motion = _OfLoops(without, *state) if self.constraints else _OfTree(self.method, *state)
+        return accelerations_in_contact(self.model, self.contacts, q, v, motion, dt)
+
+    def _if_rough(self, another: Callable[[], Array], found: Array, is_first: Array | bool = False) -> Array:
+        """What another round finds, where that is known to be the first, or dry friction is not known to be zero."""
+        loss = self.model.friction_loss
+        if is_concrete(loss) or not loop_form().branches:
+            return another()
+        return lax.cond(is_first | jnp.any(loss != 0), another, lambda: found)
+
+    def _solve(
+        self, model: Model, q: Array, v: Array, forces: Array, f_ext: Array, motions: BodyMotions | None = None
+    ) -> Velocity:
         if not self.constraints:
-            return forward_dynamics(model, q, v, forces, f_ext, self.method)
+            return forward_dynamics(model, q, v, forces, f_ext, self.method, motions=motions)
         return constrained_forward_dynamics(
             model, self.constraints, q, v, forces, f_ext, self.solver, self._feedback
         ).qdd
-
-    def _forces_and_damping(
-        self, q: Array, v: Array, tau: Array, ahead: Array | float
-    ) -> tuple[Velocity, Velocity | None]:
-        """All torques at v, and the damping in them, where there is any."""
-        damping = None
-        if self.has_passive_forces:
-            tau, damping = tau + passive_forces(self.model, q, v, self.friction_velocity), self._damping(v)
-        if self.stops is not None:
-            force, of_stops = self.stops.at(self.model, q, ahead)
-            tau, damping = tau + force - of_stops * v, of_stops if damping is None else damping + of_stops
-        return tau, damping
-
-    def _damping(self, v: Array) -> Array:
-        """D >= 0 (nv,): damping and friction are `-D(v) v`."""
-        x = v / self.friction_velocity
-        # The double `where` keeps the quotient and its derivative finite at rest; the series is exact to rounding.
-        small = jnp.abs(x) < jnp.finfo(x.dtype).eps ** 0.25
-        slope = jnp.where(small, 1 - x * x / 3, jnp.tanh(x) / jnp.where(small, 1.0, x))
-        return self.model.damping + self.model.friction_loss * slope / self.friction_velocity
 
 
 class _OfTree(AbstractLawOfMotion):
@@ -275,8 +322,21 @@ def equation_of_motion(model: Model, options: Options, actuated: Driven, dt: Flo
     stops = _stops(model, limits)
     if actuated == "actuators" or stops is not None:
         _check_efforts(model, actuated)
-    passive, friction = bool(passive_forces), positive_number("friction_velocity", friction_velocity)
-    return EquationOfMotion(model, method, passive, friction, loops, stabilization, solver, actuated, stops, contacts)
+    loss = model.friction_loss
+    has_friction = bool(passive_forces) and not (is_concrete(loss) and np.all(np.asarray(loss) == 0))
+    return EquationOfMotion(
+        model=model,
+        method=method,
+        has_passive_forces=bool(passive_forces),
+        friction_velocity=positive_number("friction_velocity", friction_velocity),
+        constraints=loops,
+        stabilization=stabilization,
+        solver=solver,
+        actuated=actuated,
+        stops=stops,
+        contacts=contacts,
+        has_dry_friction=has_friction,
+    )
 
 
 def _stops(model: Model, limits: Any) -> StopForces | None:

@@ -44,13 +44,14 @@ def check_integrator(integrator: Any) -> None:
 
 
 class SemiImplicitEuler(AbstractIntegrator):
-    """`v' = v + dt qdd(q, v)`, then `q' = integrate(q, v', dt)`: order one, one evaluation of the dynamics.
+    """`v' = v + dt qdd(q, v)`, then `q' = integrate(q, v', dt)`: order one; one evaluation of the dynamics, or two.
 
     Where the mass matrix is constant and forces derive from a potential the method is symplectic, and its energy error
     stays bounded for long times (Hairer, Lubich & Wanner, Geometric Numerical Integration, 2006, I.1.4). Where the mass
     matrix is not constant energy may grow in long motions without friction, unlike with `ImplicitMidpoint`.
-    Damping is taken at `v'` (so does MuJoCo) and dry friction as `-D(v) v'`, which makes them stable at every `dt`; but
-    from rest that holds a joint back by more than its friction in the first steps. Stops are taken where `v'` leads.
+    Damping is taken at `v'` (so does MuJoCo), stops where `v'` leads, which makes them stable at every `dt`. Dry
+    friction is found in two rounds, two evaluations: one joint sticks or slides by Coulomb's law; of many that start
+    and stop at once, the friction of some may be more than `friction_loss` in a step.
     """
 
     def step(
