@@ -1,5 +1,7 @@
 """Robots under accelerations, with torques by inverse dynamics and forces at contacts."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -93,6 +95,23 @@ def test_a_hopper_jumps():
     np.testing.assert_allclose(found.cost, 7.6478781952, rtol=1e-6)
     height = jax.vmap(lambda q: jaxcfa.frame_pose(model, q, "foot").translation[2])(found.q)
     assert jnp.all(height[leaves + 1 : lands] > 5e-3)
+
+
+def test_advice_names_another_hessian():
+    """That which helps: for problems whose torques are constrained to vanish, for robots under torques, and others."""
+    model = hopper()
+    driven = {"actuated": model.joint_names[-2:]}
+    kinds = {
+        'need MultipleShooting(hessian="exact")': oc.RobotInverseDynamics(model, 0.02, **driven),
+        'need MultipleShooting(hessian="secant")': oc.RobotDynamics(model, 0.02, **driven),
+        'MultipleShooting(hessian="gauss_newton"), or "exact", may be': oc.FunctionDynamics(
+            lambda x, u, t: x + u, 2, 2
+        ),
+    }
+    for advice, dynamics in kinds.items():
+        problem = oc.Problem(dynamics, 2, [oc.Cost(oc.Control(), 1.0), oc.Cost(lambda s: jnp.cosh(s.x[:2] - 1), 9.0)])
+        with pytest.warns(UserWarning, match=re.escape(advice)):
+            oc.solve(problem, jnp.zeros(dynamics.state_size), solver=oc.MultipleShooting(max_iterations=1))
 
 
 def test_torques_and_their_derivatives():
