@@ -87,3 +87,9 @@ def difference(model: Model, q0: ConfigurationLike, q1: ConfigurationLike) -> Ve
 def displacement(model: Model, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Velocity:
     """`difference` without checks of its arguments."""
     return map_joints(model, lambda joint, a, b: joint.difference(a, b), ("q", q0), ("q", q1), out="v")
+
+
+@jax.jit
+def velocity(model: Model, q: Float[Array, "nq"], q_dot: Float[Array, "nq"]) -> Velocity:
+    """The velocity of configurations that change at the rates `q_dot`: `displacement(model, q, x)` for x near q."""
+    return map_joints(model, lambda joint, a, b: joint.velocity(a, b), ("q", q), ("q", q_dot), out="v")

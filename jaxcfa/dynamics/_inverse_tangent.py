@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..configuration import displacement
+from ..configuration import velocity
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, map_joints, split_bodies
 from ..motion import BodyMotions, joint_motions, joint_torques, resting_world
@@ -126,7 +126,7 @@ def displacements(
     point = centre + spin_rate.cross(offset) + spin.cross(whirl)
 
     # Of joints: displacements, velocities and accelerations.
-    turn, shift = of_joints(jax.jvp(lambda x: displacement(model, q, x), (q,), (along.q,))[1])
+    turn, shift = of_joints(velocity(model, q, along.q))
     turning_dot, sliding_dot = of_joints(along.v)
     gained, gained_linear = of_joints(along.qdd)
     if not have_fixed_axes(model.joints):

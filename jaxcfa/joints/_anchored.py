@@ -57,6 +57,9 @@ class Anchored(AbstractJoint):
     def difference(self, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
         return self.joint.difference(q0, q1)
 
+    def velocity(self, q: Float[Array, "nq"], q_dot: Float[Array, "nq"]) -> Float[Array, "nv"]:
+        return self.joint.velocity(q, q_dot)
+
     def neutral(self) -> Float[Array, "nq"]:
         return self.joint.neutral()
 

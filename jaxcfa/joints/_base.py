@@ -36,9 +36,11 @@ class AbstractJoint(eqx.Module):
 
     def __init_subclass__(cls, **options) -> None:
         super().__init_subclass__(**options)
-        # What a type inherits with a `transform` that it replaces does not belong to its own.
+        # What a type inherits with a `transform` or `difference` that it replaces does not belong to its own.
         if "transform" in vars(cls) and "placed" not in vars(cls):
             cls.placed = AbstractJoint.placed  # type: ignore[method-assign]
+        if "difference" in vars(cls) and "velocity" not in vars(cls):
+            cls.velocity = AbstractJoint.velocity  # type: ignore[method-assign]
 
     @property
     @abc.abstractmethod
@@ -92,6 +94,11 @@ class AbstractJoint(eqx.Module):
     def difference(self, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
         """The shortest displacement with `integrate(q0, dv) = q1`."""
 
+    def velocity(self, q: Float[Array, "nq"], q_dot: Float[Array, "nq"]) -> Float[Array, "nv"]:
+        """The velocity of a joint whose coordinates change at the rates `q_dot`: the derivative of `difference(q, x)`
+        where x is q. A joint type with its own formula may save work in derivatives."""
+        return jax.jvp(lambda x: self.difference(q, x), (q,), (q_dot,))[1]
+
     @abc.abstractmethod
     def neutral(self) -> Float[Array, "nq"]:
         """The zero configuration."""
@@ -112,6 +119,9 @@ class AbstractVectorJoint(AbstractJoint):
 
     def difference(self, q0: Float[Array, "nq"], q1: Float[Array, "nq"]) -> Float[Array, "nv"]:
         return q1 - q0
+
+    def velocity(self, q: Float[Array, "nq"], q_dot: Float[Array, "nq"]) -> Float[Array, "nv"]:
+        return q_dot
 
     def neutral(self) -> Float[Array, "nq"]:
         return jnp.zeros(self.nq, jnp.result_type(float, *jax.tree.leaves(self)))

@@ -21,7 +21,8 @@ def check_joint(joint: AbstractJoint, key: Key, *, samples: int = 4) -> None:
     - `placed(frame, q)`, where a type has its own, is `frame @ transform(q)`;
     - `bias(q, v)` is the rate of `motion_subspace v` along that motion;
     - the motion subspace is constant, if `has_fixed_axes` says so, and has no linear part, if `only_turns` says so;
-    - `integrate(q, difference(q, p))` is the configuration `p`, and `integrate(q, 0)` is `q`.
+    - `integrate(q, difference(q, p))` is the configuration `p`, and `integrate(q, 0)` is `q`;
+    - `velocity(q, q_dot)`, where a type has its own, is the rate of `difference(q, x)` where x moves on from q.
 
     **Arguments:** `joint`: one joint with its parameters. `key`: of the random configurations.
 
@@ -44,6 +45,7 @@ def _check_shapes(joint: AbstractJoint) -> None:
         "random": (joint.random, (jax.random.key(0), q, q), (joint.nq,)),
         "integrate": (joint.integrate, (q, v), (joint.nq,)),
         "difference": (joint.difference, (q, q), (joint.nv,)),
+        "velocity": (joint.velocity, (q, q), (joint.nv,)),
         "motion_subspace": (joint.motion_subspace, (q,), (6, joint.nv)),
         "bias": (joint.bias, (q, v), (6,)),
         "transform": (joint.transform, (q,), None),
@@ -65,10 +67,10 @@ def _check_shapes(joint: AbstractJoint) -> None:
 @functools.partial(jax.vmap, in_axes=(None, 0))
 def _laws(joint: AbstractJoint, key: Key) -> dict[str, tuple[Array, Array]]:
     """Both sides of every law at a random configuration and velocity."""
-    keys = jax.random.split(key, 4)
+    keys = jax.random.split(key, 5)
     unlimited = jnp.full(joint.nq, jnp.inf)
     q, p = (joint.random(k, -unlimited, unlimited) for k in keys[:2])
-    v = jax.random.normal(keys[2], (joint.nv,))
+    v, q_dot = jax.random.normal(keys[2], (joint.nv,)), jax.random.normal(keys[4], (joint.nq,))
 
     def moved(t: Array) -> Array:
         return joint.integrate(q, t * v)
@@ -100,4 +102,8 @@ def _laws(joint: AbstractJoint, key: Key) -> dict[str, tuple[Array, Array]]:
         ),
         "integrate(q, 0) must be q": (joint.integrate(q, jnp.zeros(joint.nv)), q),
         "integrate(q, difference(q, p)) must be p": (reached.as_matrix(), joint.transform(p).as_matrix()),
+        "velocity(q, q_dot) must be the rate of difference(q, x)": (
+            joint.velocity(q, q_dot),
+            AbstractJoint.velocity(joint, q, q_dot),
+        ),
     }

@@ -85,6 +85,10 @@ class Composite(AbstractJoint):
         pairs = zip(self._parts(q0), self._parts(q1), strict=True)
         return jnp.concatenate([joint.difference(start, end) for (joint, start), (_, end) in pairs])
 
+    def velocity(self, q: Float[Array, "nq"], q_dot: Float[Array, "nq"]) -> Float[Array, "nv"]:
+        pairs = zip(self._parts(q), self._parts(q_dot), strict=True)
+        return jnp.concatenate([joint.velocity(q_joint, rate) for (joint, q_joint), (_, rate) in pairs])
+
     def neutral(self) -> Float[Array, "nq"]:
         dtype = jnp.result_type(float, *jax.tree.leaves(self))
         return jnp.concatenate([joint.neutral().astype(dtype) for joint in self.joints])

@@ -14,6 +14,7 @@ from ..spatial import (
     quaternion_log,
     quaternion_multiply,
     quaternion_to_matrix,
+    quaternion_velocity,
     random_quaternion,
     unit,
 )
@@ -52,6 +53,9 @@ class Free(AbstractJoint):
     def difference(self, q0: Float[Array, "7"], q1: Float[Array, "7"]) -> Float[Array, "6"]:
         rotation = quaternion_log(quaternion_multiply(quaternion_conjugate(unit(q0[3:])), unit(q1[3:])))
         return jnp.concatenate([q1[:3] - q0[:3], rotation])
+
+    def velocity(self, q: Float[Array, "7"], q_dot: Float[Array, "7"]) -> Float[Array, "6"]:
+        return jnp.concatenate([q_dot[:3], quaternion_velocity(q[3:], q_dot[3:])])
 
     def neutral(self) -> Float[Array, "7"]:
         return jnp.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])

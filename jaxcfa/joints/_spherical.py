@@ -12,6 +12,7 @@ from ..spatial import (
     quaternion_log,
     quaternion_multiply,
     quaternion_to_matrix,
+    quaternion_velocity,
     random_quaternion,
     unit,
 )
@@ -43,6 +44,9 @@ class Spherical(AbstractJoint):
 
     def difference(self, q0: Float[Array, "4"], q1: Float[Array, "4"]) -> Float[Array, "3"]:
         return quaternion_log(quaternion_multiply(quaternion_conjugate(unit(q0)), unit(q1)))
+
+    def velocity(self, q: Float[Array, "4"], q_dot: Float[Array, "4"]) -> Float[Array, "3"]:
+        return quaternion_velocity(q, q_dot)
 
     def neutral(self) -> Float[Array, "4"]:
         return jnp.array([1.0, 0.0, 0.0, 0.0])

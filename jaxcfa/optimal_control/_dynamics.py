@@ -56,6 +56,10 @@ class AbstractDynamics(eqx.Module):
     def minus(self, x: Float[Array, "nx"], origin: Float[Array, "nx"]) -> Float[Array, "n"]:
         """The displacement from `origin` to x."""
 
+    def velocity(self, x: Float[Array, "nx"], x_dot: Float[Array, "nx"]) -> Float[Array, "n"]:
+        """The tangent vector of a state that changes at the rates `x_dot`: the derivative of `minus(y, x)` at x."""
+        return jax.jvp(lambda y: self.minus(y, x), (x,), (x_dot,))[1]
+
     @property
     def tangent_size(self) -> int:
         """How many numbers a tangent vector has: n."""
@@ -73,11 +77,17 @@ class AbstractDynamics(eqx.Module):
         """The next state (nx,), and its derivatives by displacements of the state (n, n) and by the control (n, m)."""
         after = self.step(x, u, t)
 
-        def displaced(dx: Float[Array, "n"], du: Float[Array, "m"]) -> Float[Array, "n"]:
-            return self.minus(self.step(self.plus(x, dx), u + du, t), after)
+        def along(dx: Float[Array, "n"], du: Float[Array, "m"]) -> Float[Array, "n"]:
+            def moved(dx: Float[Array, "n"], du: Float[Array, "m"]) -> Float[Array, "nx"]:
+                return self.step(self.plus(x, dx), u + du, t)
 
-        zeros = jnp.zeros(self.tangent_size, x.dtype), jnp.zeros(self.control_size, x.dtype)
-        return after, *jax.jacfwd(displaced, (0, 1))(*zeros)
+            here = jnp.zeros_like(dx), jnp.zeros_like(du)
+            return self.velocity(after, jax.jvp(moved, here, (dx, du))[1])
+
+        n, m = self.tangent_size, self.control_size
+        of_state, of_control = jnp.eye(n, n + m, dtype=x.dtype), jnp.eye(m, n + m, n, dtype=x.dtype)
+        both = jax.vmap(along, in_axes=1, out_axes=1)(of_state, of_control)
+        return after, both[:, :n], both[:, n:]
 
     def linearized_step_at(self, stage: "Stage") -> LinearizedStep:
         """`linearized_step` from a stage, some of whose quantities may be known."""

@@ -5,7 +5,7 @@ from functools import partial
 import jax
 from jaxtyping import Array, Float
 
-from ..configuration import displacement
+from ..configuration import velocity
 from ..kinematics import frame_pose, jacobian
 from ..model import Model
 from ..motion import BodyMotions
@@ -26,8 +26,7 @@ def _jvp(frame: NameOrNumber, primals: tuple, tangents: tuple) -> tuple[Transfor
     model, q, motions = primals
     model_dot, q_dot, _ = tangents
     pose = placed_frame(frame, *primals)
-    _, displaced = jax.jvp(lambda x: displacement(model, q, x), (q,), (instantiate(q_dot),))
-    twist = matvec(jacobian(model, q, frame, motions=motions), displaced)
+    twist = matvec(jacobian(model, q, frame, motions=motions), velocity(model, q, instantiate(q_dot)))
     pose_dot = Transform(matmul(skew(twist[:3]), pose.rotation), twist[3:])
     if is_perturbed(model_dot):
         _, by_model = jvp_of_perturbed(lambda model: frame_pose(model, q, frame), (model,), (model_dot,))

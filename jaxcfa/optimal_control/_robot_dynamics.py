@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
-from ..configuration import displacement, integrate
+from ..configuration import displacement, integrate, velocity
 from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
 from ..model import WORLD, AbstractConstraint, Model
@@ -72,6 +72,10 @@ class AbstractRobotDynamics(AbstractDynamics):
     def minus(self, x: Float[Array, "nx"], origin: Float[Array, "nx"]) -> Float[Array, "n"]:
         (q, v), (q0, v0) = self.split(x), self.split(origin)
         return jnp.concatenate([displacement(self.model, q0, q), v - v0])
+
+    def velocity(self, x: Float[Array, "nx"], x_dot: Float[Array, "nx"]) -> Float[Array, "n"]:
+        (q, _), (q_dot, v_dot) = self.split(x), self.split(x_dot)
+        return jnp.concatenate([velocity(self.model, q, q_dot), v_dot])
 
 
 class RobotDynamics(AbstractRobotDynamics):

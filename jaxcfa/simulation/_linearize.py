@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -13,7 +14,7 @@ from jaxtyping import Array, Float
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
 from ..compilation import jit_of_one_state
-from ..configuration import displacement, integrate
+from ..configuration import integrate, velocity
 from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics
 from ..dynamics._run import are_finite, refuse_singular
@@ -141,13 +142,14 @@ def _in_closed_form(
     displaced, faster = (jnp.eye(nv, 3 * nv, k, dtype=v.dtype) for k in (0, nv))
     ab_v = faster + dt * jnp.concatenate([by_state, by_tau], axis=1)
 
-    velocity = v_next if semi_implicit else v
-    q_next = integrate(model, q, velocity, dt)
+    taken = v_next if semi_implicit else v
+    q_next = integrate(model, q, taken, dt)
 
     def moved(dq: Array, dv: Array) -> Array:
-        return displacement(model, q_next, integrate(model, integrate(model, q, dq), velocity + dv, dt))
+        return integrate(model, integrate(model, q, dq), taken + dv, dt)
 
-    _, ab_q = columns(moved, (still, still), (displaced, ab_v if semi_implicit else faster))
+    _, rates = columns(moved, (still, still), (displaced, ab_v if semi_implicit else faster))
+    ab_q = jax.vmap(lambda rate: velocity(model, q_next, rate), in_axes=1, out_axes=1)(rates)
     both = jnp.concatenate([ab_q, ab_v])
     return q_next, v_next, both[:, : 2 * nv], both[:, 2 * nv :]
 
@@ -169,6 +171,6 @@ def _by_differentiation(
         return advance(integrator, equation, *state, equation.torques(*state, inputs + du), f_ext, dt)
 
     (q_next, v_next), (ab_q, ab_v) = jacobian(displaced, still, still, jnp.zeros_like(inputs))
-    _, ab_q = columns(lambda q: displacement(model, q_next, q), (q_next,), (ab_q,))
+    ab_q = jax.vmap(lambda rate: velocity(model, q_next, rate), in_axes=1, out_axes=1)(ab_q)
     both = jnp.concatenate([ab_q, ab_v])
     return q_next, v_next, both[:, : 2 * v.shape[0]], both[:, 2 * v.shape[0] :]

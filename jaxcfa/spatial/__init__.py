@@ -24,6 +24,7 @@ from ._rotation import (
     quaternion_log as quaternion_log,
     quaternion_multiply as quaternion_multiply,
     quaternion_to_matrix as quaternion_to_matrix,
+    quaternion_velocity as quaternion_velocity,
     random_quaternion as random_quaternion,
     rotation_exp as rotation_exp,
     rotation_log as rotation_log,

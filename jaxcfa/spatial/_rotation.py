@@ -114,6 +114,13 @@ def quaternion_log(q: Quaternion) -> RotationVector:
 
 
 @of_numbers
+def quaternion_velocity(q: Quaternion, rate: Quaternion) -> RotationVector:
+    """Angular velocity, in the axes of the body, of a quaternion that changes at a rate: the same for any length."""
+    w, v, w_dot, v_dot = q[..., :1], q[..., 1:], rate[..., :1], rate[..., 1:]
+    return 2 * (w * v_dot - w_dot * v - cross(v, v_dot)) / dot(q, q)[..., None]
+
+
+@of_numbers
 def rotation_exp(vector: RotationVector) -> RotationMatrix:
     """Rotation matrix of the rotation by `|vector|` about `vector`; smooth at zero."""
     return quaternion_to_matrix(quaternion_exp(vector))

@@ -304,6 +304,35 @@ def test_types_that_replace_transform_are_placed_by_it(key):
     assert_close(rotation, joint.transform(jnp.array([0.2])).rotation)
 
 
+class Reckless(Spherical):
+    """Its velocities are half of what they are."""
+
+    def velocity(self, q, q_dot):
+        return super().velocity(q, q_dot) / 2
+
+
+def test_check_joint_finds_velocities_of_its_own(key):
+    with pytest.raises(ValueError, match="velocity"):
+        check_joint(Reckless(), key)
+
+
+class Counted(Spherical):
+    """Displacements in half turns."""
+
+    def integrate(self, q, dv):
+        return super().integrate(q, jnp.pi * dv)
+
+    def difference(self, q0, q1):
+        return super().difference(q0, q1) / jnp.pi
+
+    def motion_subspace(self, q):
+        return jnp.pi * super().motion_subspace(q)
+
+
+def test_types_that_replace_difference_have_their_own_velocity(key):
+    check_joint(Counted(), key)
+
+
 class Askew(Cam):
     """Its axes turn, which it denies."""
 
