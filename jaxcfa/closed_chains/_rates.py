@@ -5,7 +5,6 @@ see nothing else of it. Their forces are wrenches on the bodies, so that no Jaco
 """
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..dynamics import Loads
@@ -51,7 +50,7 @@ def missing_rate(
     wrenches, _, _ = forces_and_violation(constraints, stabilization, *seen)
     moved, totals = accelerations_and_forces(model, motions, qdd, loads.f_ext + wrenches)
     where = InverseMotion.of(motions, moved, totals)
-    along = Direction(q_dot, v_dot, jnp.zeros_like(qdd), None)
+    along = Direction(q_dot, v_dot, *no_tangent((qdd, loads.f_ext)))
     displaced = displacements(model, motions, qdd, where, along)
     pose_dot, velocity_dot, acceleration_dot = displaced.of_bodies(motions, where)
     root_dot = picked(pose_dot.translation, roots)

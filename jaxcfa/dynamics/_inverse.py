@@ -20,7 +20,7 @@ from ..motion import (
     schedule_for,
     total_forces,
 )
-from ..numerics import add, instantiate, is_perturbed, jvp_of_perturbed
+from ..numerics import add, is_perturbed, jvp_of_perturbed
 from ..one_function import as_one_function
 from ..spatial import Force, Motion
 from ..structured import AbstractSchedule
@@ -164,9 +164,11 @@ def _torques_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, t
     model_dot, motions_dot, qdd_dot, f_ext_dot = tangents
     accelerations, totals = accelerations_and_forces(*primals)
     where = InverseMotion.of(motions, accelerations, totals)
-    q_dot, v_dot, qdd_dot = map(instantiate, (motions_dot.q, motions_dot.v, qdd_dot))
-    along = Direction(q_dot, v_dot, qdd_dot, f_ext_dot if is_perturbed(f_ext_dot) else None)
-    outputs_dot = inverse_dynamics_tangent(model, motions, qdd, where, along)
+    along = Direction(motions_dot.q, motions_dot.v, qdd_dot, f_ext_dot)
+    outputs = _outputs(model, motions, qdd, totals)
+    outputs_dot = jax.tree.map(jnp.zeros_like, outputs)
+    if is_perturbed(along):
+        outputs_dot = inverse_dynamics_tangent(model, motions, qdd, where, along)
     if is_perturbed(model_dot):
 
         def of_model(model: Model) -> tuple[Array, Array]:
@@ -175,7 +177,7 @@ def _torques_and_wrenches_jvp(primals: tuple, tangents: tuple) -> tuple[tuple, t
 
         _, by_model = jvp_of_perturbed(of_model, (model,), (model_dot,))
         outputs_dot = add(outputs_dot, by_model)
-    return _outputs(model, motions, qdd, totals), outputs_dot
+    return outputs, outputs_dot
 
 
 _torques_and_wrenches.defjvp(_torques_and_wrenches_jvp, symbolic_zeros=True)

@@ -17,19 +17,22 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from ..configuration import velocity
 from ..joints import AbstractJoint
 from ..model import Model, join_bodies, map_joints, split_bodies
 from ..motion import BodyMotions, joint_motions, joint_torques, resting_world
-from ..numerics import matmul, matvec, skew, transpose
+from ..numerics import instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, skew, transpose
 from ..one_function import is_one_function
-from ..spatial import Force, Matrix, Motion, RigidInertia, Transform, Vector
+from ..spatial import Force, Matrix, Motion, RigidInertia, Transform, Vector, ZeroVector
 from ..structured import AncestorMask, Sequential, TreeSchedule
 from ..structured._tree_scan import from_parents
 from ..typing import Velocity
 from ._pairs import FEW, have_fixed_axes
+
+NOTHING: Any = ZeroVector()
 
 
 class InverseMotion(eqx.Module):
@@ -57,12 +60,15 @@ class InverseMotion(eqx.Module):
 
 
 class Direction(eqx.Module):
-    """Tangents of `q` (nq,), `v` (nv,), `qdd` (nv,) and `f_ext` (nb, 6); of the last `None` if it is constant."""
+    """Tangents of `q` (nq,), `v` (nv,), `qdd` (nv,) and `f_ext` (nb, 6); of what is constant, symbolic zeros.
 
-    q: Float[Array, "nq"]
-    v: Float[Array, "nv"]
-    qdd: Float[Array, "nv"]
-    f_ext: Float[Array, "nb 6"] | None
+    What follows from these is a `ZeroVector`, so that no more is computed than what changes.
+    """
+
+    q: Float[Array, "nq"] | SymbolicZero
+    v: Float[Array, "nv"] | SymbolicZero
+    qdd: Float[Array, "nv"] | SymbolicZero
+    f_ext: Float[Array, "nb 6"] | SymbolicZero
 
 
 class Displacements(eqx.Module):
@@ -111,9 +117,11 @@ def displacements(
     tree, q, v = model.topology.schedule, motions.q, motions.v
     over_ancestors, _ = _sums(motions)
 
-    def of_joints(x: Float[Array, "nv"]) -> tuple[Vector, Vector]:
+    def of_joints(x: Float[Array, "nv"] | SymbolicZero) -> tuple[Vector, Vector]:
         """`S x`, angular and linear."""
-        relative = join_bodies(motions.topology, [motion.dense() for motion in joint_motions(motions, x)])
+        if not is_perturbed(x):
+            return NOTHING, NOTHING
+        relative = join_bodies(motions.topology, [motion.dense() for motion in joint_motions(motions, instantiate(x))])
         return relative.angular, relative.linear
 
     # Of the parents, and of bodies relative to them.
@@ -126,11 +134,13 @@ def displacements(
     point = centre + spin_rate.cross(offset) + spin.cross(whirl)
 
     # Of joints: displacements, velocities and accelerations.
-    turn, shift = of_joints(velocity(model, q, along.q))
+    turn, shift = of_joints(velocity(model, q, along.q) if is_perturbed(along.q) else along.q)
     turning_dot, sliding_dot = of_joints(along.v)
     gained, gained_linear = of_joints(along.qdd)
-    if not have_fixed_axes(model.joints):
-        rates = jax.jvp(lambda q, v_bias: _joint_motions(model, q, v, qdd, v_bias), (q, v), (along.q, along.v))[1]
+    if not have_fixed_axes(model.joints) and is_perturbed((along.q, along.v)):
+        _, rates = jvp_of_perturbed(
+            lambda q, v_bias: _joint_motions(model, q, v, qdd, v_bias), (q, v), (along.q, along.v)
+        )
         relative, accelerated = (Motion.of(rate).rotated(where.rotation) for rate in rates)
         turning_dot, sliding_dot = turning_dot + relative.angular, sliding_dot + relative.linear
         gained, gained_linear = gained + accelerated.angular, gained_linear + accelerated.linear
@@ -187,8 +197,8 @@ def torques_tangent(
         + w.cross(rotational @ angular_dot)
         + theta.cross(own_wrench.moment)
     )
-    if along.f_ext is not None:
-        external_dot = Force.of(along.f_ext)
+    if is_perturbed(along.f_ext):
+        external_dot = Force.of(instantiate(along.f_ext))
         moment_dot, force_dot = moment_dot - external_dot.moment, force_dot - external_dot.force
 
     # Inward, in axes that stand still, with the levers as they change.
@@ -199,10 +209,12 @@ def torques_tangent(
     total_dot = Force(total_moment_dot - levers, total_force_dot)
     along_joints = total_dot - Force(theta.cross(total.moment), theta.cross(total.force))
     tau_dot = joint_torques(motions, split_bodies(motions.topology, along_joints))
-    if not have_fixed_axes(model.joints):
+    if not have_fixed_axes(model.joints) and is_perturbed(along.q):
         own_axes = total.rotated(where.rotation.T).array()
         tau_dot = tau_dot + jax.jvp(lambda q: _torques(model, q, own_axes), (motions.q,), (along.q,))[1]
-    return tau_dot + model.armature * along.qdd, total_dot.array()
+    if is_perturbed(along.qdd):
+        tau_dot = tau_dot + model.armature * instantiate(along.qdd)
+    return tau_dot, total_dot.array()
 
 
 def _zero(like: Vector) -> Vector:
@@ -218,6 +230,8 @@ def _sums(motions: BodyMotions) -> tuple[Callable[..., list[Vector]], Callable[.
 
     def of_vectors(function: Callable[[TreeSchedule, Any], Any]) -> Callable[..., list[Vector]]:
         def sums(*vectors: Vector) -> list[Vector]:
+            if not jax.tree.leaves(vectors):
+                return list(vectors)
             if isinstance(schedule, AncestorMask | Sequential):
                 # Each component by itself: a product with a matrix whose columns are the batch, or what loops carry.
                 return function(topology.schedule, list(vectors))
