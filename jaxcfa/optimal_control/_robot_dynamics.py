@@ -107,16 +107,18 @@ class RobotDynamics(AbstractRobotDynamics):
         contacts: AbstractContacts | None = None,
     ):
         """
-        **Arguments:** `dt` [s]; `integrator`, `SemiImplicitEuler()` by default. `actuated`: names or numbers of the
-        joints whose torques or forces are the controls, in this order (by default all joints but `Free` ones, such as
-        that of a floating base; `False`: these, too), or `"actuators"` or `True` for the controls of `model.actuators`.
+        **Arguments:** `dt` [s]; `integrator`, `SemiImplicitEuler(friction_rounds=1)` by default. `actuated`: names or
+        numbers of the joints whose torques or forces are the controls, in this order (by default all joints but `Free`
+        ones, such as that of a floating base; `False`: these, too), or `"actuators"` or `True` for the controls of
+        `model.actuators`.
         All else as in `simulation.step`, but dry friction is smoother by default: with `friction_velocity` 1e-3 a
-        linearised step from rest says that joints are stuck, and solvers believe it.
+        linearised step from rest says that joints are stuck, and solvers believe it. For the same reason it is found in
+        one round, whose derivatives are smooth.
 
         **Raises:** `ValueError` as `simulation.step` does, and for unknown joints.
         """
         check_model(model)
-        integrator = SemiImplicitEuler() if integrator is None else integrator
+        integrator = SemiImplicitEuler(friction_rounds=1) if integrator is None else integrator
         check_integrator(integrator)
         self.integrator = integrator
         driven = driven_by(model, actuated)

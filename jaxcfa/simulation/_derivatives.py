@@ -37,24 +37,26 @@ def acceleration_by_state(
     v: Float[Array, "nv"],
     tau: Float[Array, "nv"],
     f_ext: Float[Array, "nb 6"],
-    dt: Float[Array, ""] | None = None,
+    implicit: tuple[Float[Array, ""], int] | None = None,
     motions: BodyMotions | None = None,
 ) -> _Accelerations:
     """Accelerations without constraints, with their derivatives by `[displacement; v]` and by tau.
 
-    They are `acceleration_of_step` with a `dt`, and else `acceleration`:
+    They are `acceleration` or, of an `implicit` step with its length and rounds of friction, `acceleration_of_step`:
     `qdd = (M + armature)^-1 (forces - bias)`, where forces and armature depend on the state joint by joint, so that
     `(M + armature) dqdd = dforces - darmature qdd - dID`.
     """
     still = jnp.zeros_like(v)
 
     def loads(q: Array, v: Array, reached: Array) -> tuple[Array, Array | None]:
-        return (equation.forces(q, v, tau), None) if dt is None else equation.forces_of_step(q, v, tau, dt, reached)
+        if implicit is None:
+            return equation.forces(q, v, tau), None
+        return equation.forces_of_step(q, v, tau, implicit[0], reached)
 
     first = _of_loads(equation, loads, q, v, f_ext, motions, still)
-    if dt is None or not equation.has_dry_friction:
+    if implicit is None or not equation.has_rounds(implicit[1]):
         return first
-    qdd, by_state, by_tau = first
+    dt, (qdd, by_state, by_tau) = implicit[0], first
     faster = jnp.eye(len(v), 2 * len(v), len(v), dtype=v.dtype)
     slopes = faster + dt * by_state, dt * by_tau
     return _of_loads(equation, loads, q, v, f_ext, motions, v + dt * qdd, slopes)

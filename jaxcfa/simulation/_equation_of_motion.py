@@ -1,17 +1,16 @@
 """The accelerations of a mechanism and the forces that act on it during one step."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from ..actuation import actuator_forces
-from ..backend import loop_form
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization, Baumgarte, constrained_forward_dynamics
 from ..closed_chains._checks import check_constraints
 from ..closed_chains._delassus import LEAST_NORM, check_solver
@@ -105,29 +104,33 @@ class EquationOfMotion(eqx.Module):
         tau: Float[Array, "nv"],
         f_ext: Float[Array, "nb 6"],
         dt: Float[Array, ""],
+        friction_rounds: int = 2,
     ) -> Velocity:
         """`qdd` for which damping is that at the velocity `v' = v + dt qdd`; stops, dry friction and contacts, too.
 
         It is `-D v'`, so that `(M + dt D) qdd = forces at v`: D acts like armature. Dry friction, which is not linear,
-        takes two rounds.
+        is taken so in the first round, and within its bound in the second, if there are two.
         """
         still = jnp.zeros_like(v)
-        if not self.has_dry_friction:
+        if not self.has_rounds(friction_rounds):
             return self._accelerated(q, v, tau, f_ext, dt, still)
         if self.contacts is None:
             motions = None
             if not self.constraints:
                 motions = motions_at(self.model, q, v, self.method.motion_schedule(), by_rules=True)
             first = self._accelerated(q, v, tau, f_ext, dt, still, motions)
-            return self._if_rough(lambda: self._accelerated(q, v, tau, f_ext, dt, v + dt * first, motions), first)
+            return self._accelerated(q, v, tau, f_ext, dt, v + dt * first, motions)
 
-        def one_round(found: tuple[Array, Array], is_first: Bool[Array, ""]) -> tuple[tuple[Array, Array], None]:
-            reached, qdd = found
-            qdd = self._if_rough(lambda: self._accelerated(q, v, tau, f_ext, dt, reached), qdd, is_first)
+        def one_round(found: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
+            qdd = self._accelerated(q, v, tau, f_ext, dt, found[0])
             return (v + dt * qdd, qdd), None
 
         # A loop, so that the program has the contacts once.
-        return lax.scan(one_round, (still, still), jnp.array([True, False]))[0][1]
+        return lax.scan(one_round, (still, still), length=friction_rounds)[0][1]
+
+    def has_rounds(self, friction_rounds: int) -> bool:
+        """Whether a second round finds something else: not where the model is known to have no dry friction."""
+        return friction_rounds > 1 and self.has_dry_friction
 
     def forces(self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Velocity:
         """Torques (nv,), those of springs, damping, friction and stops included."""
@@ -156,9 +159,8 @@ class EquationOfMotion(eqx.Module):
         damping = jnp.zeros_like(v)
         if self.has_passive_forces:
             tau, damping = tau + springs_and_damping(self.model, q, v), damping + self.model.damping
-            if self.has_dry_friction:
-                friction, slope = dry_friction(self.model.friction_loss, self.friction_velocity, v, reached)
-                tau, damping = tau - friction - slope * v, damping + slope
+            friction, slope = dry_friction(self.model.friction_loss, self.friction_velocity, v, reached)
+            tau, damping = tau - friction - slope * v, damping + slope
         if self.stops is not None:
             force, of_stops = self.stops.at(self.model, q, dt)
             tau, damping = tau + force - of_stops * v, damping + of_stops
@@ -214,13 +216,6 @@ class EquationOfMotion(eqx.Module):
         without = dataclasses.replace(self, contacts=None)
         motion = _OfLoops(without, *state) if self.constraints else _OfTree(self.method, *state)
         return accelerations_in_contact(self.model, self.contacts, q, v, motion, dt)
-
-    def _if_rough(self, another: Callable[[], Array], found: Array, is_first: Array | bool = False) -> Array:
-        """What another round finds, where that is known to be the first, or dry friction is not known to be zero."""
-        loss = self.model.friction_loss
-        if is_concrete(loss) or not loop_form().branches:
-            return another()
-        return lax.cond(is_first | jnp.any(loss != 0), another, lambda: found)
 
     def _solve(
         self, model: Model, q: Array, v: Array, forces: Array, f_ext: Array, motions: BodyMotions | None = None

@@ -52,7 +52,16 @@ class SemiImplicitEuler(AbstractIntegrator):
     Damping is taken at `v'` (so does MuJoCo), stops where `v'` leads, which makes them stable at every `dt`. Dry
     friction is found in two rounds, two evaluations: one joint sticks or slides by Coulomb's law; of many that start
     and stop at once, the friction of some may be more than `friction_loss` in a step.
+
+    **Fields:** `friction_rounds`, 1 or 2. One holds a joint back by more than its friction where that gets under way,
+    but is smooth to all orders and costs half: the default of optimal control.
     """
+
+    friction_rounds: int = eqx.field(converter=lambda x: positive_integer("friction_rounds", x), static=True, default=2)
+
+    def __check_init__(self):
+        if self.friction_rounds > 2:
+            raise ValueError(f"friction_rounds must be 1 or 2, got {self.friction_rounds}: more are no better.")
 
     def step(
         self,
@@ -64,13 +73,13 @@ class SemiImplicitEuler(AbstractIntegrator):
         dt: Float[Array, ""],
     ) -> tuple[Configuration, Velocity]:
         step = as_one_function(_semi_implicit_step) if equation.is_unconstrained else _semi_implicit_step
-        return step(equation, q, v, tau, f_ext, dt)
+        return step(self, equation, q, v, tau, f_ext, dt)
 
 
 def _semi_implicit_step(
-    equation: EquationOfMotion, q: Array, v: Array, tau: Array, f_ext: Array, dt: Array
+    own: SemiImplicitEuler, equation: EquationOfMotion, q: Array, v: Array, tau: Array, f_ext: Array, dt: Array
 ) -> tuple[Configuration, Velocity]:
-    v = v + dt * equation.acceleration_of_step(q, v, tau, f_ext, dt)
+    v = v + dt * equation.acceleration_of_step(q, v, tau, f_ext, dt, own.friction_rounds)
     return integrate(equation.model, q, v, dt), v
 
 

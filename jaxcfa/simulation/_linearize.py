@@ -136,7 +136,8 @@ def _in_closed_form(
     """The next state, A and B of a step `v' = v + dt qdd` and `q' = integrate(q, v or v', dt)`."""
     model, nv, still = equation.model, v.shape[0], jnp.zeros_like(v)
     semi_implicit = isinstance(integrator, SemiImplicitEuler)
-    qdd, by_state, by_tau = acceleration_by_state(equation, q, v, tau, f_ext, dt if semi_implicit else None, motions)
+    implicit = (dt, integrator.friction_rounds) if isinstance(integrator, SemiImplicitEuler) else None
+    qdd, by_state, by_tau = acceleration_by_state(equation, q, v, tau, f_ext, implicit, motions)
     v_next = v + dt * qdd
     # Rows of A and B side by side, whose columns are displacements, velocities and torques before the step.
     displaced, faster = (jnp.eye(nv, 3 * nv, k, dtype=v.dtype) for k in (0, nv))

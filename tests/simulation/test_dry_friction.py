@@ -12,7 +12,7 @@ import jaxcfa
 from helpers import assert_close, second_derivatives
 from jaxcfa.closed_chains import connect
 from jaxcfa.joints import Free, Prismatic
-from jaxcfa.simulation import linearize, rollout, step
+from jaxcfa.simulation import SemiImplicitEuler, linearize, rollout, step
 
 MASS, LOSS = 2.0, 3.0
 SPEED = 1e-3  # the default friction velocity
@@ -121,6 +121,36 @@ def test_models_that_are_traced():
     both = jax.tree.map(lambda *x: jnp.stack(x), model, without)
     assert_close(jax.vmap(after)(both), jnp.stack(expected), 1e-12)
     assert_close(after(without), v + 0.01 * jaxcfa.forward_dynamics(without, q, v, tau), 1e-12)
+
+
+def test_derivative_by_friction_where_there_is_none():
+    """A body of 1 kg that 1 N pulls loses F dt of its speed."""
+    model = jaxcfa.chain(1, Prismatic((1, 0, 0)), mass=1.0)
+
+    def speed(loss):
+        own = eqx.tree_at(lambda m: m.friction_loss, model, loss[None])
+        return rollout(own, jnp.zeros(1), jnp.zeros(1), jnp.ones((20, 1)), 0.01).v[-1, 0]
+
+    for loss in (0.0, 1e-3):
+        assert_close(jax.grad(speed)(jnp.array(loss)), -0.2, 1e-6)
+
+
+def test_rounds():
+    """One is the friction of the old velocity, and smooth."""
+    model = jaxcfa.chain(1, Prismatic((1, 0, 0)), mass=MASS)
+    model = eqx.tree_at(lambda m: m.friction_loss, model, jnp.array([LOSS]))
+    v, tau, zero, dt = jnp.array([0.3 * SPEED]), jnp.array([5.0]), jnp.zeros(1), 0.01
+    once = SemiImplicitEuler(friction_rounds=1)
+    damping = LOSS * np.tanh(0.3) / v
+    expected = (MASS * v + dt * tau) / (MASS + dt * damping)
+    assert_close(step(model, zero, v, tau, dt, once).v, expected, 1e-12)
+    a, b = linearize(model, zero, v, tau, dt, once)
+    of_v, of_tau = jax.jacobian(lambda v, tau: step(model, zero, v, tau, dt, once).v, (0, 1))(v, tau)
+    assert_close(jnp.concatenate([a[1:, 1:], b[1:]]), jnp.concatenate([of_v, of_tau]))
+    assert SemiImplicitEuler() == SemiImplicitEuler(2)
+    for wrong in (0, 3, 1.5):
+        with pytest.raises(ValueError, match="friction_rounds must be"):
+            SemiImplicitEuler(friction_rounds=wrong)
 
 
 @pytest.mark.parametrize("kind", ["tree", pytest.param("contacts", marks=pytest.mark.slow)])
