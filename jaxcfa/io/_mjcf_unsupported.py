@@ -37,7 +37,10 @@ def _features(mj: MjModel, layout: Layout) -> Iterator[tuple[str, Iterable[str]]
     yield "damping that is not linear", (actuators[i] for i in _nonzero(of_actuators))
     tendons = all_names(mj.tendon, mj.ntendon, "tendon", set())
     yield "spatial tendons", (name for i, name in enumerate(tendons) if not is_fixed_tendon(mj, i))
-    yield "forces and limits of tendons", (tendons[i] for i in _nonzero(_own_forces(mj)) if is_fixed_tendon(mj, i))
+    yield (
+        "forces, armature and limits of tendons",
+        (tendons[i] for i in _nonzero(_own_forces(mj)) if is_fixed_tendon(mj, i)),
+    )
     yield "flexes", (f"flex{i}" for i in range(mj.nflex))
     yield "sensors", all_names(mj.sensor, mj.nsensor, "sensor", set())
     yield "plugins", (f"plugin{i}" for i in range(mj.nplugin))

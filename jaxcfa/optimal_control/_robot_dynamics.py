@@ -17,7 +17,7 @@ from ..configuration import displacement, integrate, velocity
 from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
 from ..model import WORLD, AbstractConstraint, Model
-from ..model._arguments import as_arrays, check_model, is_concrete, positive_number
+from ..model._arguments import as_arrays, is_concrete, positive_number, require_single
 from ..model._joint_groups import free_dofs
 from ..model._parts import joint_parts
 from ..motion import BodyMotions
@@ -112,12 +112,12 @@ class RobotDynamics(AbstractRobotDynamics):
         ones, such as that of a floating base; `False`: these, too), or `"actuators"` or `True` for the controls of
         `model.actuators`.
         All else as in `simulation.step`, but dry friction is smoother by default: with `friction_velocity` 1e-3 a
-        linearised step from rest says that joints are stuck, and solvers believe it. For the same reason it is found in
-        one round, whose derivatives are smooth.
+        linearised step from rest says that joints are stuck, and solvers believe it. It is found in one round, with
+        which steps are more nearly linear.
 
         **Raises:** `ValueError` as `simulation.step` does, and for unknown joints.
         """
-        check_model(model)
+        require_single(model, "RobotDynamics")
         integrator = SemiImplicitEuler(friction_rounds=1) if integrator is None else integrator
         check_integrator(integrator)
         self.integrator = integrator
@@ -234,7 +234,7 @@ class RobotInverseDynamics(AbstractRobotDynamics):
 
         **Raises:** `ValueError` for unknown frames and joints, a `dt` or a `friction_velocity` that is not positive.
         """
-        check_model(model)
+        require_single(model, "RobotInverseDynamics")
         if isinstance(contacts, str) or not isinstance(contacts, Iterable):
             frames, got = getattr(contacts, "frames", [contacts]), f"{contacts!r:.200}"
             raise ValueError(f"contacts must be a list of frames, such as {list(frames)!r:.200}, got {got}.")

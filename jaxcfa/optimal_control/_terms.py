@@ -18,6 +18,7 @@ from ..kinematics import frame_velocity
 from ..model._arguments import as_array, as_positive, check_quaternions, is_concrete
 from ..numerics import cross, matmul, matvec, transpose
 from ..numerics._options import check_hashable, is_hashable
+from ..simulation._inputs import check_arguments
 from ..spatial import Transform, rotation_log, unit
 from ..spatial._transform import are_rotations
 from ..typing import NameOrNumber
@@ -310,11 +311,12 @@ class _Function(AbstractTerm):
 def as_term(term: Any) -> Any:
     """A pytree of arrays that is called as `term` is: functions become static.
 
-    **Raises:** `ValueError` for those that programs cannot be known by.
+    **Raises:** `ValueError` for those that programs cannot be known by, and that take other arguments.
     """
     if not callable(term) or isinstance(term, eqx.Module | jax.tree_util.Partial):
         return term
     check_hashable("A function of a stage", term)
+    check_arguments("A term must be a function of a stage alone", term, "stage")
     return _Function(term)
 
 

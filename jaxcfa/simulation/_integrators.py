@@ -54,7 +54,7 @@ class SemiImplicitEuler(AbstractIntegrator):
     and stop at once, the friction of some may be more than `friction_loss` in a step.
 
     **Fields:** `friction_rounds`, 1 or 2. One holds a joint back by more than its friction where that gets under way,
-    but is smooth to all orders and costs half: the default of optimal control.
+    but is more nearly linear and costs half: the default of optimal control.
     """
 
     friction_rounds: int = eqx.field(converter=lambda x: positive_integer("friction_rounds", x), static=True, default=2)

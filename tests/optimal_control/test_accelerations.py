@@ -260,6 +260,9 @@ def test_errors():
     for make in (lambda x: oc.RobotDynamics(x, 0.01), lambda x: oc.RobotInverseDynamics(x, 0.01)):
         with pytest.warns(UserWarning, match="none that acts on 'left_shank_joint', 'right_thigh_joint', 'right_shank"):
             make(servos)
+        several = jax.tree.map(lambda x: jnp.stack([x, x]), model)
+        with pytest.raises(ValueError, match=r"^Robot\w*Dynamics takes single models, but"):
+            make(several)
         make(jaxcfa.add_servos(model, 1.0))
     with pytest.raises(ValueError, match=r"\['left_foot'\]"):
         oc.RobotInverseDynamics(model, 0.01, "left_foot")

@@ -185,6 +185,12 @@ def test_pairs_that_are_exchanged_are_refused():
         oc.Posture(jnp.zeros(5))(oc.Stage(problem.dynamics, as_state(problem, (q, v)), v, jnp.asarray(0)))
 
 
+def test_functions_with_other_arguments():
+    for wrong, arguments in ((lambda s, t: s.x, r"\(s, t\)"), (lambda: 0.0, r"\(\)")):
+        with pytest.raises(ValueError, match=f"function of a stage alone, but .* has the arguments {arguments}"):
+            oc.Bounds(wrong, 0.0)
+
+
 @pytest.mark.parametrize(
     "function", [lambda s: np.sin(s.x), lambda s: s.x if s.x[0] > 0 else -s.x, lambda s: [s.x, -s.x][s.t]]
 )
