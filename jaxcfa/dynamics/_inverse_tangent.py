@@ -27,12 +27,13 @@ from ..motion import BodyMotions, joint_motions, joint_torques, resting_world
 from ..numerics import instantiate, is_perturbed, jvp_of_perturbed, matmul, matvec, skew, transpose
 from ..one_function import is_one_function
 from ..spatial import Force, Matrix, Motion, RigidInertia, Transform, Vector, ZeroVector
+from ..spatial._algebra import AnyVector
 from ..structured import AncestorMask, Sequential, TreeSchedule
 from ..structured._tree_scan import from_parents
 from ..typing import Velocity
 from ._pairs import FEW, have_fixed_axes
 
-NOTHING: Any = ZeroVector()
+_NOTHING: Any = ZeroVector()
 
 
 class InverseMotion(eqx.Module):
@@ -79,13 +80,13 @@ class Displacements(eqx.Module):
     parent, and of the velocity that the joint adds (`turning` and `sliding`).
     """
 
-    theta: Vector
-    angular: Vector
-    rate: Vector
-    linear: Vector
-    offset: Vector
-    turning: Vector
-    sliding: Vector
+    theta: AnyVector
+    angular: AnyVector
+    rate: AnyVector
+    linear: AnyVector
+    offset: AnyVector
+    turning: AnyVector
+    sliding: AnyVector
 
     def of_bodies(
         self, motions: BodyMotions, where: InverseMotion
@@ -117,10 +118,10 @@ def displacements(
     tree, q, v = model.topology.schedule, motions.q, motions.v
     over_ancestors, _ = _sums(motions)
 
-    def of_joints(x: Float[Array, "nv"] | SymbolicZero) -> tuple[Vector, Vector]:
+    def of_joints(x: Float[Array, "nv"] | SymbolicZero) -> tuple[AnyVector, AnyVector]:
         """`S x`, angular and linear."""
         if not is_perturbed(x):
-            return NOTHING, NOTHING
+            return _NOTHING, _NOTHING
         relative = join_bodies(motions.topology, [motion.dense() for motion in joint_motions(motions, instantiate(x))])
         return relative.angular, relative.linear
 
@@ -222,14 +223,14 @@ def _zero(like: Vector) -> Vector:
     return jax.tree.map(lambda x: jnp.zeros((), x.dtype), like)
 
 
-def _sums(motions: BodyMotions) -> tuple[Callable[..., list[Vector]], Callable[..., list[Vector]]]:
+def _sums(motions: BodyMotions) -> tuple[Callable[..., list[AnyVector]], Callable[..., list[AnyVector]]]:
     """Sums of vectors over the ancestors and over the subtrees of all bodies."""
     topology, schedule = motions.topology, motions.schedule
     if isinstance(schedule, Sequential) and topology.nb <= FEW and not is_one_function():
         schedule = AncestorMask()
 
-    def of_vectors(function: Callable[[TreeSchedule, Any], Any]) -> Callable[..., list[Vector]]:
-        def sums(*vectors: Vector) -> list[Vector]:
+    def of_vectors(function: Callable[[TreeSchedule, Any], Any]) -> Callable[..., list[AnyVector]]:
+        def sums(*vectors: AnyVector) -> list[AnyVector]:
             if not jax.tree.leaves(vectors):
                 return list(vectors)
             if isinstance(schedule, AncestorMask | Sequential):
