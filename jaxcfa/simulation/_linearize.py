@@ -135,8 +135,8 @@ def _in_closed_form(
 ) -> tuple[Configuration, Velocity, Float[Array, "n n"], Float[Array, "n nv"]]:
     """The next state, A and B of a step `v' = v + dt qdd` and `q' = integrate(q, v or v', dt)`."""
     model, nv, still = equation.model, v.shape[0], jnp.zeros_like(v)
-    semi_implicit = isinstance(integrator, SemiImplicitEuler)
     implicit = (dt, integrator.friction_rounds) if isinstance(integrator, SemiImplicitEuler) else None
+    semi_implicit = implicit is not None
     qdd, by_state, by_tau = acceleration_by_state(equation, q, v, tau, f_ext, implicit, motions)
     v_next = v + dt * qdd
     # Rows of A and B side by side, whose columns are displacements, velocities and torques before the step.
@@ -150,9 +150,13 @@ def _in_closed_form(
         return integrate(model, integrate(model, q, dq), taken + dv, dt)
 
     _, rates = columns(moved, (still, still), (displaced, ab_v if semi_implicit else faster))
-    ab_q = jax.vmap(lambda rate: velocity(model, q_next, rate), in_axes=1, out_axes=1)(rates)
-    both = jnp.concatenate([ab_q, ab_v])
+    both = jnp.concatenate([_velocities(model, q_next, rates), ab_v])
     return q_next, v_next, both[:, : 2 * nv], both[:, 2 * nv :]
+
+
+def _velocities(model: Model, q: Float[Array, "nq"], rates: Float[Array, "nq n"]) -> Float[Array, "nv n"]:
+    """The velocities of which configurations change at these rates, column by column."""
+    return jax.vmap(lambda rate: velocity(model, q, rate), in_axes=1, out_axes=1)(rates)
 
 
 def _by_differentiation(
@@ -171,7 +175,6 @@ def _by_differentiation(
         state = integrate(model, q, dq), v + dv
         return advance(integrator, equation, *state, equation.torques(*state, inputs + du), f_ext, dt)
 
-    (q_next, v_next), (ab_q, ab_v) = jacobian(displaced, still, still, jnp.zeros_like(inputs))
-    ab_q = jax.vmap(lambda rate: velocity(model, q_next, rate), in_axes=1, out_axes=1)(ab_q)
-    both = jnp.concatenate([ab_q, ab_v])
+    (q_next, v_next), (rates, ab_v) = jacobian(displaced, still, still, jnp.zeros_like(inputs))
+    both = jnp.concatenate([_velocities(model, q_next, rates), ab_v])
     return q_next, v_next, both[:, : 2 * v.shape[0]], both[:, 2 * v.shape[0] :]
