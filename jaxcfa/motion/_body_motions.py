@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from ..defaults import choose_schedule
@@ -90,6 +91,16 @@ class BodyMotions(Shared):
     links: tuple[Link, ...]
     topology: Topology = eqx.field(static=True)
     has_velocity: bool = eqx.field(static=True, default=True)
+
+    def link(self, body: int) -> Link:
+        """One body by components."""
+        visit = int(np.flatnonzero(self.topology.schedule.visits == body)[0])
+        segment, of_segment = next(
+            (segment, link)
+            for segment, link in zip(self.topology.segments, self.links, strict=True)
+            if visit < segment.stop
+        )
+        return jax.tree.map(lambda x: lax.index_in_dim(x, visit - segment.start, keepdims=False), of_segment)
 
     @property
     def poses(self) -> Transform:

@@ -31,7 +31,7 @@ from ..simulation._linearize import linearized_step
 from ..simulation._step import advance
 from ..typing import BodyForces, BodyForcesLike, NameOrNumber
 from ._dynamics import AbstractDynamics, LinearizedStep, Time
-from ._frame_poses import placed_frame
+from ._frame_motions import placed_frame
 
 if TYPE_CHECKING:
     from ._stage import Stage

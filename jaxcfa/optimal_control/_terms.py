@@ -14,7 +14,6 @@ from jaxtyping import Array, Float
 
 from ..configuration import difference
 from ..dynamics import center_of_mass
-from ..kinematics import frame_velocity
 from ..model._arguments import as_array, as_positive, check_quaternions, is_concrete
 from ..numerics import cross, matmul, matvec, transpose
 from ..numerics._options import check_hashable, is_hashable
@@ -22,7 +21,7 @@ from ..simulation._inputs import check_arguments
 from ..spatial import Transform, rotation_log, unit
 from ..spatial._transform import are_rotations
 from ..typing import NameOrNumber
-from ._frame_poses import placed_frame
+from ._frame_motions import moving_frame, placed_frame
 from ._robot_dynamics import RobotInverseDynamics
 from ._stage import Stage
 
@@ -170,8 +169,7 @@ class FrameVelocity(SmoothTerm):
     target: Float[Array, "..."] = eqx.field(converter=as_array("target"), default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "6"]:
-        velocity = frame_velocity(stage.model, stage.q, stage.v, self.frame, motions=stage.motions)
-        return _difference(self, velocity, self.target)
+        return _difference(self, _twist(stage, self.frame), self.target)
 
 
 class PointVelocity(SmoothTerm):
@@ -181,8 +179,7 @@ class PointVelocity(SmoothTerm):
     target: Float[Array, "..."] = eqx.field(converter=as_array("target"), default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
-        velocity = frame_velocity(stage.model, stage.q, stage.v, self.frame, motions=stage.motions)
-        return _difference(self, velocity[3:], self.target)
+        return _difference(self, _twist(stage, self.frame)[3:], self.target)
 
 
 class ContactForce(SmoothTerm):
@@ -371,3 +368,7 @@ def _check_rotation(term: str, rotation: Any) -> None:
 
 def _pose(stage: Stage, frame: NameOrNumber) -> Transform:
     return placed_frame(frame, stage.model, stage.q, stage.constant_motions)
+
+
+def _twist(stage: Stage, frame: NameOrNumber) -> Float[Array, "6"]:
+    return moving_frame(frame, stage.model, stage.q, stage.v, stage.constant_motions)
