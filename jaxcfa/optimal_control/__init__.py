@@ -29,6 +29,7 @@ from ._terms import (
     CenterOfMass as CenterOfMass,
     ContactForce as ContactForce,
     Control as Control,
+    Duration as Duration,
     FrameDirection as FrameDirection,
     FrameDistance as FrameDistance,
     FrameOrientation as FrameOrientation,

@@ -94,6 +94,11 @@ class AbstractDynamics(eqx.Module):
         return self.linearized_step(stage.x, stage.u, stage.t)
 
     @property
+    def free_at_start(self) -> tuple[int, ...]:
+        """Coordinates of tangent vectors that no start gives, such as those of unknown step lengths."""
+        return ()
+
+    @property
     def defect_size(self) -> int:
         """How many equations the steps leave to the solver: k, by default none."""
         return 0

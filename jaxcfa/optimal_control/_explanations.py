@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from ..compilation import quick_compilation
 from ._costs_and_bounds import Bounds
 from ._dynamics import AbstractDynamics
+from ._free_duration import FreeDuration
 from ._local import by_displacements, end_stage, over_stages
 from ._multiple_shooting import MultipleShooting
 from ._problem import Problem, stage_parts
@@ -64,6 +65,8 @@ def explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: 
 
 
 def _other_hessian(dynamics: AbstractDynamics) -> str:
+    if isinstance(dynamics, FreeDuration):
+        return '. Scale the costs so that the sum is 10 to 1000; or try MultipleShooting(hessian="gauss_newton")'
     if dynamics.defect_size:
         return '. Jumps, and what else is far from standing, need MultipleShooting(hessian="exact")'
     if isinstance(dynamics, AbstractRobotDynamics):

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..numerics import add, jvp_of_perturbed, product, with_rule
+from ..structured._starts import where
 from ._barrier_updates import steepness
 from ._interior_point import Point, condensed_hessian, rows_along
 from ._local import (
@@ -130,8 +131,7 @@ def _conditions(problem: Problem, x0: Float[Array, "nx"], point: Point) -> _Cond
             *zip(y, values.equalities, strict=True),
             *zip(z, values.inequalities, strict=True),
         ]
-        if problem.start != "free":
-            pairs.append((lam[0], values.start))
+        pairs.append((lam[0], where(~problem.start_masks.free, values.start)))
         return values.cost + sum(jnp.sum(a * b) for a, b in pairs), values
 
     zeros = jnp.zeros((len(point.states), problem.dynamics.tangent_size), x0.dtype), jnp.zeros_like(point.controls)

@@ -29,8 +29,8 @@ from ..structured import (
     RiccatiFactors,
     Sequential,
 )
-from ..structured._linear_quadratic import Start
 from ..structured._riccati import RICCATI
+from ..structured._starts import Start, StartMasks, where
 from ._local import LocalModel, Multipliers, Rows, StageModel, Values, linear_quadratic_of
 
 _NEAR = 1e10  # how much less than on the central path multipliers may be, and their distance from the price
@@ -253,10 +253,11 @@ def _slopes(
     n, lam = local.transition.shape[-1], multipliers.costates
     stages, end = slopes_of_lagrangian(local, multipliers)
     states, controls, end = stages[:, :n] - lam[:-1], stages[:, n:], end - lam[-1]
-    if start == "free":
-        states = states.at[0].add(lam[0])
-    if start == "periodic":
-        end = end + lam[0]
+    free, periodic = StartMasks.of(start, n)
+    if free.any():
+        states = states.at[0].add(where(free, lam[0]))
+    if periodic.any():
+        end = end + where(periodic, lam[0])
     return states, controls, end
 
 

@@ -15,8 +15,8 @@ from ..compilation import jit_of_one_state
 from ..numerics import product, transpose
 from ..one_function import as_one_function
 from ..structured import LinearQuadratic, LinearTerms
-from ..structured._linear_quadratic import Start
 from ..structured._products import matvec
+from ..structured._starts import Start, where
 from ._dynamics import AbstractDynamics
 from ._problem import Parts, Problem, end_parts, stage_parts
 from ._stage import Stage
@@ -214,9 +214,13 @@ def gap(here: Stage, following: Float[Array, "nx"]) -> Float[Array, "n"]:
 
 def start_gap(problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+1 nx"]) -> Float[Array, "n"]:
     """The displacement of the first state that is missing to where it has to be."""
-    if problem.start == "free":
+    minus, (free, periodic) = problem.dynamics.minus, problem.start_masks
+    if free.all():
         return jnp.zeros(problem.dynamics.tangent_size, states.dtype)
-    return problem.dynamics.minus(states[-1] if problem.start == "periodic" else x0, states[0])
+    missing = minus(states[-1] if periodic.all() else x0, states[0])
+    if periodic.any() and not periodic.all():
+        missing = where(periodic, minus(states[-1], states[0]), missing)
+    return where(~free, missing)
 
 
 def over_stages(problem: Problem, function: Callable, states: Array, controls: Array, *others):

@@ -47,6 +47,8 @@ def lqr(problem: Problem, x, u) -> Regulator:
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be a Problem(dynamics, steps, costs), got {problem!r:.200}.")
     dynamics = problem.phases[0].dynamics
+    if not problem.has_given_duration:
+        raise ValueError("lqr is feedback over time steps of a given length: leave step_lengths out.")
     if dynamics.defect_size:
         raise ValueError(
             f"{type(dynamics).__name__} leaves {dynamics.defect_size} equations of each step to the solver, such as "

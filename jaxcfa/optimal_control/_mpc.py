@@ -72,6 +72,8 @@ def mpc_step(
             f"{solver!r:.200}."
         )
     check_positive("barrier", barrier, or_zero=True)
+    if not problem.has_given_duration:
+        raise ValueError("mpc_step plans over time steps of a given length: leave step_lengths out.")
     if problem.start != "given":
         raise ValueError(f"mpc_step needs a problem that starts in x, got one with start={problem.start!r}.")
     check_bounds(problem)

@@ -44,10 +44,10 @@ class MultipleShooting(AbstractSolver):
     1e-4 and 1e-3 in float32; what a further step would gain must also be below `tolerance` times the cost, or its
     square. `hessian`: `"gauss_newton"`; `"secant"`, with the curvature of dynamics and constraints learned on the way,
     for swing-ups; or `"exact"`, with more work to compile and in each iteration, for jumps with `RobotInverseDynamics`;
-    by default the first for robots, whose steps are accelerated by what the last ones tell, and the second for all
-    else. `schedule`: what solves the
-    linear-quadratic problems, of `jaxcfa.structured`: `Riccati()`; a schedule for it, such as `Doubling()`; or another,
-    such as `StageMultipliers()`, beside which gains take a Riccati recursion. `steps`: `"linear"`, all states at once;
+    by default the first for robots, whose steps are accelerated by what the last ones tell, the last for robots whose
+    step lengths are found, and the second for all else. `schedule`: what solves the linear-quadratic problems, of
+    `jaxcfa.structured`: `Riccati()`; a schedule for it, such as `Doubling()`; or another, such as `StageMultipliers()`,
+    beside which gains take a Riccati recursion. `steps`: `"linear"`, all states at once;
     `"nonlinear"`, simulated one after the other under the feedback, which finds its way where dynamics are unstable; or
     the better of `"both"`; by default `"nonlinear"` if dynamics are the only constraints, else `"both"`. `barrier`:
     where the interior point starts. `regularization`: the least that is added to Hessians. `together`: how many step
@@ -84,7 +84,6 @@ class MultipleShooting(AbstractSolver):
         """The settings for a precision and a problem, with at most so many iterations."""
         double = jnp.finfo(dtype).bits >= 64
         tolerance, stationarity = tolerances(dtype, self.tolerance, self.stationarity)
-        learns = not isinstance(problem.dynamics, AbstractRobotDynamics)
         return Settings(
             tolerance=tolerance,
             stationarity=stationarity,
@@ -94,13 +93,20 @@ class MultipleShooting(AbstractSolver):
             largest_regularization=1e9 if double else 1e5,
             max_iterations=jnp.minimum(iterations, self.max_iterations),
             recorded=self.max_iterations,
-            hessian=self.hessian or ("secant" if learns else "gauss_newton"),
+            hessian=self.hessian or _usual_hessian(problem),
             schedule=self.schedule,
             steps=self.steps or ("both" if problem.is_constrained else "nonlinear"),
             barrier=self.barrier,
             regularization=self.regularization,
             together=self.together,
         )
+
+
+def _usual_hessian(problem: Problem) -> Hessian:
+    if not isinstance(problem.dynamics, AbstractRobotDynamics):
+        return "secant"
+    # Costs say little about motions that shall only be short: what they have of curvature is that of the dynamics.
+    return "gauss_newton" if problem.has_given_duration else "exact"
 
 
 def _iterate(settings: Settings, problem: Problem, x0: Array, state: State, progress: bool) -> State:

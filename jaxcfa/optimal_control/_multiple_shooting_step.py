@@ -17,7 +17,9 @@ from ._local import LocalModel, Values, with_curvature
 from ._multiple_shooting_state import FAR_OFF, Settings, State, is_last
 from ._problem import Problem
 
-_SHIFTS = (1e-4, 5)  # what is added to Hessians that have no minimum: the least, and how often eight times as much
+# What is added to Hessians that have no minimum: the least, and how often eight times as much. Where they are exact,
+# directions that hardly count are right, too, and are not to be held.
+_SHIFTS: dict[str, tuple[float, int]] = {"secant": (1e-4, 5), "exact": (1e-7, 9)}
 _STUCK = 1.0  # so large a regularization shows that steps have been refused again and again
 _YIELD = 0.1  # proximity of the equalities relative to the barrier parameter
 _TOO_SOFT = 0.1  # equalities become harder if a step closes a smaller part of what it leaves of them,
@@ -67,7 +69,8 @@ def trial_of(
     # and whose curvature it is. At the end all directions count, of which some may not have been learned: the gains are
     # those of Gauss and Newton.
     far_off = (final.violation > FAR_OFF) & (problem.dynamics.defect_size == 0)
-    step, local, curved = _first_finite(newton, point, preferred, safe, reached | far_off)
+    shifts = _SHIFTS.get(settings.hessian, (0.0, 0))
+    step, local, curved = _first_finite(newton, point, preferred, safe, reached | far_off, shifts)
     soft = _softness(settings, state.soft, local.values, step, proximity)
     gain, memory = jnp.abs(slope(local, step, barrier)), None
     if state.memory is not None:
@@ -122,11 +125,16 @@ def preferred_model(
 
 
 def _first_finite(
-    newton: Callable[[LocalModel, Array], Step], point: Point, preferred: LocalModel, safe: LocalModel, only_safe: Array
+    newton: Callable[[LocalModel, Array], Step],
+    point: Point,
+    preferred: LocalModel,
+    safe: LocalModel,
+    only_safe: Array,
+    shifts: tuple[float, int],
 ) -> tuple[Step, LocalModel, Bool[Array, ""]]:
     """The step by the preferred model, with more and more convexity where that has no minimum, which its factors tell,
     and if nothing helps by the safe one; that model, and whether it is the preferred one and has its curvature."""
-    least, times = _SHIFTS
+    least, times = shifts
     if preferred is safe:
         return newton(safe, jnp.zeros((), point.controls.dtype)), safe, jnp.asarray(False)
 

@@ -1,15 +1,18 @@
 """Problems of optimal control: dynamics, costs and constraints."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..model._arguments import is_concrete, positive_integer
+from ..simulation._inputs import checked_dt
+from ..structured._starts import OneStart, Start, StartMasks, as_start
 from ._costs_and_bounds import (
     Bounds,
     Cost,
@@ -22,10 +25,12 @@ from ._costs_and_bounds import (
     returned,
 )
 from ._dynamics import AbstractDynamics
+from ._free_duration import FreeDuration
 from ._robot_dynamics import AbstractRobotDynamics
 from ._stage import Stage
 from ._terms import SmoothTerm
 
+_SCALE = 100.0  # of logarithms of step lengths: violating their bounds costs about what it gains in time
 _SUCH = "RobotDynamics(model, dt) or FunctionDynamics(f, states, controls)"
 
 
@@ -52,7 +57,7 @@ class Problem(eqx.Module):
 
     **Fields:** `phases`; `costs` and `constraints` of the stages `0 ... T - 1`, which have a state and a control;
     `end_costs` and `end_constraints` of the last state; `start`: `"given"`, `"free"`, or `"periodic"` (the last state
-    is the first).
+    is the first), or one of these for each coordinate of a tangent vector.
     """
 
     phases: tuple[Phase, ...]
@@ -60,7 +65,7 @@ class Problem(eqx.Module):
     end_costs: tuple[Cost | SmoothCost, ...]
     constraints: tuple[Equality | Bounds, ...]
     end_constraints: tuple[Equality | Bounds, ...]
-    start: Literal["given", "free", "periodic"] = eqx.field(static=True)
+    start: Start = eqx.field(static=True)
 
     def __init__(
         self,
@@ -70,23 +75,29 @@ class Problem(eqx.Module):
         end_costs: Sequence[Cost | SmoothCost] = (),
         constraints: Sequence[Equality | Bounds] = (),
         end_constraints: Sequence[Equality | Bounds] = (),
-        start: Literal["given", "free", "periodic"] = "given",
+        start: OneStart | Sequence[OneStart] = "given",
+        step_lengths: tuple[ArrayLike, ArrayLike] | None = None,
     ):
         """
         **Arguments:** `dynamics`: such as `RobotDynamics(model, dt)`, for that number of `steps`, or a list of `Phase`s
-        (then without `steps`). Costs are sums over the stages: multiply weights by dt for integrals.
+        (then without `steps`). Costs are sums over the stages: multiply weights by dt for integrals. `start`: of all
+        coordinates, or a list with one entry for each coordinate of a tangent vector. `step_lengths`: the shortest and
+        the longest time step of a robot [s], if its length, one for each phase, is to be found with the motion, from
+        `dt` on. A cost of `Duration()` makes motions short, and `stage.dt` is what functions see.
 
         **Raises:** `ValueError` for wrong types and numbers, stages that there are not, and phases that do not fit
         together.
         """
         self.phases = _phases(dynamics, steps)
+        if step_lengths is not None:
+            self.phases = _of_free_duration(self.phases, step_lengths)
         self.costs = _parts("costs", costs, (Cost, SmoothCost))
         self.end_costs = _parts("end_costs", end_costs, (Cost, SmoothCost))
         self.constraints = _parts("constraints", constraints, (Equality, Bounds))
+        if isinstance(self.dynamics, FreeDuration):
+            self.constraints += (_bounds_of_lengths(self.dynamics),)
         self.end_constraints = _parts("end_constraints", end_constraints, (Equality, Bounds))
-        if start not in ("given", "free", "periodic"):
-            raise ValueError(f'start must be "given", "free" or "periodic", got {start!r}.')
-        self.start = start
+        self.start = _start(start, self.dynamics)
         for part in (*self.costs, *self.constraints):
             _check_stages(part, self.steps)
         for part in (*self.end_costs, *self.end_constraints):
@@ -102,6 +113,22 @@ class Problem(eqx.Module):
         """Whether there is more to keep to than the steps of the dynamics from a given start."""
         parts = self.constraints or self.end_constraints
         return bool(parts) or self.start != "given" or self.dynamics.defect_size > 0
+
+    @property
+    def start_masks(self) -> StartMasks:
+        """Which coordinates of tangent vectors at the start are free, and which are periodic."""
+        return StartMasks.of(self.start, self.dynamics.tangent_size)
+
+    @property
+    def has_given_duration(self) -> bool:
+        """Whether the time steps have the lengths that the dynamics say."""
+        return not isinstance(self.dynamics, FreeDuration)
+
+    @property
+    def first_step_lengths(self) -> Float[Array, "P"]:
+        """The time steps of a robot in all phases as its dynamics have them [s]; where they are free, a first guess."""
+        found = [phase.dynamics.dt for phase in self.phases if isinstance(phase.dynamics, AbstractRobotDynamics)]
+        return jnp.stack(found)
 
     @property
     def dynamics(self) -> AbstractDynamics:
@@ -261,6 +288,51 @@ def _phases(dynamics: Any, steps: Any) -> tuple[Phase, ...]:
                 f"order: got {_description(x)}, and {_description(all_dynamics[-1])}."
             )
     return phases
+
+
+def _of_free_duration(phases: Sequence[Phase], bounds: Any) -> tuple[Phase, ...]:
+    """The same phases with the lengths of their time steps in the state."""
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise ValueError(f"step_lengths must be a pair, the shortest and the longest [s], got {bounds!r:.200}.")
+    found = []
+    for number, phase in enumerate(phases):
+        dynamics = phase.dynamics
+        if not isinstance(dynamics, AbstractRobotDynamics):
+            raise ValueError(
+                f"step_lengths are those of robots, whose dynamics have a time step, got {type(dynamics).__name__}. "
+                "Of a function let the step length be one more state, free at the start."
+            )
+        shortest, longest = (checked_dt(x, dynamics.dt.dtype) for x in bounds)
+        if is_concrete(shortest, longest, dynamics.dt) and not shortest < dynamics.dt < longest:
+            raise ValueError(
+                f"The dt of the dynamics, from which step lengths are found, must be between the shortest and the "
+                f"longest, got {float(dynamics.dt):g} and step_lengths ({float(shortest):g}, {float(longest):g})."
+            )
+        found.append(Phase(FreeDuration(dynamics, shortest, longest, number, len(phases)), phase.steps))
+    return tuple(found)
+
+
+class StepLengths(SmoothTerm):
+    """A multiple of the logarithms of the step lengths of all phases (P,)."""
+
+    def __call__(self, stage: Stage) -> Float[Array, "P"]:
+        return _SCALE * jnp.log(stage.blocks[-1])
+
+
+def _bounds_of_lengths(dynamics: FreeDuration) -> Bounds:
+    """At the first stage, since they stay the same."""
+    shortest, longest = (_SCALE * jnp.log(x) for x in (dynamics.shortest, dynamics.longest))
+    return Bounds(StepLengths(), shortest, longest, during=(0, 1))
+
+
+def _start(start: Any, dynamics: AbstractDynamics) -> Start:
+    """What is said of the start for every coordinate, and that others are free."""
+    n, free = dynamics.tangent_size, dynamics.free_at_start
+    if not free:
+        return as_start(start, n)
+    kinds = as_start(start, n if isinstance(start, str) else n - len(free))
+    given = iter((kinds,) * n if isinstance(kinds, str) else kinds)
+    return as_start(tuple("free" if i in free else next(given) for i in range(n)), n)
 
 
 def _same_manifold(a: AbstractDynamics, b: AbstractDynamics) -> bool:

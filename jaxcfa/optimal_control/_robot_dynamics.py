@@ -57,15 +57,20 @@ class AbstractRobotDynamics(AbstractDynamics):
 
     def split(self, x: Float[Array, "nx"]) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
         """The q and v of a state."""
-        return x[: self.model.nq], x[self.model.nq :]
+        nq, nv = self.model.nq, self.model.nv
+        return x[:nq], x[nq : nq + nv]
+
+    def step_length(self, stage: "Stage") -> Float[Array, ""]:
+        """The time between a stage and the next one [s]."""
+        return self.dt.astype(stage.x.dtype)
 
     def plus(self, x: Float[Array, "nx"], dx: Float[Array, "n"]) -> Float[Array, "nx"]:
         return jnp.concatenate(self.displaced(x, *jnp.split(dx, 2)))
 
-    def blocks(self, x: Float[Array, "nx"]) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+    def blocks(self, x: Float[Array, "nx"]) -> tuple[Array, ...]:
         return self.split(x)
 
-    def displaced(self, x: Float[Array, "nx"], *dx: Array) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+    def displaced(self, x: Float[Array, "nx"], *dx: Array) -> tuple[Array, ...]:
         (q, v), (dq, dv) = self.split(x), dx
         return integrate(self.model, q, dq), v + dv
 

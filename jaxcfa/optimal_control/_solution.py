@@ -74,7 +74,8 @@ class Solution(eqx.Module):
     motion is `u_t + K_t dx`; `multipliers` of dynamics and constraints and the `slack` of inequalities; `cost`; `gap`,
     the largest of `f(x_t, u_t) - x_{t+1}`; `violation`, the largest of all constraints (gaps too); `stationarity`, the
     largest entry of the Lagrangian's gradient; `barrier`, what is left of the product of slack and multiplier;
-    `iterations`; `status` (`SolveStatus`); `history`; `coordinates`: nq if the states are `[q; v]`.
+    `iterations`; `status` (`SolveStatus`); `history`; `coordinates`: (nq, nv) of a robot, whose states are `[q; v]`,
+    and `[q; v; h]` with the step lengths h of all phases if these were found.
 
     Where the iterations were used up (`ITERATIONS`), `stationarity` and `gains` are those from which the last step was
     taken, but after `Shooting` the gains; all else is of the motion that is returned.
@@ -93,7 +94,7 @@ class Solution(eqx.Module):
     iterations: Int[Array, ""]
     status: Int[Array, ""]
     history: History
-    coordinates: int | None = eqx.field(static=True)
+    coordinates: tuple[int, int] | None = eqx.field(static=True)
 
     @property
     def solved(self) -> Bool[Array, ""]:
@@ -103,15 +104,24 @@ class Solution(eqx.Module):
     @property
     def q(self) -> Float[Array, "T+1 nq"]:
         """Configurations of a robot."""
-        return self.states[..., : self._nq]
+        return self.states[..., : self._sizes[0]]
 
     @property
     def v(self) -> Float[Array, "T+1 nv"]:
         """Velocities of a robot."""
-        return self.states[..., self._nq :]
+        nq, nv = self._sizes
+        return self.states[..., nq : nq + nv]
 
     @property
-    def _nq(self) -> int:
+    def step_lengths(self) -> Float[Array, "P"]:
+        """The time steps of all phases, which were found with the motion [s]."""
+        nq, nv = self._sizes
+        if self.states.shape[-1] == nq + nv:
+            raise ValueError("Only problems with step_lengths find them. Here they are the dt of the dynamics.")
+        return self.states[..., 0, nq + nv :]
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
         if self.coordinates is None:
             raise ValueError("Only solutions for robots have q and v. Other states are solution.states.")
         return self.coordinates
@@ -127,7 +137,7 @@ class Solution(eqx.Module):
         """
         self._check_single("control")
         _check_stage(t, len(self.controls))
-        x = as_state(problem, x, "x").astype(self.states.dtype)
+        x = as_state(problem, x, "x", like=self.states[t]).astype(self.states.dtype)
         return self.controls[t] + matvec(self.gains[t], problem.dynamics.minus(x, self.states[t]))
 
     def rollout(self, problem: Problem, x0: Any = None) -> "Solution":
@@ -140,7 +150,7 @@ class Solution(eqx.Module):
         **Raises:** `ValueError` for a wrong shape, and for a problem of other sizes.
         """
         self._check_solves(problem)
-        start = self.states[0] if x0 is None else as_state(problem, x0).astype(self.states.dtype)
+        start = self.states[0] if x0 is None else as_state(problem, x0, like=self.states[0]).astype(self.states.dtype)
         states, controls = _closed_loop(problem, start, self.states, self.controls, self.gains)
         return dataclasses.replace(self, states=states, controls=controls)
 
@@ -156,13 +166,14 @@ class Solution(eqx.Module):
         """
         self._check_solves(problem)
         t = jnp.zeros(1, self.states.dtype)
-        for phase in problem.phases:
+        for number, phase in enumerate(problem.phases):
             if not isinstance(phase.dynamics, AbstractRobotDynamics):
                 raise ValueError(
                     "Only motions of robots are trajectories with q, v and tau, got dynamics of type "
                     f"{type(phase.dynamics).__name__}. Other states are solution.states."
                 )
-            dt = phase.dynamics.dt.astype(t.dtype)
+            lengths = problem.first_step_lengths if problem.has_given_duration else self.step_lengths
+            dt = lengths[number].astype(t.dtype)
             t = jnp.concatenate([t, t[-1] + dt * jnp.arange(1, phase.steps + 1, dtype=t.dtype)])
 
         tau = over_stages(problem, lambda _, stage: stage.tau, self.states[:-1], self.controls)
@@ -231,6 +242,7 @@ def with_unbounded(status: Int[Array, ""], cost: Float[Array, ""], history: Hist
     return jnp.where(unsolved & fallen, SolveStatus.UNBOUNDED, status).astype(jnp.int32)
 
 
-def coordinates(problem: Problem) -> int | None:
-    """The robot's nq; `None` for other dynamics."""
-    return problem.dynamics.model.nq if isinstance(problem.dynamics, AbstractRobotDynamics) else None
+def coordinates(problem: Problem) -> tuple[int, int] | None:
+    """The robot's nq and nv; `None` for other dynamics."""
+    dynamics = problem.dynamics
+    return (dynamics.model.nq, dynamics.model.nv) if isinstance(dynamics, AbstractRobotDynamics) else None

@@ -72,6 +72,16 @@ class Stage:
         return self._robot.torques_at(self)
 
     @property
+    def dt(self) -> Float[Array, ""]:
+        """The time to the next stage of a robot [s], found with the motion if the problem has `step_lengths`."""
+        return self._robot.step_length(self)
+
+    @property
+    def blocks(self) -> tuple[Array, ...]:
+        """The parts of the state that are displaced by one block of a tangent vector each."""
+        return self._blocks
+
+    @property
     def model(self) -> Model:
         """The robot."""
         return self._robot.model

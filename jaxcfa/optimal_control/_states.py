@@ -16,8 +16,10 @@ from ._problem import Problem
 from ._robot_dynamics import AbstractRobotDynamics
 
 
-def as_state(problem: Problem, x: Any, name: str = "x0") -> Float[Array, "nx"]:
+def as_state(problem: Problem, x: Any, name: str = "x0", like: Float[Array, "nx"] | None = None) -> Float[Array, "nx"]:
     """A state, of a robot also the pair (q, v), as an array of the type that JAX promotes it and the problem to.
+
+    Step lengths that are free need not be given: they are those of the state `like` it, or of the problem.
 
     **Raises:** `ValueError` that calls it by its `name`, for a wrong shape and for zero quaternions.
     """
@@ -30,6 +32,8 @@ def as_state(problem: Problem, x: Any, name: str = "x0") -> Float[Array, "nx"]:
         raise ValueError(
             f"{name} must be a state of shape (nx,) = ({dynamics.state_size},), of real numbers, got {x!r:.200}."
         ) from error
+    if not problem.has_given_duration:
+        x = _with_step_lengths(problem, x, like)
     if x.shape != (dynamics.state_size,):
         pair = "" if model is None else f", or a pair q ({model.nq},), v ({model.nv},)"
         remedy = " Functions are for one problem; batch them with jax.vmap." if x.ndim > 1 else ""
@@ -51,7 +55,8 @@ def as_states(problem: Problem, states: Any) -> Float[Array, "T+1 nx"]:
     name = "states, those of the guess,"
     _check_pair(problem, states, 2, name)
     try:
-        return any_numbers(name, _joined(problem, states, 2))
+        found = any_numbers(name, _joined(problem, states, 2))
+        return found if problem.has_given_duration else _with_step_lengths(problem, found, None)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of real numbers, got {states!r:.200}.") from error
 
@@ -74,6 +79,14 @@ def _joined(problem: Problem, x: Any, axes: int) -> Any:
     if isinstance(problem.dynamics, AbstractRobotDynamics) and _is_pair(x, axes):
         return jnp.concatenate([jnp.asarray(part) for part in x], axis=-1)
     return x
+
+
+def _with_step_lengths(problem: Problem, x: Array, like: Array | None) -> Array:
+    """States [q; v] with the step lengths of the phases."""
+    lengths = problem.first_step_lengths if like is None else like[-len(problem.phases) :]
+    if x.ndim == 0 or x.shape[-1] != problem.dynamics.state_size - len(lengths):
+        return x
+    return jnp.concatenate([x, jnp.broadcast_to(lengths, (*x.shape[:-1], len(lengths)))], axis=-1)
 
 
 def _is_pair(x: Any, axes: int) -> bool:

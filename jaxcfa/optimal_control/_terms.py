@@ -22,6 +22,7 @@ from ..spatial import Transform, rotation_log, unit
 from ..spatial._transform import are_rotations
 from ..typing import NameOrNumber
 from ._frame_motions import moving_frame, placed_frame
+from ._free_duration import of_given_duration
 from ._robot_dynamics import RobotInverseDynamics
 from ._stage import Stage
 
@@ -189,12 +190,13 @@ class ContactForce(SmoothTerm):
     target: Float[Array, "..."] = eqx.field(converter=as_array("target"), default=0.0)
 
     def __call__(self, stage: Stage) -> Float[Array, "3"]:
-        if not isinstance(stage.dynamics, RobotInverseDynamics):
+        dynamics = of_given_duration(stage.dynamics)
+        if not isinstance(dynamics, RobotInverseDynamics):
             raise ValueError(
                 "Forces at contacts are controls of RobotInverseDynamics(model, dt, contacts) only, got "
-                f"{type(stage.dynamics).__name__}."
+                f"{type(dynamics).__name__}."
             )
-        return _difference(self, stage.dynamics.force(stage.u, self.frame), self.target)
+        return _difference(self, dynamics.force(stage.u, self.frame), self.target)
 
 
 class FrictionPyramid(SmoothTerm):
@@ -263,11 +265,13 @@ class StateDifference(SmoothTerm):
     target: Float[Array, "nx"] = eqx.field(converter=as_array("target"))
 
     def __call__(self, stage: Stage) -> Float[Array, "n"]:
-        if self.target.shape != stage.x.shape:
+        dynamics = of_given_duration(stage.dynamics)
+        if self.target.shape != (dynamics.state_size,):
             raise ValueError(
-                f"The target of StateDifference must be a state of shape {stage.x.shape}, got {self.target.shape}."
+                f"The target of StateDifference must be a state of shape {(dynamics.state_size,)}, got "
+                f"{self.target.shape}."
             )
-        return stage.dynamics.minus(stage.x, self.target.astype(stage.x.dtype))
+        return dynamics.minus(stage.x, self.target.astype(stage.x.dtype))
 
 
 class Position(SmoothTerm):
@@ -284,6 +288,16 @@ class Control(SmoothTerm):
 
     def __call__(self, stage: Stage) -> Float[Array, "m"]:
         return _difference(self, stage.u, self.target)
+
+
+class Duration(SmoothTerm):
+    """The root of twice the time to the next stage (1,): a `Cost` of it adds up to its weight times the duration.
+
+    Of problems with `step_lengths`; weights of about 100 suit the solver.
+    """
+
+    def __call__(self, stage: Stage) -> Float[Array, "1"]:
+        return jnp.sqrt(2 * stage.dt)[None]
 
 
 class JointTorques(SmoothTerm):

@@ -4,14 +4,15 @@ The notation is that of Rawlings, Mayne & Diehl, Model Predictive Control, 2017,
 `A x + B u + c - x_{t+1} = 0`.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..compilation import jit_alone
 from ..numerics import add, choose, linear_solution, symmetrise, transpose
@@ -19,16 +20,15 @@ from ..numerics._options import check_instance, floating_numbers
 from ._products import followed, matvec, preceded
 from ._riccati import RICCATI
 from ._stages import AbstractStageFactors, AbstractStageSolver, Extremal, Stages
-
-Start = Literal["given", "free", "periodic"]
+from ._starts import Start, StartMasks, as_start, where
 
 
 class LinearTerms(eqx.Module):
     """The linear terms of a `LinearQuadratic` problem with T stages.
 
     **Fields:** `offsets` c of the dynamics (T, n); `state_gradients` q (T + 1, n); `control_gradients` r (T, m);
-    `start` (n,): x_0 if it is given, `x_0 - x_T` of periodic motions, without effect if it is free; `end` e (k,): what
-    `E x_T` has to be.
+    `start` (n,): x_0 where it is given, `x_0 - x_T` where it is periodic, without effect where it is free; `end` e
+    (k,): what `E x_T` has to be.
     """
 
     offsets: Float[Array, "T n"]
@@ -49,12 +49,14 @@ class LinearQuadratic(eqx.Module):
         minimise    sum_t [x'Q x/2 + u'R u/2 + u'S x + q'x + r'u]  +  x_T'Q_T x_T/2 + q_T'x_T
         subject to  x_{t+1} = A x_t + B u_t + c_t - delta lam_{t+1},    E x_T = e.
 
-    The start x_0 is given, free, or periodic, `x_0 = x_T + start`. Each `[Q S'; S R]` is positive semidefinite; R may
-    be zero where every control counts otherwise. The regularisation delta lets the dynamics yield to their multipliers.
+    The start x_0 is given, free, or periodic, `x_0 = x_T + start`, all of it or each of its coordinates. Each
+    `[Q S'; S R]` is positive semidefinite; R may be zero where every control counts otherwise. The regularisation delta
+    lets the dynamics yield to their multipliers.
 
     **Fields:** `transition` A (T, n, n), `input` B (T, n, m), `state_cost` Q (T + 1, n, n), the last for the end,
-    `control_cost` R (T, m, m), `cross_cost` S (T, m, n), `end_rows` E (k, n), `regularization` delta, `start`. S, E and
-    delta may be `None`, which stands for nothing and saves work.
+    `control_cost` R (T, m, m), `cross_cost` S (T, m, n), `end_rows` E (k, n), `regularization` delta, `start`:
+    `"given"`, `"free"` or `"periodic"`, or a tuple with one of these for each state. S, E and delta may be `None`,
+    which stands for nothing and saves work.
     """
 
     transition: Float[Array, "T n n"]
@@ -84,8 +86,8 @@ class LinearQuadratic(eqx.Module):
         dtype = jnp.result_type(*required, *(x for x in optional if x is not None))
         self.transition, self.input, self.state_cost, self.control_cost = (x.astype(dtype) for x in required)
         self.cross_cost, self.end_rows, self.regularization = (x if x is None else x.astype(dtype) for x in optional)
-        self.start = start
         self._check()
+        self.start = as_start(start, self.transition.shape[-1])
         self.state_cost, self.control_cost = symmetrise(self.state_cost), symmetrise(self.control_cost)
 
     @property
@@ -93,6 +95,11 @@ class LinearQuadratic(eqx.Module):
         """T, n, m, k."""
         stages, n, m = self.input.shape
         return stages, n, m, 0 if self.end_rows is None else self.end_rows.shape[0]
+
+    @property
+    def start_masks(self) -> StartMasks:
+        """Which coordinates of the start are free, and which are periodic."""
+        return StartMasks.of(self.start, self.transition.shape[-1])
 
     def terms(self, **given: ArrayLike) -> LinearTerms:
         """`LinearTerms` with these fields; what is not given is zero.
@@ -160,14 +167,13 @@ class LinearQuadratic(eqx.Module):
         dynamics = matvec(a, x[:-1]) + matvec(b, u) - x[1:]
         if self.regularization is not None:
             dynamics = dynamics - self.regularization * later
-        if self.start == "free":
-            start = lam[0]
-        else:
-            states = states.at[0].add(-lam[0])
-            start = -x[0]
-        if self.start == "periodic":
-            states = states.at[-1].add(lam[0])
-            start = start + x[-1]
+        free, periodic = self.start_masks
+        start = where(free, lam[0], -x[0])
+        if not free.all():
+            states = states.at[0].add(-where(~free, lam[0]))
+        if periodic.any():
+            states = states.at[-1].add(where(periodic, lam[0]))
+            start = start + where(periodic, x[-1])
         if self.end_rows is None:
             end = nu
         else:
@@ -197,8 +203,6 @@ class LinearQuadratic(eqx.Module):
                     f"{name} must have shape {shape} to go with an input of shape {self.input.shape}, got "
                     f"{value.shape}."
                 )
-        if self.start not in ("given", "free", "periodic"):
-            raise ValueError(f'start must be "given", "free" or "periodic", got {self.start!r}.')
 
 
 class FactoredLinearQuadratic(eqx.Module):
@@ -236,8 +240,9 @@ class FactoredLinearQuadratic(eqx.Module):
     def once(self, rhs: Extremal) -> Extremal:
         """The solution of the optimality conditions, without refinement."""
         problem, known = self.problem, rhs
-        if problem.start != "given":
-            known = eqx.tree_at(lambda z: z.costates, known, known.costates.at[0].set(0))
+        unknown = problem.start_masks.unknown
+        if unknown.any():
+            known = eqx.tree_at(lambda z: z.costates, known, _where_at_start(~unknown, known.costates))
         found = _solve_stages(problem, self.factors, known)
         if self.responses is None:
             return found
@@ -265,8 +270,9 @@ def _factored_and_solved(problem: LinearQuadratic, terms: LinearTerms, solver: A
 @jit_alone
 def _solved(factored: FactoredLinearQuadratic, terms: LinearTerms, refined: bool) -> Extremal:
     rhs = terms.right_hand_side()
-    if factored.problem.start == "free":
-        rhs = eqx.tree_at(lambda z: z.costates, rhs, rhs.costates.at[0].set(0))
+    free = factored.problem.start_masks.free
+    if free.any():
+        rhs = eqx.tree_at(lambda z: z.costates, rhs, _where_at_start(~free, rhs.costates))
     return linear_solution(factored.problem.mv, rhs, _refined if refined else FactoredLinearQuadratic.once, factored)
 
 
@@ -286,6 +292,11 @@ def _refined(factored: FactoredLinearQuadratic, rhs: Extremal) -> Extremal:
     better = add(found, factored.once(missing))
     accepted = size(rest(better), better) <= size(missing, found)
     return choose(accepted, better, found)
+
+
+def _where_at_start(mask: Bool[np.ndarray, "n"], costates: Float[Array, "T+1 n"]) -> Float[Array, "T+1 n"]:
+    """The first row zero, but where the mask says so."""
+    return costates.at[0].set(where(mask, costates[0]))
 
 
 def _squares(x: Array) -> Float[Array, ""]:
@@ -311,14 +322,15 @@ def _responses(
     """The motion for each unknown at the ends alone, and the matrix of the equations that determine these."""
     _, n, _, k = problem.sizes
     dtype = problem.input.dtype
-    sizes = [0 if problem.start == "given" else n, n if problem.start == "periodic" else 0, k]
+    unknown, periodic = (np.flatnonzero(mask) for mask in (problem.start_masks.unknown, problem.start_masks.periodic))
+    sizes = [unknown.size, periodic.size, k]
     if not sum(sizes):
         return None, None
     nothing = problem.terms().right_hand_side()
 
-    def response(unknown: Float[Array, "e"]) -> tuple[Extremal, Float[Array, "e"]]:
-        start, closing, nu = jnp.split(unknown, [sizes[0], sizes[0] + sizes[1]])
-        start, closing = (x if x.size else jnp.zeros(n, dtype) for x in (start, closing))
+    def response(pushed: Float[Array, "e"]) -> tuple[Extremal, Float[Array, "e"]]:
+        start, closing, nu = jnp.split(pushed, [sizes[0], sizes[0] + sizes[1]])
+        start, closing = (jnp.zeros(n, dtype).at[own].set(x) for own, x in ((unknown, start), (periodic, closing)))
         push = closing if problem.end_rows is None else closing + matvec(transpose(problem.end_rows), nu)
         rhs = Extremal(
             nothing.states.at[-1].set(-push),
@@ -335,13 +347,13 @@ def _responses(
 
 def _at_ends(problem: LinearQuadratic, motion: Extremal, closing: Float[Array, "n"]) -> Float[Array, "e"]:
     """The left-hand sides of the equations at the ends."""
-    x, lam = motion.states, motion.costates
-    rows = {"given": [], "free": [lam[0]], "periodic": [x[-1] - x[0], lam[0] - closing]}[problem.start]
+    x, lam, masks = motion.states, motion.costates, problem.start_masks
+    rows = [(x[-1] - x[0])[masks.periodic], (lam[0] - closing)[masks.unknown]]
     return jnp.concatenate([*rows, *([] if problem.end_rows is None else [matvec(problem.end_rows, x[-1])])])
 
 
 def _required_at_ends(problem: LinearQuadratic, rhs: Extremal) -> Float[Array, "e"]:
     """The right-hand sides of the equations at the ends."""
-    start = rhs.costates[0]
-    rows = {"given": [], "free": [start], "periodic": [start, jnp.zeros_like(start)]}[problem.start]
+    start, masks = rhs.costates[0], problem.start_masks
+    rows = [start[masks.periodic], where(masks.free, start)[masks.unknown]]
     return jnp.concatenate([*rows, *([] if problem.end_rows is None else [rhs.end_multipliers])])

@@ -85,10 +85,9 @@ def lagrangian(lq, terms, z: Extremal):
     total += jnp.vdot(lam[1:], reached - x[1:])
     if lq.regularization is not None:
         total -= lq.regularization * jnp.vdot(lam[1:], lam[1:]) / 2
-    if lq.start == "free":
-        total += lam[0] @ lam[0] / 2
-    else:
-        total += lam[0] @ (terms.start - x[0] + (x[-1] if lq.start == "periodic" else 0.0))
+    kinds = np.broadcast_to(np.array(lq.start), x[0].shape)
+    missing = terms.start - x[0] + jnp.where(kinds == "periodic", x[-1], 0)
+    total += lam[0] @ jnp.where(kinds == "free", lam[0] / 2, missing)
     if lq.end_rows is not None:
         total += z.end_multipliers @ (lq.end_rows @ x[-1] - terms.end)
     return total
@@ -126,7 +125,9 @@ def test_one_stage():
     check(*problem(stages=1), ("one by one", "chunks", "multipliers"))
 
 
-@pytest.mark.parametrize("start", ["given", "free", "periodic"])
+@pytest.mark.parametrize(
+    "start", ["given", "free", "periodic", ("free", "given", "given", "given"), ("given", "periodic", "free", "given")]
+)
 def test_ends(start):
     """All kinds of starts with conditions for the end, and without; dynamics that yield."""
     rows = np.random.default_rng(5).standard_normal((2, 4))
