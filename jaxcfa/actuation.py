@@ -32,14 +32,41 @@ def actuator_forces(model: Model, q: ConfigurationLike, v: VelocityLike, control
 def _actuator_forces(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], control: Float[Array, "nu"]
 ) -> Velocity:
-    actuators, moment = model.actuators, _moments(model, q)
-    length = product(actuators.length_gradient, q) + actuators.length_offset
-    velocity = product(moment, v)
-    clipped = jnp.clip(control, actuators.control_lower, actuators.control_upper)
-    bias = actuators.bias[:, 0] + actuators.bias[:, 1] * length + actuators.bias[:, 2] * velocity
-    force = jnp.clip(actuators.gain * clipped + bias, actuators.force_lower, actuators.force_upper)
-    effort = model.limits.effort
+    actuators, moment, effort = model.actuators, _moments(model, q), model.limits.effort
+    force = jnp.clip(_unclipped(model, moment, q, v, control), actuators.force_lower, actuators.force_upper)
     return jnp.clip(product(moment.T, force), -effort, effort)
+
+
+def servo_damping(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], control: Float[Array, "nu"]
+) -> Float[Array, "nv"]:
+    """How much `actuator_forces` fall with the velocities of joints (nv,) [N m s/rad, N s/m], to be taken as armature.
+
+    That is the damping of servos on joints, `-bias[2] moment^2`, where no bound holds force or torque. Where tendons
+    couple joints, each has the sum of what the velocities of all do to it: more, so that steps are stable. What is on
+    frames does not count.
+    """
+    actuators, moment, effort = model.actuators, _moments(model, q), model.limits.effort
+    free = _unclipped(model, moment, q, v, control)
+    force = jnp.clip(free, actuators.force_lower, actuators.force_upper)
+    torque, arms = product(moment.T, force), jnp.abs(actuators.moment.astype(q.dtype))
+    damping = jnp.where(force == free, jnp.maximum(-actuators.bias[:, 2], 0), 0)
+    return jnp.where(jnp.abs(torque) <= effort, product(arms.T, damping * jnp.sum(arms, axis=1)), 0)
+
+
+def _unclipped(
+    model: Model,
+    moment: Float[Array, "nu nv"],
+    q: Float[Array, "nq"],
+    v: Float[Array, "nv"],
+    control: Float[Array, "nu"],
+) -> Float[Array, "nu"]:
+    """Forces without their bounds."""
+    actuators = model.actuators
+    length = product(actuators.length_gradient, q) + actuators.length_offset
+    clipped = jnp.clip(control, actuators.control_lower, actuators.control_upper)
+    bias = actuators.bias[:, 0] + actuators.bias[:, 1] * length + actuators.bias[:, 2] * product(moment, v)
+    return actuators.gain * clipped + bias
 
 
 def _moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu nv"]:

@@ -9,16 +9,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from ..model._arguments import as_arrays, check_instance, checked_key
 from ..numerics import of_perturbed
 from ..simulation import State as Motion
+from ..simulation._step import is_sound
 from ..typing import ConfigurationLike, Key, VelocityLike
 from ._environment import AbstractEnvironment, State
 from ._plant import Plant
-
-_FARTHEST = 1e4  # rad, m: in one step
 
 Task = Any
 """What an episode is about, a pytree of arrays drawn at its start, such as a target; `()` if all are the same."""
@@ -99,7 +98,7 @@ def _step(environment: AbstractRobotEnvironment, state: State, action: Float[Arr
     before = Motion(*as_arrays(plant.model, q=state.q, v=state.v))
     after = _moved(plant, before, action)
     action = jnp.clip(action, -1.0, 1.0)
-    sound = _is_sound(plant, after)
+    sound = is_sound(after.q, after.v, plant.dt)
     q, v = (jnp.where(sound, x, y) for x, y in zip(after, before, strict=True))
     reward, metrics = jax.tree.map(lambda x: jnp.where(sound, x, 0.0), _reward(environment, q, v, action, task))
     terminated = _number("terminated", environment.terminated(q, v, task), q.dtype)
@@ -126,19 +125,13 @@ def _moved(plant: Plant, before: Motion, action: Float[Array, "m"]) -> Motion:
     def rule(primals: tuple, tangents: tuple) -> tuple[Motion, Motion]:
         function, values, directions = of_perturbed(step, primals, tangents)
         after, linear = jax.linearize(function, values)
-        sound = _is_sound(eqx.combine(*primals, static)[0], after)
+        sound = is_sound(after.q, after.v, eqx.combine(*primals, static)[0].dt)
         gate = functools.partial(jax.tree.map, lambda x: jnp.where(sound, x, 0))
         return after, gate(linear(gate(directions)))
 
     moved = jax.custom_jvp(step)
     moved.defjvp(rule, symbolic_zeros=True)
     return moved(arrays)
-
-
-def _is_sound(plant: Plant, motion: Motion) -> Bool[Array, ""]:
-    """Whether a motion is finite, and can go on. Integrations that fail come to 1e30 rad/s before they are infinite."""
-    way = jnp.abs(motion.v) * plant.dt.astype(motion.v.dtype)
-    return jnp.all(jnp.isfinite(motion.q)) & jnp.all(way < _FARTHEST)
 
 
 def _start(environment: AbstractRobotEnvironment, key: Key) -> tuple[ConfigurationLike, VelocityLike, Task]:

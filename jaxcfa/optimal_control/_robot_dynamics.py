@@ -165,9 +165,8 @@ class RobotDynamics(AbstractRobotDynamics):
 
     def step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> Float[Array, "nx"]:
         q, v = self.split(x)
-        tau = self.equation.torques(q, v, u)
         f_ext, dt = self.f_ext.astype(x.dtype), self.dt.astype(x.dtype)
-        return jnp.concatenate(advance(self.integrator, self.equation, q, v, tau, f_ext, dt))
+        return jnp.concatenate(advance(self.integrator, self.equation, q, v, u, f_ext, dt))
 
     def linearized_step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> LinearizedStep:
         return self._linearized(x, u, None)

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from ..actuation import actuator_forces
+from ..actuation import actuator_forces, servo_damping
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization, Baumgarte, constrained_forward_dynamics
 from ..closed_chains._checks import check_constraints
 from ..closed_chains._delassus import LEAST_NORM, check_solver
@@ -43,14 +43,15 @@ _DRIFT = 0.01  # relative: loops that are open by more do not drift, but are not
 
 
 class EquationOfMotion(eqx.Module):
-    """What an integrator integrates: `qdd = M^-1 (tau + passive forces - bias)`, under constant torques.
+    """What an integrator integrates: `qdd = M^-1 (tau + passive forces - bias)`, under constant torques or controls.
 
     **Fields:** `model`; `method`: the algorithm for forward dynamics; `has_passive_forces`: whether springs, damping
     and dry friction act; `friction_velocity` [rad/s, m/s]: see `passive_forces`; `constraints` that close loops, their
     `stabilization`, and the `solver` for their forces (which takes the place of `method`); `actuated`: the
     coordinates of the velocity that inputs are torques or forces of, `None` for all, or `"actuators"` for controls;
     `stops`, if positions and efforts are limited; `contacts`, which `acceleration_of_step` alone has; whether the model
-    may have any dry friction, `has_dry_friction`.
+    may have any dry friction, `has_dry_friction`; `controls` (nu,) of the actuators during a step, if these act: then
+    torques are those of the actuators in every state that is looked at.
     """
 
     model: Model
@@ -64,14 +65,19 @@ class EquationOfMotion(eqx.Module):
     stops: StopForces | None = None
     contacts: AbstractContacts | None = None
     has_dry_friction: bool = eqx.field(static=True, default=True)
+    controls: Float[Array, "nu"] | None = None
 
     @property
     def is_unconstrained(self) -> bool:
         """Whether there are neither loops to keep closed nor contacts."""
         return not self.constraints and self.contacts is None
 
+    def during_step(self, inputs: Float[Array, "nu"]) -> "EquationOfMotion":
+        """The equation for a step with these inputs."""
+        return dataclasses.replace(self, controls=inputs) if self.actuated == "actuators" else self
+
     def torques(self, q: Float[Array, "nq"], v: Float[Array, "nv"], inputs: Float[Array, "nu"]) -> Velocity:
-        """Joint torques (nv,) of a step from the state `q`, `v`, during which they are held.
+        """Joint torques (nv,) in the state `q`, `v`.
 
         `inputs` are torques (nv,), or those of the driven coordinates (m,), or the actuators' controls (nu,).
         """
@@ -95,6 +101,7 @@ class EquationOfMotion(eqx.Module):
                 "Contacts are too stiff for this integrator: take SemiImplicitEuler(), which solves "
                 "for their forces at the end of each step, or acceleration_of_step in one of your own."
             )
+        tau = tau if self.controls is None else self.torques(q, v, self.controls)
         return self._solve(self.model, q, v, self.forces(q, v, tau), f_ext)
 
     def acceleration_of_step(
@@ -108,8 +115,8 @@ class EquationOfMotion(eqx.Module):
     ) -> Velocity:
         """`qdd` for which damping is that at the velocity `v' = v + dt qdd`; stops, dry friction and contacts, too.
 
-        It is `-D v'`, so that `(M + dt D) qdd = forces at v`: D acts like armature. Dry friction, which is not linear,
-        is taken so in the first round, and within its bound in the second, if there are two.
+        It is `-D v'`, so that `(M + dt D) qdd = forces at v`: D acts like armature; also that of servos. Dry friction,
+        which is not linear, is taken so in the first round, and within its bound in the second, if there are two.
         """
         still = jnp.zeros_like(v)
         if not self.has_rounds(friction_rounds):
@@ -154,7 +161,7 @@ class EquationOfMotion(eqx.Module):
         Stops are where v leads: `-k (x + dt v')`, with `v' = v + dt qdd`, is `-k x - (dt k) v'`. Dry friction is linear
         about the velocities that the round before has `reached`, zero in the first.
         """
-        if not self.has_passive_forces and self.stops is None:
+        if not self.has_passive_forces and self.stops is None and self.controls is None:
             return tau, None
         damping = jnp.zeros_like(v)
         if self.has_passive_forces:
@@ -164,6 +171,9 @@ class EquationOfMotion(eqx.Module):
         if self.stops is not None:
             force, of_stops = self.stops.at(self.model, q, dt)
             tau, damping = tau + force - of_stops * v, damping + of_stops
+        if self.controls is not None:
+            # The torques have that of servos at v already.
+            damping = damping + servo_damping(self.model, q, v, self.controls)
         return tau, dt * damping
 
     def heavier(self, armature: Float[Array, "nv"] | None) -> Model:

@@ -35,7 +35,11 @@ class AbstractIntegrator(eqx.Module):
         f_ext: Float[Array, "nb 6"],
         dt: Float[Array, ""],
     ) -> tuple[Configuration, Velocity]:
-        """The state after `dt` [s], under constant torques and wrenches."""
+        """The state after `dt` [s], under constant torques and wrenches.
+
+        Where actuators act, `tau` is what they do at the start, and `equation` knows their controls: its accelerations
+        are those under the actuators in any state.
+        """
 
 
 def check_integrator(integrator: Any) -> None:
@@ -49,9 +53,9 @@ class SemiImplicitEuler(AbstractIntegrator):
     Where the mass matrix is constant and forces derive from a potential the method is symplectic, and its energy error
     stays bounded for long times (Hairer, Lubich & Wanner, Geometric Numerical Integration, 2006, I.1.4). Where the mass
     matrix is not constant energy may grow in long motions without friction, unlike with `ImplicitMidpoint`.
-    Damping is taken at `v'` (so does MuJoCo), stops where `v'` leads, which makes them stable at every `dt`. Dry
-    friction is found in two rounds, two evaluations: one joint sticks or slides by Coulomb's law; of many that start
-    and stop at once, the friction of some may be more than `friction_loss` in a step.
+    Damping, also that of servos, is taken at `v'` (as by MuJoCo's `implicitfast`), stops where `v'` leads, which makes
+    them stable at every `dt`. Dry friction is found in two rounds, two evaluations: one joint sticks or slides by
+    Coulomb's law; of many that start and stop at once, the friction of some may be more than `friction_loss` in a step.
 
     **Fields:** `friction_rounds`, 1 or 2. One holds a joint back by more than its friction where that gets under way,
     but is more nearly linear and costs half: the default of optimal control.
@@ -106,8 +110,8 @@ class RungeKutta4(AbstractIntegrator):
 
     Within a step the configuration is `integrate(model, q, x)`, and the method is applied to x, which is in a vector
     space (Munthe-Kaas, High order Runge-Kutta methods on manifolds, 1999; Hairer, Lubich & Wanner, IV.8). So its order
-    is four for quaternions too. MuJoCo 4.0 takes the same steps with its RK4, but for the forces of servos, which
-    are held during a step here. No joint with a quaternion may turn by half a turn or more in one step.
+    is four for quaternions too. MuJoCo 4.0 takes the same steps with its RK4. No joint with a quaternion may turn by
+    half a turn or more in one step.
 
     All forces are explicit: strong damping or dry friction needs steps below about `2.8 M / D`.
     """

@@ -111,7 +111,7 @@ def linearized_step(
     if equation.constraints or equation.contacts is not None or type(integrator) not in _CLOSED_FORM:
         return _by_differentiation(integrator, equation, q, v, inputs, f_ext, dt)
     tau = equation.torques(q, v, inputs)
-    q_next, v_next, a, b = _in_closed_form(integrator, equation, q, v, tau, f_ext, dt, motions)
+    q_next, v_next, a, b = _in_closed_form(integrator, equation.during_step(inputs), q, v, tau, f_ext, dt, motions)
     if equation.actuated != "actuators" and equation.stops is None:
         return q_next, v_next, a, b if equation.actuated is None else b[:, np.asarray(equation.actuated, int)]
 
@@ -173,7 +173,7 @@ def _by_differentiation(
 
     def displaced(dq: Array, dv: Array, du: Array) -> tuple[Array, Array]:
         state = integrate(model, q, dq), v + dv
-        return advance(integrator, equation, *state, equation.torques(*state, inputs + du), f_ext, dt)
+        return advance(integrator, equation, *state, inputs + du, f_ext, dt)
 
     (q_next, v_next), (rates, ab_v) = jacobian(displaced, still, still, jnp.zeros_like(inputs))
     both = jnp.concatenate([_velocities(model, q_next, rates), ab_v])

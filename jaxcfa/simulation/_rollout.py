@@ -19,14 +19,14 @@ from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics
 from ..model import AbstractConstraint, Model
 from ..model._arguments import FOR_ACTUATORS, NO_ACTUATORS, as_arrays, check_model, is_concrete, positive_integer
-from ..numerics import all_finite, without_derivatives
+from ..numerics import without_derivatives
 from ..numerics._options import traceable
 from ..typing import ConfigurationLike, VelocityLike
 from ._checkpointed_scan import checkpointed_scan
 from ._equation_of_motion import EquationOfMotion, Options, equation_of_motion
 from ._inputs import Actuated, check_arguments, checked_dt, driven_by, input_size
 from ._integrators import AbstractIntegrator, check_integrator
-from ._step import SEMI_IMPLICIT_EULER, advance
+from ._step import SEMI_IMPLICIT_EULER, advance, is_sound
 from ._stops import Stops
 
 Policy = Callable[[Float[Array, ""], Float[Array, "nq"], Float[Array, "nv"]], ArrayLike]
@@ -36,11 +36,11 @@ class Trajectory(NamedTuple):
     """States at `steps + 1` instants, and the torques of the `steps` between.
 
     **Fields:** `t` (steps + 1,) [s], from zero; `q` (steps + 1, nq); `v` (steps + 1, nv) [rad/s, m/s]; `tau` (steps,
-    nv) [N m, N], those of the actuators if controls are theirs, and within the effort limits if these act; `status`:
-    flags of `closed_chains.ConstraintStatus`, all that are set in some state, 0 if all is well. A loop counts as open,
-    or as moving, if its error is more than a hundredth of what it is compared with (a length of the mechanism, or the
-    range of what slides; its speeds): more than integrators should leave. Without constraints only `NOT_FINITE` can be
-    set.
+    nv) [N m, N] at the start of each step, those of the actuators if controls are theirs, and within the effort limits
+    if these act; `status`: flags of `closed_chains.ConstraintStatus`, all that are set in some state, 0 if all is well.
+    A loop counts as open, or as moving, if its error is more than a hundredth of what it is compared with (a length of
+    the mechanism, or the range of what slides; its speeds): more than integrators should leave. Without constraints
+    only `NOT_FINITE` can be set, also by velocities of 10,000 rad or m in one step.
     """
 
     t: Float[Array, "steps+1"]
@@ -147,13 +147,13 @@ def _rollout(
                 found = controls(now, q, v)
             (inputs,) = (x.astype(dtype) for x in as_arrays(model, sizes=sizes, **{policy: found}))
         tau = equation.torques(q, v, inputs)
-        state = advance(integrator, equation, q, v, tau, f_ext if wrenches is None else wrenches, dt)
+        state = advance(integrator, equation, q, v, inputs, f_ext if wrenches is None else wrenches, dt)
         return state, (q, v, tau)
 
     xs = (t[:-1], None if callable(controls) else controls, f_ext if f_ext.ndim == 3 else None)
     (q, v), (qs, vs, taus) = checkpointed_scan(body, (q0, v0), xs, steps, length)
     qs, vs = jnp.concatenate([qs, q[None]]), jnp.concatenate([vs, v[None]])
-    return Trajectory(t, qs, vs, taus, _status(equation, qs, vs, taus, f_ext))
+    return Trajectory(t, qs, vs, taus, _status(equation, qs, vs, taus, f_ext, dt))
 
 
 def _status(
@@ -162,13 +162,16 @@ def _status(
     v: Float[Array, "n nv"],
     tau: Float[Array, "steps nv"],
     f_ext: Float[Array, "*steps nb 6"],
+    dt: Float[Array, ""],
 ) -> Int[Array, ""]:
     """The flags of all states together; of the last one under the torques and wrenches of the last step.
 
     Not in the loop over steps, so that nothing of it is computed where it is not used, nor differentiated.
     """
     equation, q, v, tau, f_ext = without_derivatives((equation, q, v, tau, f_ext))
-    status = jnp.where(all_finite((q, v)), 0, jnp.asarray(ConstraintStatus.NOT_FINITE, jnp.int32))
+    status = jnp.where(
+        is_sound(q, v, jax.lax.stop_gradient(dt)), 0, jnp.asarray(ConstraintStatus.NOT_FINITE, jnp.int32)
+    )
     if not equation.constraints:
         return status
 
@@ -182,7 +185,7 @@ def _status(
 
 def _warn(status: ConstraintStatus) -> None:
     reasons = {
-        ConstraintStatus.NOT_FINITE: "states are not finite",
+        ConstraintStatus.NOT_FINITE: "states are not finite, or joints go 10,000 rad or m in a step",
         ConstraintStatus.SINGULAR: "Delassus' matrix is singular (LeastNorm() and Proximal() can solve that)",
         ConstraintStatus.UNSATISFIED: "the accelerations do not satisfy them: they contradict one another",
         ConstraintStatus.OPEN: "loops are open (see project_configuration for the start, or take shorter steps)",

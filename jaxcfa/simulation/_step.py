@@ -5,8 +5,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..closed_chains import AbstractConstraintSolver, AbstractStabilization
 from ..closed_chains._delassus import LEAST_NORM
@@ -22,6 +23,7 @@ from ._integrators import AbstractIntegrator, SemiImplicitEuler, check_integrato
 from ._stops import Stops
 
 SEMI_IMPLICIT_EULER = SemiImplicitEuler()
+_FARTHEST = 1e4  # rad, m: in one step
 
 
 class State(NamedTuple):
@@ -65,9 +67,9 @@ def step(
     leaves none, in steps that take about twice as long (`SemiImplicitEuler`: up to ten times). `actuated`: names or
     numbers of the joints that `tau` (m,) belongs to, in this order, where the others have none (`None`: all joints but
     `Free` ones); or `True` or `"actuators"`: `tau` are the controls (nu,) of `model.actuators`, whose forces
-    (`actuator_forces`) in the state at the start of the step are held during it. `limits`: whether torques are clipped
-    to `model.limits.effort`, as those of actuators always are, and positions kept within `model.limits.lower` and
-    `upper` by springs and dampers, those of `Stops()` or others. Limits of velocities never act. `contacts` with
+    (`actuator_forces`) follow the state during the step. `limits`: whether torques are clipped to
+    `model.limits.effort`, as those of actuators always are, and positions kept within `model.limits.lower` and `upper`
+    by springs and dampers, those of `Stops()` or others. Limits of velocities never act. `contacts` with
     the ground or between bodies, of `jaxcfa.ground_contacts`, `body_contacts` or their sum, whose forces are solved
     for implicitly, by `SemiImplicitEuler` alone.
 
@@ -107,17 +109,25 @@ def checked_step(
     return integrator, equation, q, v, inputs, f_ext, dt
 
 
+def is_sound(q: Float[Array, "*n nq"], v: Float[Array, "*n nv"], dt: Float[Array, ""]) -> Bool[Array, ""]:
+    """Whether states are finite, and can go on. Integrations that fail come to 1e30 rad/s before they are infinite."""
+    way = jnp.abs(v) * dt.astype(v.dtype)
+    return jnp.all(jnp.isfinite(q)) & jnp.all(way < _FARTHEST)
+
+
 def advance(
     integrator: AbstractIntegrator,
     equation: EquationOfMotion,
     q: Float[Array, "nq"],
     v: Float[Array, "nv"],
-    tau: Float[Array, "nv"],
+    inputs: Float[Array, "nu"],
     f_ext: Float[Array, "nb 6"],
     dt: Float[Array, ""],
 ) -> tuple[Configuration, Velocity]:
-    """The state after `dt`, stabilised: what all integrators leave to their callers."""
-    return equation.after_step(q, *integrator.step(equation, q, v, tau, f_ext, dt), dt)
+    """The state after `dt` under inputs that are held, stabilised: what all integrators leave to their callers."""
+    tau = equation.torques(q, v, inputs)
+    after = integrator.step(equation.during_step(inputs), q, v, tau, f_ext, dt)
+    return equation.after_step(q, *after, dt)
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
@@ -130,4 +140,4 @@ def _step(
     f_ext: Float[Array, "nb 6"],
     dt: Float[Array, ""],
 ) -> tuple[Configuration, Velocity]:
-    return advance(integrator, equation, q, v, equation.torques(q, v, inputs), f_ext, dt)
+    return advance(integrator, equation, q, v, inputs, f_ext, dt)
