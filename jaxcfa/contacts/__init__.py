@@ -7,12 +7,11 @@ from ._point_contacts import (
     AllContacts as AllContacts,
     PointContacts as PointContacts,
 )
+from ._searched_shapes import ConvexHull as ConvexHull, Ellipsoid as Ellipsoid
 from ._shapes import (
     Box as Box,
     Capsule as Capsule,
-    ConvexHull as ConvexHull,
     Cylinder as Cylinder,
-    Ellipsoid as Ellipsoid,
     Sphere as Sphere,
 )
 from ._state import ContactState as ContactState, contact_state as contact_state

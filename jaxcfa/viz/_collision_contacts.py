@@ -147,10 +147,11 @@ def contacts_of(
             others = np.flatnonzero(kind >= 0).tolist()
             of_pairs = own[alike].any()
             what = f"{file}, shapes of {'what does not move' if body == WORLD else repr(model.body_names[body])}"
-            surface = surface_of(what, [(collisions.shapes[i], placed[i][1]) for i in alike], friction=not of_pairs)
             planes = all(isinstance(collisions.shapes[i].shape, Plane) for i in alike)
             met = [(i, x) for i in others for x in ([points[i]] if planes else on_no_plane(i))]
             together = points_of_shapes([x.with_friction(kind[i]) if of_pairs else x for i, x in met])
+            own_shapes = [(collisions.shapes[i], placed[i][1]) for i in alike]
+            surface = surface_of(what, own_shapes, friction=not of_pairs, exact=bool(together.radius.any()))
             carrier = WORLD if body == WORLD else model.body_names[body]
             arguments = together.arguments | law
             found.append(contacts.body_contacts(model, together.frames, carrier, surface, **arguments))

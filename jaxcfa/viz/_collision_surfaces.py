@@ -64,14 +64,15 @@ def collision_surface(
 
 
 def surface_of(
-    what: str, shapes: Sequence[tuple[Visual, np.ndarray]], *, friction: bool = True
+    what: str, shapes: Sequence[tuple[Visual, np.ndarray]], *, friction: bool = True, exact: bool = True
 ) -> contacts.AbstractSurface:
-    """The surface of some shapes at their placements (4, 4), with the friction of each or without.
+    """The surface of some shapes at their placements (4, 4), with the friction of each or without; hulls are `exact` or
+    for points alone.
 
     **Raises:** `ValueError`, naming `what` they are, for what has no hull.
     """
     try:
-        found = [_placed(*x, friction) for x in shapes]
+        found = [_placed(*x, friction, exact) for x in shapes]
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from error
     return contacts.Union(found) if len(found) > 1 else found[0]
@@ -86,13 +87,13 @@ def on_body(model: Model, visual: Visual) -> tuple[int, np.ndarray]:
     return body, place @ visual.placement
 
 
-def _placed(visual: Visual, placement: np.ndarray, friction: bool) -> contacts.AbstractSurface:
-    surface = _surface(visual.shape)
+def _placed(visual: Visual, placement: np.ndarray, friction: bool, exact: bool) -> contacts.AbstractSurface:
+    surface = _surface(visual.shape, exact)
     surface = surface if np.array_equal(placement, np.eye(4)) else contacts.Placed(surface, placement)
     return contacts.Rough(surface, visual.friction) if friction else surface
 
 
-def _surface(shape: AbstractShape) -> contacts.AbstractSurface:
+def _surface(shape: AbstractShape, exact: bool) -> contacts.AbstractSurface:
     match shape:
         case Box():
             return contacts.Box(np.array(shape.size) / 2)
@@ -110,7 +111,7 @@ def _surface(shape: AbstractShape) -> contacts.AbstractSurface:
             return contacts.HeightField(shape.heights, -half, half, bounded=True)
         case Plane():
             return contacts.FlatGround()
-    return contacts.ConvexHull(_with_volume(shape.triangles().vertices))
+    return contacts.ConvexHull(_with_volume(shape.triangles().vertices), exact=exact)
 
 
 def _with_volume(vertices: np.ndarray) -> np.ndarray:

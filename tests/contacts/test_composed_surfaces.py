@@ -108,44 +108,77 @@ def test_friction_of_surfaces(dtype):
 
 
 def test_hull_of_a_box():
-    """Beside its faces as the box; elsewhere the distance from the nearest plane."""
+    """As the box, beside faces, edges and corners, but where two faces are equally near."""
     corners = POSE.apply(jnp.array([[x, y, z] for x in (-0.3, 0.3) for y in (-0.2, 0.2) for z in (-0.4, 0.4)]))
     hull = ConvexHull(np.concatenate([corners, np.array(corners).mean(axis=0, keepdims=True)]))
     assert hull.normals.shape == (6, 3)
+    assert hull.edges.shape == (12, 2, 3)
     x = points()
     moved = jax.vmap(POSE.apply)(x)
-    expected, found = clearances(BOX, x), clearances(hull, moved)
-    beside = np.sum(np.abs(x) > [0.3, 0.2, 0.4], axis=1) <= 1
-    assert 50 < beside.sum() < 250
-    assert_close(found[0][beside], expected[0][beside])
-    assert_close(found[1][beside], (expected[1] @ POSE.rotation.T)[beside])
-    assert np.all(found[0] <= expected[0] + 1e-12)
-    np.testing.assert_array_equal(found[0] < 0, expected[0] < 0)
+    distance, normal = clearances(BOX, x)
+    assert_close(clearances(hull, moved), (distance, normal @ POSE.rotation.T))
+    curvatures = [jax.vmap(jax.hessian(surface.distance))(y) for surface, y in ((BOX, x), (hull, moved))]
+    of_points = ConvexHull(corners, exact=False)
+    assert of_points.edges is None
+    near, nearest_plane = clearances(of_points, moved)[0], clearances(hull, moved)[0]
+    assert np.all(near <= nearest_plane + 1e-12)
+    np.testing.assert_array_equal(near < 0, distance < 0)
+    turned = POSE.rotation @ curvatures[0] @ POSE.rotation.T
+    assert_close(curvatures[1], turned, rtol=1e-7)
 
 
 def test_hull_of_a_cloud():
     cloud = np.random.default_rng(2).normal(size=(60, 3)) * [0.5, 0.3, 0.2]
     distance, normal = clearances(ConvexHull(cloud), points())
     np.testing.assert_array_equal(distance < 0, scipy.spatial.Delaunay(cloud).find_simplex(points()) >= 0)
+    # The nearest point is on the hull, and the hull is below the plane across the way there.
+    nearest = points() - distance[:, None] * normal
+    assert_close(clearances(ConvexHull(cloud), nearest)[0], np.zeros(300))
+    above = np.einsum("ij,kj->ik", normal, cloud) - np.sum(normal * nearest, axis=1)[:, None]
+    assert np.all(above[distance > 0] < 1e-12)
     assert_close(np.linalg.norm(normal, axis=1), np.ones(300))
     assert np.max(clearances(ConvexHull(cloud), cloud)[0]) < 1e-12
 
 
-def test_ellipsoid():
-    """Inside, and next to the surface, where the distance is right to first order."""
-    radii, center = np.array([0.2, 0.3, 0.5]), np.array([0.1, 0.0, -0.1])
-    shape = Ellipsoid(radii, center)
-    scaled = (points() - center) / radii
-    np.testing.assert_array_equal(clearances(shape, points())[0] < 0, np.linalg.norm(scaled, axis=1) < 1)
-    unit = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
-    outward = unit / radii / np.linalg.norm(unit / radii, axis=1, keepdims=True)
-    for gap in (-1e-4, 1e-4):
-        distance, normal = clearances(shape, center + radii * unit + gap * outward)
-        np.testing.assert_allclose(distance, gap, rtol=1e-2)
-        np.testing.assert_allclose(normal, outward, atol=1e-2)
+@pytest.mark.parametrize("radii", [(0.2, 0.3, 0.5), (0.3, 0.3, 0.02), (0.4, 0.05, 0.05), (0.3, 0.3, 0.3)])
+def test_ellipsoid(radii):
+    """The nearest point is on it, with the normal of the gradient there; exact at any distance, in both precisions."""
+    radii, center = np.array(radii), np.array([0.1, 0.0, -0.1])
+    shape, x = Ellipsoid(radii, center), np.concatenate([points(), 10 * points(), 0.1 * points() + center])
+    distance, normal = clearances(shape, x)
+    np.testing.assert_array_equal(distance < 0, np.sum(((x - center) / radii) ** 2, axis=1) < 1)
+    nearest = (x - distance[:, None] * normal - center) / radii
+    assert_close(np.sum(nearest**2, axis=1), np.ones(900), rtol=1e-9)
+    outward = nearest / radii
+    assert_close(normal, outward / np.linalg.norm(outward, axis=1, keepdims=True), rtol=1e-9)
+    # Of all points of the surface whose normal leads to it, the nearest one.
+    directions = np.random.default_rng(2).normal(size=(2000, 3))
+    surface = center + radii * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    others = np.min(np.linalg.norm(x[:, None] - surface, axis=-1), axis=1)
+    assert np.all(np.abs(distance) <= others + 1e-9)
+    single = clearances(jax.tree.map(jnp.float32, shape), x.astype(np.float32))
+    assert_close(single, (distance, normal), rtol=3e-4)
     ball, same = Sphere(0.3, center), Ellipsoid([0.3] * 3, center)
-    for x, y in zip(clearances(ball, points()), clearances(same, points()), strict=True):
-        assert_close(x, y)
+    for a, b in zip(clearances(ball, points()), clearances(same, points()), strict=True):
+        assert_close(a, b)
+
+
+def test_ellipsoid_in_its_planes_and_its_derivatives():
+    """In the middle one of two nearest points counts; curvatures are those by differences of normals."""
+    shape = Ellipsoid([0.2, 0.3, 0.5])
+    x = jnp.array(
+        [[0.0, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.49], [0.0, 0.0, 0.6], [0.0, 0.31, 0.0], [0.0, 0.0, 0.2]]
+    )
+    distance, normal = clearances(shape, x)
+    nearest = x - distance[:, None] * normal
+    assert_close(jnp.sum((nearest / shape.radii) ** 2, axis=1), jnp.ones(6), rtol=1e-7)
+    assert_close(distance[jnp.array([0, 2, 3, 4])], jnp.array([-0.2, -0.01, 0.1, 0.01]), rtol=1e-7)
+    inside, h = jnp.array([0.1, -0.12, 0.2]), 1e-5
+    for y in (inside, 3 * inside):
+        _, normals = clearances(shape, y + h * jnp.concatenate([jnp.eye(3), -jnp.eye(3)]))
+        curvature = (normals[:3] - normals[3:]) / (2 * h)
+        assert_close(jax.grad(shape.distance)(y), shape.clearance(y)[1], rtol=1e-9)
+        assert_close(jax.hessian(shape.distance)(y), curvature, rtol=1e-6)
 
 
 def test_heights_are_bilinear():
@@ -215,7 +248,7 @@ def test_singular_points_have_finite_derivatives(name):
     assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(found))
     lengths = np.linalg.norm(found[0][1], axis=1)
     assert np.all((np.abs(lengths - 1) < 1e-12) | ((lengths == 0) & (name == "ellipsoid")))
-    assert_close(SURFACES["ellipsoid"].clearance(jnp.zeros(3))[0], -0.1)
+    assert_close(SURFACES["ellipsoid"].clearance(jnp.zeros(3))[0], -0.1, rtol=1e-7)
 
 
 def test_single_precision():
