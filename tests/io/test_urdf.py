@@ -82,8 +82,9 @@ def test_continuous_joint_keeps_velocity_and_effort_limits_only():
     assert [float(x[0]) for x in (limits.velocity, limits.effort)] == [3, 4]
 
 
-def test_missing_position_limits_are_zero():
-    limits = load_urdf(one_joint('<limit velocity="3" effort="4"/>')).limits
+def test_missing_position_limits_are_zero_and_noted():
+    with pytest.warns(ModelWarning, match="lower and upper are equal in <limit>, or left out"):
+        limits = load_urdf(one_joint('<limit velocity="3" effort="4"/>')).limits
     assert [float(x[0]) for x in (limits.lower, limits.upper)] == [0, 0]
 
 
