@@ -1,8 +1,12 @@
 """Passive joint forces: springs, viscous damping and dry friction."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..joints import AbstractJoint
@@ -11,7 +15,9 @@ from ..model._arguments import as_arrays, is_concrete, positive_number
 from ..typing import ConfigurationLike, Velocity, VelocityLike
 
 
-def passive_forces(model: Model, q: ConfigurationLike, v: VelocityLike, friction_velocity: float = 1e-3) -> Velocity:
+def passive_forces(
+    model: Model, q: ConfigurationLike, v: VelocityLike, friction_velocity: ArrayLike = 1e-3
+) -> Velocity:
     """Springs, damping and friction of the joints, to be added to `tau`:
 
     `- stiffness * difference(spring_reference, q) - damping * v - friction_loss * tanh(v / friction_velocity)`
@@ -24,9 +30,16 @@ def passive_forces(model: Model, q: ConfigurationLike, v: VelocityLike, friction
     positive.
     """
     q, v = as_arrays(model, q=q, v=v)
-    if is_concrete(friction_velocity):
-        positive_number("friction_velocity", friction_velocity)
-    return _passive_forces(model, q, v, jnp.asarray(friction_velocity, v.dtype))
+    return _passive_forces(model, q, v, as_friction_velocity(friction_velocity, v.dtype))
+
+
+def as_friction_velocity(value: ArrayLike, dtype: Any) -> Float[Array, ""]:
+    """A `friction_velocity` as an array, positive if that can be seen."""
+    if is_concrete(value):
+        positive_number("friction_velocity", value)
+    if np.shape(value) != ():
+        raise ValueError(f"friction_velocity must be one number, got shape {np.shape(value)}. Batch with jax.vmap.")
+    return jnp.asarray(value, dtype)
 
 
 @jax.jit

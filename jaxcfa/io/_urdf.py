@@ -158,7 +158,9 @@ def _dofs(joint: Joint, report: Report) -> dict[str, float]:
                 "remove <limit> where they stand for none, as in PyBullet."
             )
         if lower == upper:
-            what = "lower and upper are equal in <limit>, or left out, which is zero; where ranges count, it cannot move"
+            what = (
+                "lower and upper are equal in <limit>, or left out, which is zero; where ranges count, it cannot move"
+            )
             report.add(what, repr(joint.name))
         dofs |= {"lower": lower, "upper": upper}
     return dofs

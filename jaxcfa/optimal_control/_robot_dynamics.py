@@ -16,8 +16,9 @@ from ..closed_chains._delassus import LEAST_NORM
 from ..configuration import displacement, integrate, velocity
 from ..contacts import AbstractContacts
 from ..dynamics import AbstractForwardDynamics, inverse_dynamics, passive_forces
+from ..dynamics._passive import as_friction_velocity
 from ..model import WORLD, AbstractConstraint, Model
-from ..model._arguments import as_arrays, is_concrete, positive_number, require_single
+from ..model._arguments import as_arrays, is_concrete, require_single
 from ..model._joint_groups import free_dofs
 from ..model._parts import joint_parts
 from ..motion import BodyMotions
@@ -104,7 +105,7 @@ class RobotDynamics(AbstractRobotDynamics):
         f_ext: BodyForcesLike | None = None,
         method: AbstractForwardDynamics | None = None,
         passive_forces: bool = True,
-        friction_velocity: float = 0.1,
+        friction_velocity: ArrayLike = 0.1,
         constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
         stabilization: AbstractStabilization | None = None,
         solver: AbstractConstraintSolver = LEAST_NORM,
@@ -217,7 +218,7 @@ class RobotInverseDynamics(AbstractRobotDynamics):
     contacts: tuple[NameOrNumber, ...] = eqx.field(static=True)
     actuated: tuple[int, ...] | None = eqx.field(static=True)
     has_passive_forces: bool = eqx.field(static=True)
-    friction_velocity: float = eqx.field(static=True)
+    friction_velocity: Float[Array, ""]
 
     def __init__(
         self,
@@ -227,7 +228,7 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         *,
         actuated: Sequence[NameOrNumber] | Literal[False] | None = None,
         passive_forces: bool = True,
-        friction_velocity: float = 0.1,
+        friction_velocity: ArrayLike = 0.1,
     ):
         """
         **Arguments:** `contacts`: names or numbers of frames or bodies that forces may act on. `actuated`: names or
@@ -255,7 +256,7 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         self.actuated = driven
         check_flag("passive_forces", passive_forces)
         self.has_passive_forces = bool(passive_forces)
-        self.friction_velocity = positive_number("friction_velocity", friction_velocity)
+        self.friction_velocity = as_friction_velocity(friction_velocity, model.dtype)
 
     @property
     def control_size(self) -> int:
@@ -302,7 +303,7 @@ class RobotInverseDynamics(AbstractRobotDynamics):
         tau = inverse_dynamics(self.model, stage.q, stage.v, qdd, f_ext, motions=stage.constant_motions)
         if not self.has_passive_forces:
             return tau
-        return tau - passive_forces(self.model, stage.q, stage.v, self.friction_velocity)
+        return tau - passive_forces(self.model, stage.q, stage.v, self.friction_velocity.astype(stage.x.dtype))
 
     @property
     def defect_size(self) -> int:

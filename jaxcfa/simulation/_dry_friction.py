@@ -7,7 +7,10 @@ from ..typing import Velocity
 
 
 def dry_friction(
-    friction_loss: Float[Array, "nv"], friction_velocity: float, v: Float[Array, "nv"], reached: Float[Array, "nv"]
+    friction_loss: Float[Array, "nv"],
+    friction_velocity: Float[Array, ""],
+    v: Float[Array, "nv"],
+    reached: Float[Array, "nv"],
 ) -> tuple[Velocity, Velocity]:
     """Force f and D >= 0, both (nv,), of a friction `-(f + D v')` in a step from v, linear about velocities `reached`.
 

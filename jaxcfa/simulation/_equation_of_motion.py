@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from ..actuation import actuator_forces, servo_damping
@@ -22,10 +23,10 @@ from ..contacts._step import accelerations_in_contact
 from ..contacts._systems import AbstractLawOfMotion
 from ..dynamics import AbstractForwardDynamics, default_method, forward_dynamics, passive_forces
 from ..dynamics._method import AbstractMassSolver, Loads, check_method
-from ..dynamics._passive import springs_and_damping
+from ..dynamics._passive import as_friction_velocity, springs_and_damping
 from ..dynamics._run import accelerations_and_responses, accelerations_and_root, unbalanced_torques
 from ..model import AbstractConstraint, Model
-from ..model._arguments import check_flag, check_instance, is_concrete, positive_number
+from ..model._arguments import check_flag, check_instance, is_concrete
 from ..model._model import carrier
 from ..model._parts import joint_parts
 from ..motion import BodyMotions, motions_at
@@ -57,7 +58,7 @@ class EquationOfMotion(eqx.Module):
     model: Model
     method: AbstractForwardDynamics
     has_passive_forces: bool = eqx.field(static=True)
-    friction_velocity: float = eqx.field(static=True)
+    friction_velocity: Float[Array, ""]
     constraints: tuple[AbstractConstraint, ...] = ()
     stabilization: AbstractStabilization | None = None
     solver: AbstractConstraintSolver = LEAST_NORM
@@ -142,7 +143,7 @@ class EquationOfMotion(eqx.Module):
     def forces(self, q: Float[Array, "nq"], v: Float[Array, "nv"], tau: Float[Array, "nv"]) -> Velocity:
         """Torques (nv,), those of springs, damping, friction and stops included."""
         if self.has_passive_forces:
-            tau = tau + passive_forces(self.model, q, v, self.friction_velocity)
+            tau = tau + passive_forces(self.model, q, v, self.friction_velocity.astype(v.dtype))
         if self.stops is not None:
             force, damping = self.stops.at(self.model, q, 0.0)
             tau = tau + force - damping * v
@@ -166,7 +167,8 @@ class EquationOfMotion(eqx.Module):
         damping = jnp.zeros_like(v)
         if self.has_passive_forces:
             tau, damping = tau + springs_and_damping(self.model, q, v), damping + self.model.damping
-            friction, slope = dry_friction(self.model.friction_loss, self.friction_velocity, v, reached)
+            smooth = self.friction_velocity.astype(v.dtype)
+            friction, slope = dry_friction(self.model.friction_loss, smooth, v, reached)
             tau, damping = tau - friction - slope * v, damping + slope
         if self.stops is not None:
             force, of_stops = self.stops.at(self.model, q, dt)
@@ -291,7 +293,7 @@ class Options(NamedTuple):
 
     method: AbstractForwardDynamics | None
     passive_forces: bool
-    friction_velocity: float
+    friction_velocity: ArrayLike
     constraints: AbstractConstraint | Sequence[AbstractConstraint]
     stabilization: AbstractStabilization | None
     solver: AbstractConstraintSolver
@@ -333,7 +335,7 @@ def equation_of_motion(model: Model, options: Options, actuated: Driven, dt: Flo
         model=model,
         method=method,
         has_passive_forces=bool(passive_forces),
-        friction_velocity=positive_number("friction_velocity", friction_velocity),
+        friction_velocity=as_friction_velocity(friction_velocity, model.dtype),
         constraints=loops,
         stabilization=stabilization,
         solver=solver,

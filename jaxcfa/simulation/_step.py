@@ -44,7 +44,7 @@ def step(
     method: AbstractForwardDynamics | None = None,
     *,
     passive_forces: bool = True,
-    friction_velocity: float = 1e-3,
+    friction_velocity: ArrayLike = 1e-3,
     constraints: AbstractConstraint | Sequence[AbstractConstraint] = (),
     stabilization: AbstractStabilization | None = None,
     solver: AbstractConstraintSolver = LEAST_NORM,

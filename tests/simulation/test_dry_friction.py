@@ -186,3 +186,21 @@ def test_linearised_from_rest(dtype):
     assert jnp.abs(b[3:5]).max() < 0.03 * jnp.abs(b[5, 2])
     slope = jax.jacobian(lambda tau: step(model, zero, zero, tau, 0.01).v)(zero)
     assert_close(b[3:], slope)
+
+
+def test_friction_velocity_may_be_traced():
+    """Batched, differentiated, and changed without a new program."""
+    model = eqx.tree_at(lambda m: m.friction_loss, jaxcfa.chain(1), jnp.full(1, 0.2))
+    v = jnp.full(1, 0.05)
+
+    def after(velocity):
+        return jaxcfa.step(model, jnp.zeros(1), v, jnp.zeros(1), 0.01, friction_velocity=velocity).v[0]
+
+    velocities = jnp.array([0.01, 0.1, 1.0])
+    assert_close(jax.vmap(after)(velocities), jnp.stack([after(float(x)) for x in velocities]))
+    h = 1e-5
+    assert_close(jax.grad(after)(0.1), (after(0.1 + h) - after(0.1 - h)) / (2 * h), rtol=1e-6)
+    with pytest.raises(ValueError, match="friction_velocity must be positive"):
+        after(-1.0)
+    with pytest.raises(ValueError, match=r"friction_velocity must be one number, got shape \(3,\)"):
+        jax.jit(after)(velocities)
