@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._stage import Stage
 
 _BEYOND = 2.0  # the factor by which lengths may violate their bounds
+_FARTHEST = 20.0  # what is displaced by more is kept within these, but must be finite
 
 
 class FreeDuration(AbstractRobotDynamics):
@@ -136,7 +137,7 @@ class FreeDuration(AbstractRobotDynamics):
 
     def _longer(self, lengths: Float[Array, "P"], longer: Float[Array, "P"]) -> Float[Array, "P"]:
         """Lengths displaced, not far beyond their bounds; derivatives are those without these."""
-        displaced = lengths * jnp.exp(longer)
+        displaced = lengths * jnp.exp(jnp.clip(longer, -_FARTHEST, _FARTHEST))
         shortest, longest = (x.astype(lengths.dtype) for x in (self.shortest, self.longest))
         kept = jnp.clip(displaced, shortest / _BEYOND, longest * _BEYOND)
         return displaced * jax.lax.stop_gradient(kept / displaced)
