@@ -134,9 +134,6 @@ def contacts_of(
     into &= (bodies != WORLD)[:, None] & ~np.array(is_round, bool)[:, None]
     into &= np.array([not isinstance(x.shape, Plane) for x in collisions.shapes], bool)
     meet &= np.array([len(x.frames) > 0 for x in points], bool) | into
-    # Two balls touch once, whichever of them looks for the other.
-    balls = np.array([isinstance(x.shape, Sphere) for x in collisions.shapes], bool)
-    meet &= ~(balls & balls[:, None] & meet.T & np.tri(len(balls), k=-1, dtype=bool))
     if without is not None:
         meet &= ~without[:, None]  # (shape, shape with points)
     own = collisions.has_own_friction & meet

@@ -160,9 +160,11 @@ def test_ground_of_the_file(place, end, base, tmp_path):
     model = jaxcfa.load_model(path)
     _, contacts, q, text = placed(path, q=model.keyframe("qpos0"))
     assert f"plane, box of the file{' (without post, which is fixed)' if base else ''}; " in text
-    assert ("; 2 with other bodies, on ball, arm" in text) == bool(base)
+    assert ("; 3 with other bodies, on ball, arm" in text) == bool(base)
     others, contacts = contacts.parts[1:], contacts.parts[0]
-    assert {(part.carrier, *part.frames) for part in others} == ({(None, "ball"), ("ball", "arm")} if base else set())
+    assert {(part.carrier, *part.frames) for part in others} == (
+        {(None, "ball"), ("ball", "arm"), ("arm", "ball")} if base else set()
+    )
     np.testing.assert_allclose(q[2], end, atol=1e-6)
     assert contacts.friction[contacts.frames.index("ball")] == pytest.approx(0.4)  # the larger of both counts
     places = jnp.array([[-2.0, 0, -1], [1, 0, -0.7]])

@@ -250,16 +250,3 @@ def test_derivatives_and_batches():
     differences = (speed(1e-3 + 1e-6) - speed(1e-3 - 1e-6)) / 2e-6
     np.testing.assert_allclose(jacobian(1e-3), differences, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(jax.grad(lambda x: speed(x)[8])(1e-3), differences[8], rtol=1e-5)
-
-
-def test_two_balls_touch_once():
-    """Of three, one fixed: three pairs."""
-    mujoco = pytest.importorskip("mujoco")
-    text = """<mujoco><worldbody><geom type="sphere" size=".1"/>
-    <body pos=".25 0 0"><freejoint/><geom type="sphere" size=".1"/></body>
-    <body pos=".5 0 0"><freejoint/><geom type="sphere" size=".12"/></body></worldbody></mujoco>"""
-    model = jaxcfa.load_model(text)
-    touching = collision_contacts(text, model)
-    q = jnp.asarray(mujoco.MjModel.from_xml_string(text).qpos0)
-    state = jaxcfa.contact_state(model, touching, q, jnp.zeros(model.nv))
-    np.testing.assert_allclose(np.sort(state.gap), np.sort([0.05, 0.28, 0.03]), atol=1e-12)
