@@ -185,7 +185,7 @@ def _status(
 
 def _warn(status: ConstraintStatus) -> None:
     reasons = {
-        ConstraintStatus.NOT_FINITE: "states are not finite, or joints go 10,000 rad or m in a step",
+        ConstraintStatus.NOT_FINITE: "joints go 10,000 rad or m in a step, or states are not finite",
         ConstraintStatus.SINGULAR: "Delassus' matrix is singular (LeastNorm() and Proximal() can solve that)",
         ConstraintStatus.UNSATISFIED: "the accelerations do not satisfy them: they contradict one another",
         ConstraintStatus.OPEN: "loops are open (see project_configuration for the start, or take shorter steps)",
