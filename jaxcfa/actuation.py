@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .kinematics import jacobian
 from .model import Model
@@ -32,9 +32,8 @@ def actuator_forces(model: Model, q: ConfigurationLike, v: VelocityLike, control
 def _actuator_forces(
     model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], control: Float[Array, "nu"]
 ) -> Velocity:
-    actuators, moment, effort = model.actuators, _moments(model, q), model.limits.effort
-    force = jnp.clip(_unclipped(model, moment, q, v, control), actuators.force_lower, actuators.force_upper)
-    return jnp.clip(product(moment.T, force), -effort, effort)
+    effort = model.limits.effort
+    return jnp.clip(_before_efforts(model, q, v, control)[1], -effort, effort)
 
 
 def servo_damping(
@@ -46,27 +45,24 @@ def servo_damping(
     couple joints, each has the sum of what the velocities of all do to it: more, so that steps are stable. What is on
     frames does not count.
     """
-    actuators, moment, effort = model.actuators, _moments(model, q), model.limits.effort
-    free = _unclipped(model, moment, q, v, control)
-    force = jnp.clip(free, actuators.force_lower, actuators.force_upper)
-    torque, arms = product(moment.T, force), jnp.abs(actuators.moment.astype(q.dtype))
-    damping = jnp.where(force == free, jnp.maximum(-actuators.bias[:, 2], 0), 0)
-    return jnp.where(jnp.abs(torque) <= effort, product(arms.T, damping * jnp.sum(arms, axis=1)), 0)
+    is_free, torque = _before_efforts(model, q, v, control)
+    damping = jnp.where(is_free, jnp.maximum(-model.actuators.bias[:, 2], 0), 0)
+    arms = jnp.abs(model.actuators.moment.astype(q.dtype))
+    found = product(arms.T, damping * jnp.sum(arms, axis=1))
+    return jnp.where(jnp.abs(torque) <= model.limits.effort, found, 0)
 
 
-def _unclipped(
-    model: Model,
-    moment: Float[Array, "nu nv"],
-    q: Float[Array, "nq"],
-    v: Float[Array, "nv"],
-    control: Float[Array, "nu"],
-) -> Float[Array, "nu"]:
-    """Forces without their bounds."""
-    actuators = model.actuators
+def _before_efforts(
+    model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"], control: Float[Array, "nu"]
+) -> tuple[Bool[Array, "nu"], Velocity]:
+    """Whether no bound holds the force of each actuator, and the torques that no effort limits."""
+    actuators, moment = model.actuators, _moments(model, q)
     length = product(actuators.length_gradient, q) + actuators.length_offset
     clipped = jnp.clip(control, actuators.control_lower, actuators.control_upper)
     bias = actuators.bias[:, 0] + actuators.bias[:, 1] * length + actuators.bias[:, 2] * product(moment, v)
-    return actuators.gain * clipped + bias
+    wanted = actuators.gain * clipped + bias
+    force = jnp.clip(wanted, actuators.force_lower, actuators.force_upper)
+    return force == wanted, product(moment.T, force)
 
 
 def _moments(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nu nv"]:

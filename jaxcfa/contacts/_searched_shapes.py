@@ -80,6 +80,7 @@ class ConvexHull(AbstractSurface):
         """
         import scipy.spatial  # which takes a tenth of a second
 
+        check_flag("exact", exact)
         known = known_numbers("The points of the hull", points)
         if known.ndim != 2 or known.shape[1] != 3 or len(known) < 4:
             raise ValueError(f"The points of the hull must have shape (n, 3), n at least 4, got {known.shape}.")
@@ -96,7 +97,6 @@ class ConvexHull(AbstractSurface):
         _, first, face = np.unique(np.round(hull.equations / scale), axis=0, return_index=True, return_inverse=True)
         planes = hull.equations[np.sort(first)]
         self.normals, self.heights = jnp.asarray(planes[:, :3]), jnp.asarray(-planes[:, 3])
-        check_flag("exact", exact)
         edges = _edges(hull.simplices, hull.neighbors, face.reshape(-1)) if exact else None
         self.edges = None if edges is None else jnp.asarray(known[edges])
 

@@ -140,9 +140,8 @@ def _by_position(here: _Frame, columns: Motion, model: Model) -> Motion:
 
 def _by_turning_axes(here: _Frame, model: Model, q_dot: Float[Array, "nq"]) -> Float[Array, "6"]:
     """The tangent of a twist by axes that turn in their own bodies, such as those of a free joint."""
-    motions, body, path = here.motions, here.body, np.zeros(model.nb, bool)
-    while body != WORLD:
-        path[body], body = True, model.topology.parents[body]
+    motions, topology = here.motions, model.topology
+    path = np.isin(np.arange(model.nb), topology.dof_bodies[moving_dofs(topology, np.array(here.body))])
 
     def of_joints(q: Float[Array, "nq"]) -> Float[Array, "nb 6"]:
         return map_joints(model, lambda joint, q, v: matvec(joint.motion_subspace(q), v), ("q", q), ("v", motions.v))

@@ -124,11 +124,6 @@ class FreeDuration(AbstractRobotDynamics):
         b = jnp.concatenate([b, jnp.zeros((self.phases, b.shape[1]), x.dtype)])
         return jnp.concatenate([after, lengths]), a, b
 
-    def linearized_step(self, x: Float[Array, "nx"], u: Float[Array, "m"], t: Time) -> LinearizedStep:
-        from ._stage import Stage
-
-        return self.linearized_step_at(Stage(self, x, u, t))
-
     def torques_at(self, stage: "Stage") -> Float[Array, "nv"]:
         return self.dynamics.torques_at(stage)
 

@@ -214,13 +214,9 @@ def gap(here: Stage, following: Float[Array, "nx"]) -> Float[Array, "n"]:
 
 def start_gap(problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+1 nx"]) -> Float[Array, "n"]:
     """The displacement of the first state that is missing to where it has to be."""
-    minus, (free, periodic) = problem.dynamics.minus, problem.start_masks
-    if free.all():
-        return jnp.zeros(problem.dynamics.tangent_size, states.dtype)
-    missing = minus(states[-1] if periodic.all() else x0, states[0])
-    if periodic.any() and not periodic.all():
-        missing = where(periodic, minus(states[-1], states[0]), missing)
-    return where(~free, missing)
+    free, periodic = problem.start_masks
+    to_given, to_last = (problem.dynamics.minus(x, states[0]) for x in (x0, states[-1]))
+    return where(~free, where(periodic, to_last, to_given))
 
 
 def over_stages(problem: Problem, function: Callable, states: Array, controls: Array, *others):

@@ -172,8 +172,8 @@ class Solution(eqx.Module):
                     "Only motions of robots are trajectories with q, v and tau, got dynamics of type "
                     f"{type(phase.dynamics).__name__}. Other states are solution.states."
                 )
-            lengths = problem.first_step_lengths if problem.has_given_duration else self.step_lengths
-            dt = lengths[number].astype(t.dtype)
+            dt = phase.dynamics.dt if problem.has_given_duration else self.step_lengths[number]
+            dt = dt.astype(t.dtype)
             t = jnp.concatenate([t, t[-1] + dt * jnp.arange(1, phase.steps + 1, dtype=t.dtype)])
 
         tau = over_stages(problem, lambda _, stage: stage.tau, self.states[:-1], self.controls)

@@ -84,7 +84,7 @@ def _of_loads(
         equation.heavier(armature), q, v, forces, f_ext, equation.method, None, motions
     )
     by_state, by_tau = jnp.concatenate([derivatives.dq, derivatives.dv], axis=1), derivatives.dtau
-    if equation.has_passive_forces or equation.stops is not None or equation.controls is not None:
+    if equation.has_passive_forces or equation.stops is not None:
         _, slopes = jacobian(load, still, still, *[still] * (slopes_of_reached is not None))
         of_state, of_reached = jnp.split(product(by_tau, slopes), [2 * len(v)], axis=1)
         by_state = by_state + of_state
