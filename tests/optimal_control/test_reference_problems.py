@@ -68,6 +68,7 @@ def pendulum():
     return oc.Problem(dynamics, 100, costs, [oc.Cost(swing, 100 * weight)])
 
 
+@pytest.mark.filterwarnings("ignore::jaxcfa.io.ModelWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", [oc.MultipleShooting(), oc.FDDP()], ids=["shooting", "fddp"])
 def test_double_pendulum(solver):
