@@ -102,8 +102,7 @@ def motion(arm: Arm, parameters: Float[Array, "knots nv"]) -> Trajectory:
         tau = jaxcfa.inverse_dynamics(arm.model, q, v, hats @ parameters)
         return jnp.clip(tau, -arm.limit, arm.limit)
 
-    # So few steps need no checkpoints, without which the program is smaller and faster.
-    return rollout(arm.model, arm.q, jnp.zeros(arm.model.nv), policy, STEP, steps=steps, checkpoint=steps)
+    return rollout(arm.model, arm.q, jnp.zeros(arm.model.nv), policy, STEP, steps=steps)
 
 
 def cost(arm: Arm, parameters: Float[Array, "knots nv"], target: Float[Array, "3"]) -> tuple[Array, Trajectory]:

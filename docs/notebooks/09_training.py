@@ -76,9 +76,7 @@ class Policy(eqx.Module):
 
 def motion(policy, q, target):
     """Configurations (steps + 1, 3), velocities and torques of one motion from rest."""
-    trajectory = jaxcfa.rollout(
-        model, q, jnp.zeros(3), lambda t, q, v: policy(q, v, target), STEP, steps=STEPS, checkpoint=STEPS
-    )
+    trajectory = jaxcfa.rollout(model, q, jnp.zeros(3), lambda t, q, v: policy(q, v, target), STEP, steps=STEPS)
     return trajectory.q, trajectory.v, trajectory.tau
 
 

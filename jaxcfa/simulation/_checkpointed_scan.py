@@ -23,10 +23,12 @@ def checkpointed_scan(
 
     Differentiating computes one segment after the other anew, if there is more than one, so that it stores
     `steps / length` carries and what the derivatives of `length` steps need (Griewank & Walther, Evaluating
-    Derivatives, 2008, chapter 12, with two levels).
+    Derivatives, 2008, chapter 12, with two levels). With segments of one step the latter never leave a loop's body.
     """
     if length >= steps:
         return jax.lax.scan(body, start, xs)
+    if length == 1:
+        return jax.lax.scan(_computed_anew(body), start, xs)
     segments = -(-steps // length)
     # As short as this number of segments allows: fewer than `segments` steps are left over.
     length = -(-steps // segments)
@@ -45,9 +47,14 @@ def checkpointed_scan(
     if left_over:
         xs = (jnp.arange(steps + left_over) < steps, jax.tree.map(lambda x: _padded(x, left_over), xs))
     xs = jax.tree.map(lambda x: cut(x, length), xs)
-    # Inside a loop nothing can be shared with the first evaluation, so XLA need not be kept from trying.
-    end, ys = jax.lax.scan(jax.checkpoint(segment, prevent_cse=False), start, xs)
+    end, ys = jax.lax.scan(_computed_anew(segment), start, xs)
     return end, jax.tree.map(lambda y: joined(y, steps), ys)
+
+
+def _computed_anew(body: Callable) -> Callable:
+    """The body of a loop, of which reverse mode stores the arguments alone."""
+    # Inside a loop nothing can be shared with the first evaluation, so XLA need not be kept from trying.
+    return jax.checkpoint(body, prevent_cse=False)
 
 
 def _padded(x: Array, count: int) -> Array:

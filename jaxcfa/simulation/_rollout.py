@@ -1,6 +1,5 @@
 """Trajectories of many steps."""
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -69,14 +68,13 @@ def rollout(
     actuated: Actuated = False,
     limits: bool | Stops = False,
     contacts: AbstractContacts | None = None,
-    checkpoint: SupportsIndex | None = None,
+    checkpoint: SupportsIndex = 1,
 ) -> Trajectory:
     """The trajectory from a state under given torques or controls of actuators, or under those of a policy.
 
     Springs, damping and dry friction of the joints act too, and the limits in `model.limits` on request, as in `step`.
-    Reverse-mode derivatives need memory for some `2 sqrt(steps)` steps, not for all of them: the trajectory is cut into
-    segments, and only the states at their beginnings are kept; each segment is computed once more when it is
-    differentiated.
+    Reverse-mode derivatives keep the states alone, of which the trajectory consists anyway: each step is computed once
+    more when it is differentiated, which takes less time than to store and to load what its derivative needs.
 
     **Arguments:** `q0` (nq,); `v0` (nv,) [rad/s, m/s]. `controls`: joint torques (steps, nv) [N m, N], each held for
     one step, or a policy: `controls(t, q, v)` gives the torques (nv,) for the step from t on, and `steps` says how many
@@ -85,8 +83,9 @@ def rollout(
     `dt`: length of one step [s]. `integrator`, `method`, `passive_forces`, `friction_velocity`, `constraints`,
     `stabilization`, `solver`, `limits`, `contacts`: as for `step`. `actuated`: as for `step`: `controls` are torques of
     some joints, (steps, m), or those of `model.actuators`, (steps, nu), or a policy gives such (m,) or (nu,). `f_ext`:
-    external wrenches (nb, 6), constant, or (steps, nb, 6). `checkpoint`: the largest number of steps in a segment, by
-    default `ceil(sqrt(steps))`; `steps` stores everything.
+    external wrenches (nb, 6), constant, or (steps, nb, 6). `checkpoint`: the largest number of steps that are
+    computed anew together, by default one. With more, fewer states are kept, and what the derivatives of so many steps
+    need; `steps` stores everything and computes nothing anew.
 
     **Returns:** a `Trajectory`, whose first state is the given one. If constraints could not be held, its `status`
     says so, and (unless traced) a warning.
@@ -108,7 +107,7 @@ def rollout(
         check_arguments("controls must be an array or a function of t, q and v", controls, "t", "q", "v")
     inputs = None if callable(controls) else _per_step(model, "controls", controls, (count,), letters)
     steps = _number_of_steps(inputs, steps)
-    length = math.isqrt(steps - 1) + 1 if checkpoint is None else positive_integer("checkpoint", checkpoint)
+    length = positive_integer("checkpoint", checkpoint)
     q0, v0 = as_arrays(model, q0=q0, v0=v0)
     wrenches = _wrenches(model, f_ext, steps)
     dtype = jnp.result_type(q0, wrenches, q0 if inputs is None else inputs)

@@ -224,7 +224,7 @@ def test_a_rollout_is_its_steps(integrator, dtype):
 
 @pytest.mark.slow
 def test_the_segments_change_neither_values_nor_gradients():
-    """Seven steps are one segment of seven, or three of three with two steps left over."""
+    """Seven steps are one segment of seven, or seven of one, or three of three with two steps left over."""
     model = pendulum()
     q, v = start(model)
     controls = jnp.ones((7, model.nv))
@@ -234,7 +234,9 @@ def test_the_segments_change_neither_values_nor_gradients():
         return jnp.sum(trajectory.q**2) + jnp.sum(trajectory.v**2), trajectory
 
     evaluate = jax.jit(jax.value_and_grad(loss, has_aux=True), static_argnums=1)
-    assert_close(evaluate(controls, None), evaluate(controls, 7))
+    everything = evaluate(controls, 7)
+    assert_close(evaluate(controls, 1), everything)
+    assert_close(evaluate(controls, 3), everything)
 
 
 def test_policies_see_time_and_state_and_are_not_called_beyond_the_end():
