@@ -9,7 +9,7 @@ from ..model._given import Numbers, is_concrete
 from ..numerics import choose, dot, matvec
 from ..numerics._options import check_flag, known_numbers
 from ..spatial import Vector
-from ._surfaces import AbstractSurface, nonzero_length, three
+from ._surfaces import AbstractSurface, from_segment, nonzero_length, three
 
 _SEARCH, _SMOOTH = 6, 2  # steps of Newton's method to the nearest point, and those that have derivatives
 _SAME_PLANE = 1e-7  # relative differences of planes that count as one
@@ -121,7 +121,7 @@ class ConvexHull(AbstractSurface):
 
         edges = self.edges.astype(point.dtype)
         edge = edges[_first_of_largest(-_squares(*lax.stop_gradient((edges, point))))]
-        offset = point - _nearest_on_edge(edge, point)
+        offset = from_segment(edge[0], edge[1], point)
         # Of points on an edge, which are inside, the offset is zero.
         length = nonzero_length(offset)
         return choose(on_face, of_plane, (length, offset / length))
@@ -144,11 +144,6 @@ def _squares(edges: Float[Array, "e 2 3"], point: Float[Array, "3"]) -> Float[Ar
     share = jnp.clip(offset.dot(line) * (1 / line.dot(line)), 0, 1)
     rest = offset - line * share
     return rest.dot(rest)
-
-
-def _nearest_on_edge(edge: Float[Array, "2 3"], point: Float[Array, "3"]) -> Float[Array, "3"]:
-    start, line = edge[0], edge[1] - edge[0]
-    return start + jnp.clip(dot(point - start, line) / dot(line, line), 0, 1) * line
 
 
 def _first_of_largest(x: Float[Array, "k"]) -> Int[Array, ""]:

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 from ..model._given import Numbers, not_negative
 from ..numerics import dot
 from ..numerics._options import floating_numbers
-from ._surfaces import AbstractSurface, nonzero_length, three
+from ._surfaces import AbstractSurface, from_segment, nonzero_length, three
 
 _ORIGIN = (0.0, 0.0, 0.0)
 
@@ -38,9 +38,7 @@ class Capsule(AbstractSurface):
         self.radius = one_number("radius of the capsule", radius)
 
     def distance(self, point: Float[Array, "3"]) -> Float[Array, ""]:
-        line, offset = self.end - self.start, point - self.start
-        share = jnp.clip(dot(offset, line) / nonzero_length(line) ** 2, 0, 1)
-        return _length(offset - share * line) - self.radius
+        return _length(from_segment(self.start, self.end, point)) - self.radius
 
 
 class Cylinder(AbstractSurface):

@@ -137,6 +137,13 @@ def nonzero_length(x: Float[Array, "n"]) -> Float[Array, ""]:
     return jnp.sqrt(jnp.where(square > 0, square, 1))
 
 
+def from_segment(start: Float[Array, "3"], end: Float[Array, "3"], point: Float[Array, "3"]) -> Float[Array, "3"]:
+    """The vector to a point from the nearest one on a segment, whose ends may coincide [m]."""
+    line, offset = end - start, point - start
+    square = dot(line, line)
+    return offset - jnp.clip(dot(offset, line) / jnp.where(square > 0, square, 1), 0, 1) * line
+
+
 def three(name: str, value: Numbers) -> Float[Array, "3"]:
     """Three finite numbers, which may be traced. **Raises:** `ValueError` for others."""
     array = floating_numbers(f"The {name}", value)
