@@ -164,10 +164,9 @@ def _project(
 ) -> ProjectedConfiguration:
     constants = lax.stop_gradient((constraints, model, q))
     found = _search(plan, *constants, tolerance, most)
-    q_found, residual, closed = _refined(plan, *constants[:2], tolerance, found)
-    return ProjectedConfiguration(
-        _projected(plan, constraints, model, q, q_found, closed), residual, closed, found.iterations
-    )
+    q_found, closed = _refined(plan, constants[1], tolerance, found)
+    q = _projected(plan, constraints, model, q, q_found, closed)
+    return ProjectedConfiguration(q, found.residual, closed, found.iterations)
 
 
 def _as_found(
@@ -272,16 +271,15 @@ def _search(
 
 @as_one_function
 def _refined(
-    plan: Plan, constraints: Constraints, model: Model, tolerance: float | None, found: _Search
-) -> tuple[Configuration, Float[Array, "k"], Bool[Array, ""]]:
-    """The configuration after one more step, for the digits that the tolerance leaves; the residual before, and whether
-    that was within the tolerance."""
-    where, _, residual = _at_rest(plan, constraints, model, found.q)
-    closed = jnp.all(jnp.abs(residual) <= _allowed(tolerance, where.reach))
-    step = -product(found.mobility, plan.solver.factor(found.delassus, found.scale).solve(residual))
+    plan: Plan, model: Model, tolerance: float | None, found: _Search
+) -> tuple[Configuration, Bool[Array, ""]]:
+    """The configuration after one more step, for the digits that the tolerance leaves, and whether the residual before
+    was within the tolerance."""
+    closed = jnp.all(jnp.abs(found.residual) <= _allowed(tolerance, found.reach))
+    step = -product(found.mobility, plan.solver.factor(found.delassus, found.scale).solve(found.residual))
     q = integrate(model, found.q, jnp.where(closed, step, 0))
     # Not so where the mass matrix is singular, though loops may be closed there.
-    return q, residual, closed & jnp.all(jnp.isfinite(q))
+    return q, closed & jnp.all(jnp.isfinite(q))
 
 
 def _allowed(tolerance: float | None, reach: Float[Array, "k"]) -> Float[Array, "k"]:
