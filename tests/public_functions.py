@@ -19,9 +19,11 @@ from jaxcfa import (
     RungeKutta4,
     Transform,
     add_frames,
+    add_motors,
     add_payload,
     add_servos,
     add_thrusters,
+    add_velocity_servos,
     attach,
     body_contacts,
     body_motions,
@@ -141,7 +143,9 @@ def edited(model: Model, x: State) -> list[PyTree]:
     locked = lock_joints(both, root, jnp.concatenate([x.q, x.q]))
     tau = jaxcfa.inverse_dynamics(locked, jnp.concatenate([x.q, x.q[model.q_slice(0).stop :]]), *rest)
     part, driven = subtree(model, last(model)), add_servos(model, 2 * model.mass[0], model.mass[0])
-    return [tau[own], part.spatial_inertia, part.mass, driven.actuators.gain, driven.damping]
+    turned, turning = add_motors(model, 1 + model.mass[0]), add_velocity_servos(model, model.mass[0])
+    laws = [driven.actuators.gain, driven.damping, turned.actuators.gain, turning.actuators.bias]
+    return [tau[own], part.spatial_inertia, part.mass, *laws]
 
 
 def pushed(model: Model, x: State) -> Array:
@@ -276,9 +280,8 @@ FUNCTIONS = {
         with_motions(lambda m, x, motions: jaxcfa.joint_reactions(m, *x, motions=motions)), ALL
     ),
     "combine": Function(combined, ALL),
-    "lock_joints, attach, subtree, add_frames, add_payload, add_servos, rename, scale, with_joint, with_body": Function(
-        edited, MOTION
-    ),
+    "lock_joints, attach, subtree, add_frames, add_payload, add_servos, add_motors, add_velocity_servos, rename, "
+    "scale, with_joint, with_body": Function(edited, MOTION),
     "add_thrusters": Function(pushed, QV),
     "step": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, f_ext=x.f_ext), ALL),
     "step by Runge and Kutta": Function(lambda m, x: jaxcfa.step(m, *x[:3], DT, RungeKutta4(), x.f_ext), ALL),

@@ -23,9 +23,9 @@ from ..model._arguments import as_arrays, check_model, is_concrete
 from ..model._attachments import INITIAL
 from ..model._given import Numbers, not_negative
 from ..model._joint_groups import free_dofs
+from ..model._motors import driven_by_servos
 from ..model._parts import joint_parts
 from ..model._ranges import ends_of_ranges, rated_coordinates, turning_coordinates
-from ..model._servos import driven_by_servos
 from ..numerics import dot, matmul, matvec, product, transpose
 from ..optimal_control import RobotDynamics
 from ..spatial import quaternion_to_matrix

@@ -33,10 +33,10 @@ from ._joint_groups import (
 from ._lock import lock_joints as lock_joints
 from ._mechanisms import chain as chain, random_tree as random_tree
 from ._model import Limits as Limits, Model as Model
+from ._motors import add_motors as add_motors, add_servos as add_servos, add_velocity_servos as add_velocity_servos
 from ._parameters import with_body as with_body, with_joint as with_joint
 from ._rename import rename as rename
 from ._scale import scale as scale
-from ._servos import add_servos as add_servos
 from ._subtree import subtree as subtree
 from ._thrusters import add_thrusters as add_thrusters
 from ._topology import WORLD as WORLD, Topology as Topology

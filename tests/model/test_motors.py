@@ -127,3 +127,79 @@ def test_mistakes_are_explained():
     builder.add_body("ball", joint=Free(), mass=1.0, inertia=0.1)
     with pytest.raises(ValueError, match="got none"):
         jaxcfa.add_servos(builder.build(), 1.0)
+
+
+class TestMotorsAndVelocityServos:
+    def test_torques(self, dtype):
+        model = cast(robot(), dtype)
+        model = jaxcfa.with_joint(model, "hinge", velocity_limit=3.0)
+        motors = jaxcfa.add_motors(model, gear=4.0)
+        names = ("hinge", "ball_0", "ball_1", "ball_2", "wrist_0", "wrist_1", "turn", "slide")
+        assert motors.actuators.names == names
+        both = jaxcfa.add_velocity_servos(model, np.arange(1.0, 9.0))
+        assert both.actuators.names == names
+        q = jaxcfa.random_configuration(model, jax.random.key(0))
+        v = jnp.linspace(-1, 1, 14, dtype=dtype)
+        control = jnp.linspace(0.1, 0.8, 8, dtype=dtype)
+        torques = jax.jit(actuator_forces)(motors, q, v, control)
+        assert torques.dtype == dtype
+        assert_close(torques, np.concatenate([np.zeros(6), 4 * control]))
+        driven = actuator_forces(both, q, v, control)
+        assert_close(driven, np.concatenate([np.zeros(6), np.arange(1, 9) * np.asarray(control - v[6:])]))
+        # The hinge has at most 2 newton metres, and 3 radians a second.
+        assert float(actuator_forces(motors, q, v, 9 * control)[6]) == 2.0
+        assert (float(motors.actuators.control_upper[0]), float(both.actuators.control_lower[0])) == (0.5, -3.0)
+        assert float(actuator_forces(both, q, v.at[6].set(2.5), control.at[0].set(9.0))[6]) == 0.5
+
+    def test_they_are_those_of_files(self):
+        """`<motor>` and `<velocity>` of MJCF."""
+        text = """<mujoco><worldbody><body><joint name="a" axis="0 1 0"/><geom size="0.1"/><body pos="1 0 0">
+        <joint name="b" type="slide" axis="0 1 0"/><geom size="0.1"/></body></body></worldbody><actuator>
+        <motor name="a" joint="a" gear="3"/><velocity name="b" joint="b" kv="7"/></actuator></mujoco>"""
+        read = jaxcfa.load_model(text)
+        bare = jaxcfa.load_model(text.split("<actuator>")[0] + "</mujoco>")
+        made = jaxcfa.add_velocity_servos(jaxcfa.add_motors(bare, 3.0, joints="a"), 7.0, joints="b")
+        q, v = jnp.array([0.3, -0.2]), jnp.array([2.0, -5.0])
+        for control in jnp.array([[0.7, -3.0], [-40.0, 20.0]]):
+            assert_close(actuator_forces(made, q, v, control), actuator_forces(read, q, v, control))
+
+    def test_a_wheel_gets_its_speed_at_any_gain_and_time_step(self):
+        model = dataclasses.replace(jaxcfa.chain(2), gravity=jnp.zeros(3))
+
+        @jax.jit
+        @jax.vmap
+        def end(gain):
+            servos = jaxcfa.add_velocity_servos(model, gain)
+            targets = jnp.tile(jnp.array([1.0, -0.5]), (60, 1))
+            return jaxcfa.rollout(servos, jnp.zeros(2), jnp.zeros(2), targets, 0.02, actuated="actuators").v[-1]
+
+        assert_close(end(jnp.array([1e3, 1e6])), jnp.array([[1.0, -0.5]] * 2), 1e-3)
+
+    def test_beside_servos_in_changed_models(self):
+        model = jaxcfa.add_keyframe(robot(), "home", jaxcfa.neutral(robot()))
+        model = jaxcfa.add_servos(model, 3.0, joints="turn+slide")
+        model = jaxcfa.add_motors(jaxcfa.add_velocity_servos(model, 2.0, joints="hinge"), joints="ball")
+        assert model.actuators.names == ("turn", "slide", "hinge", "ball_0", "ball_1", "ball_2")
+        assert model.keyframe_control("home").tolist() == [0.0] * 6
+        locked = jaxcfa.lock_joints(model, "hinge")
+        assert locked.actuators.names == ("turn", "slide", "ball_0", "ball_1", "ball_2")
+        q, v = jaxcfa.neutral(locked), jnp.zeros(locked.nv)
+        tau = actuator_forces(locked, q, v, jnp.array([0.0, 0.0, 1.0, 2.0, 3.0]))
+        assert tau[locked.v_slice("ball")].tolist() == [1.0, 2.0, 3.0]
+
+    def test_mistakes_are_explained(self):
+        model = robot()
+        cases = {
+            "Nothing drives the free joint 'base_joint'": (jaxcfa.add_velocity_servos, 1.0, {"joints": [0]}),
+            "gear must be positive, got 0": (jaxcfa.add_motors, 0.0, {}),
+            "gear must be finite and not negative, got -1": (jaxcfa.add_motors, -1.0, {}),
+            r"one for each of 8 motors, got shape \(2,\)": (jaxcfa.add_motors, [1.0, 2.0], {}),
+            "gain must be finite and not negative": (jaxcfa.add_velocity_servos, np.nan, {}),
+        }
+        for message, (function, value, options) in cases.items():
+            with pytest.raises(ValueError, match=message):
+                function(model, value, **options)
+        with pytest.raises(
+            ValueError, match="has an actuator named 'hinge'; rename a joint, or name those that need a motor"
+        ):
+            jaxcfa.add_motors(jaxcfa.add_servos(model, 1.0))
