@@ -61,6 +61,7 @@ from .dynamics import (
     coriolis_matrix as coriolis_matrix,
     crba as crba,
     default_method as default_method,
+    elastic_energy as elastic_energy,
     forward_dynamics as forward_dynamics,
     forward_dynamics_derivatives as forward_dynamics_derivatives,
     gravity_forces as gravity_forces,

@@ -236,6 +236,7 @@ FUNCTIONS = {
     "momentum": Function(lambda m, x: jaxcfa.momentum(m, x.q, x.v), QV),
     "kinetic_energy": Function(lambda m, x: jaxcfa.kinetic_energy(m, x.q, x.v), QV),
     "potential_energy": Function(lambda m, x: jaxcfa.potential_energy(m, x.q), Q),
+    "elastic_energy": Function(lambda m, x: jaxcfa.elastic_energy(m, x.q), Q),
     "passive_forces": Function(lambda m, x: jaxcfa.passive_forces(m, x.q, x.v), QV),
     "actuator_forces": Function(
         lambda m, x: jaxcfa.actuator_forces(m, x.q, x.v, jnp.resize(x.qdd, len(m.actuators.names))), MOTION

@@ -14,7 +14,7 @@ from rich.console import Console
 from ..closed_chains import ConstraintStatus, project_configuration
 from ..compilation import quick_compilation
 from ..contacts import AbstractContacts
-from ..dynamics import kinetic_energy, passive_forces, potential_energy
+from ..dynamics import elastic_energy, kinetic_energy, potential_energy
 from ..model import AbstractConstraint, Model
 from ..simulation import Trajectory, rollout
 from ..viz._files import Directories
@@ -87,10 +87,8 @@ def run_simulation(
 
 @jax.jit
 def total_energy(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Float[Array, ""]:
-    """Kinetic, gravitational and elastic energy [J], constant where nothing damps. (A spring has F^2 / 2 k.)"""
-    force, stiffness = passive_forces(model, q, jnp.zeros_like(v)), model.stiffness
-    springs = jnp.where(stiffness == 0, 0, force**2 / jnp.where(stiffness == 0, 1, stiffness))
-    return kinetic_energy(model, q, v) + potential_energy(model, q) + 0.5 * jnp.sum(springs)
+    """Kinetic, gravitational and elastic energy [J], constant where nothing damps."""
+    return kinetic_energy(model, q, v) + potential_energy(model, q) + elastic_energy(model, q)
 
 
 def _why_still(model: Model, settings: Settings) -> str:

@@ -41,7 +41,7 @@ from ._operational_space import (
     OperationalSpace as OperationalSpace,
     operational_space_inertia as operational_space_inertia,
 )
-from ._passive import passive_forces as passive_forces
+from ._passive import elastic_energy as elastic_energy, passive_forces as passive_forces
 from ._regressor import regressor as regressor
 from ._totals import (
     center_of_mass as center_of_mass,

@@ -52,15 +52,30 @@ def _passive_forces(
 @jax.jit
 def springs_and_damping(model: Model, q: Float[Array, "nq"], v: Float[Array, "nv"]) -> Velocity:
     """Passive forces without dry friction."""
-    stretch = map_joints(
-        model,
-        _stretch,
-        ("q", model.spring_reference.astype(q.dtype)),
-        ("q", q),
-        ("v", model.stiffness),
-        out="v",
-    )
-    return -(model.stiffness * stretch + model.damping * v)
+    return -(model.stiffness * _stretches(model, q) + model.damping * v)
+
+
+def elastic_energy(model: Model, q: ConfigurationLike) -> Float[Array, ""]:
+    """Energy of the joints' springs [J], `stiffness * difference(spring_reference, q)^2 / 2` in all.
+
+    Minus its gradient in the tangent space are the torques of springs in `passive_forces`, where the springs of one
+    spherical joint are equally stiff.
+
+    **Arguments:** `q` (nq,). **Raises:** `ValueError` for a wrong shape.
+    """
+    (q,) = as_arrays(model, q=q)
+    return _elastic_energy(model, q)
+
+
+@jax.jit
+def _elastic_energy(model: Model, q: Float[Array, "nq"]) -> Float[Array, ""]:
+    return 0.5 * jnp.sum(model.stiffness * _stretches(model, q) ** 2)
+
+
+def _stretches(model: Model, q: Float[Array, "nq"]) -> Float[Array, "nv"]:
+    """The displacements of all joints from their references."""
+    reference = model.spring_reference.astype(q.dtype)
+    return map_joints(model, _stretch, ("q", reference), ("q", q), ("v", model.stiffness), out="v")
 
 
 def _stretch(

@@ -35,7 +35,8 @@ def _kinetic_energy(model: Model, motions: BodyMotions) -> Float[Array, ""]:
 
 
 def potential_energy(model: Model, q: ConfigurationLike, motions: BodyMotions | None = None) -> Float[Array, ""]:
-    """Potential energy of gravity [J], zero with all centres of mass in the world's origin. Springs do not count.
+    """Potential energy of gravity [J], zero with all centres of mass in the world's origin. That of springs is
+    `elastic_energy`.
 
     **Arguments:** `q` (nq,); `motions`: `body_motions` of the same q, if they are known already.
 

@@ -42,9 +42,7 @@ def energies(model, parts, q, v):
             model,
             (model.mass * bodies, model.inertia * bodies[:, None, None], model.armature * dofs, model.stiffness * dofs),
         )
-        stretch = jaxcfa.difference(own, own.spring_reference, q)
-        springs = jnp.sum(own.stiffness * stretch**2) / 2
-        return jaxcfa.kinetic_energy(own, q, v) + jaxcfa.potential_energy(own, q) + springs
+        return jaxcfa.kinetic_energy(own, q, v) + jaxcfa.potential_energy(own, q) + jaxcfa.elastic_energy(own, q)
 
     return jax.vmap(one)(bodies, dofs)
 
