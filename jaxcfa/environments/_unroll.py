@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from ..model._arguments import check_instance, checked_key, positive_integer
+from ..simulation._checkpointed_scan import checkpointed_scan
 from ..simulation._inputs import check_arguments
 from ..typing import Key
 from ._environment import AbstractEnvironment, State
@@ -42,6 +43,8 @@ def unroll(
     such as its probability. `state`: where to begin. `length`: number of steps. Without `AutoReset` steps after the end
     of an episode go on with it.
 
+    Reverse mode keeps the states alone and computes each step again, as that of `rollout`.
+
     Called outside `jit` it compiles anew for every new function object; an `equinox.Module` with `__call__`, whose
     arrays may change, does not.
 
@@ -71,4 +74,4 @@ def _unroll(
         next_obs = after.info.get("terminal_obs", after.obs)
         return after, Transition(state.obs, action, after.reward, after.done, 1 - terminated, next_obs, extras)
 
-    return jax.lax.scan(body, state, jax.random.split(key, length))
+    return checkpointed_scan(body, state, jax.random.split(key, length), length, 1)
