@@ -2,7 +2,9 @@
 
 `solve` takes targets and preferences made of the same terms as costs of optimal control: `FramePose`,
 `FramePosition`, `FrameOrientation`, `FrameDirection`, `FrameDistance`, `RelativePose`, `CenterOfMass`, `Posture`, or
-any function of a stage. Batch it with `jax.vmap`, over targets, starts and models; differentiate it with `jax.grad`.
+any function of a stage. `velocity` takes the same targets and gives how joints shall move now: differential inverse
+kinematics, for the loop of a controller. Batch both with `jax.vmap`, over targets, configurations and models, and
+differentiate them with `jax.grad`.
 """
 
 from ..optimal_control import (
@@ -18,3 +20,4 @@ from ..optimal_control import (
     SolveStatus as SolveStatus,
 )
 from ._solve import Solution as Solution, solve as solve
+from ._velocity import velocity as velocity

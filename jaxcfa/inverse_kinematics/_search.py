@@ -204,7 +204,7 @@ def _step(problem: Problem, s: Searched) -> tuple[Float[Array, "nv"], Float[Arra
     targets that these alone had met would throw the step back.
     """
     values, jacobian = s.rows.preferring(s.weight)
-    low, high = _to_ends(problem, s.q)
+    low, high = to_ends(problem, s.q)
     damping = s.damping * 2 * s.cost + jnp.finfo(s.q.dtype).tiny
     own = rated_coordinates(problem.model)
     turns = (own < 0) | turning_coordinates(problem.model)[own]
@@ -246,7 +246,7 @@ def _least_squares(jacobian: Float[Array, "k nv"], values: Float[Array, "k"], da
     return -product(spd_solve(square, values), jacobian) if k < n else -spd_solve(square, product(values, jacobian))
 
 
-def _to_ends(problem: Problem, q: Float[Array, "nq"]) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
+def to_ends(problem: Problem, q: Float[Array, "nq"]) -> tuple[Float[Array, "nv"], Float[Array, "nv"]]:
     """How far each coordinate of the velocity may move, down and up."""
     own = rated_coordinates(problem.model)
     return (

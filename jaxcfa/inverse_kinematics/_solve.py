@@ -95,10 +95,23 @@ def solve(
     preferences that are not least, warn, unless traced.
     """
     starts, max_iterations = positive_integer("starts", starts), positive_integer("max_iterations", max_iterations)
-    check_flag("limits", limits)
     require_single(model)
     start = middle(model) if q0 is None else q0
-    model, loops, (q,) = prepared(model, _as_tuple(constraints), q0=start)
+    problem, q = as_problem(model, targets, preferences, constraints, limits, q0=start)
+    least = max(1e-8, 100 * float(jnp.finfo(q.dtype).eps)) if tolerance is None else tolerance
+    check_positive("tolerance", least)
+    found = _solve(problem, q, jnp.asarray(least, q.dtype), jnp.asarray(starts), jnp.asarray(max_iterations))
+    if is_concrete(found):
+        _explain(found)
+    return found
+
+
+def as_problem(
+    model: Model, targets: Any, preferences: Any, constraints: Any, limits: bool, **configuration: ConfigurationLike
+) -> tuple[Problem, Float[Array, "nq"]]:
+    """What `solve` is given, checked, as a problem and where it begins."""
+    check_flag("limits", limits)
+    model, loops, (q,) = prepared(model, _as_tuple(constraints), **configuration)
     targets, preferences = _as_costs("targets", targets), _as_costs("preferences", preferences)
     if not targets and not loops:
         raise ValueError("There are no targets: give one or more, such as FramePose(frame, target).")
@@ -112,12 +125,7 @@ def solve(
         loops,
         *(jnp.broadcast_to(jnp.asarray(end, q.dtype), q.shape) for end in ends),
     )
-    least = max(1e-8, 100 * float(jnp.finfo(q.dtype).eps)) if tolerance is None else tolerance
-    check_positive("tolerance", least)
-    found = _solve(problem, q, jnp.asarray(least, q.dtype), jnp.asarray(starts), jnp.asarray(max_iterations))
-    if is_concrete(found):
-        _explain(found)
-    return found
+    return problem, q
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
