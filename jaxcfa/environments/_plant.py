@@ -13,8 +13,10 @@ from ..model import Model
 from ..model._arguments import as_array, is_concrete, known_numbers, positive_integer
 from ..model._joint_groups import coordinate_names
 from ..optimal_control import RobotDynamics
-from ..simulation import State as Motion
+from ..simulation import State as Motion, Stops
 from ..simulation._inputs import checked_dt
+
+_STOPS = 50.0  # rad/s
 
 
 class Plant(eqx.Module):
@@ -127,3 +129,8 @@ def _controls(dynamics: RobotDynamics, name: str, value: Any) -> Float[Array, "m
     if array.shape not in ((), shape):
         raise ValueError(f"{name} must be one number or have shape (m,) = {shape}, got {array.shape}.")
     return jnp.broadcast_to(array, shape)
+
+
+def soft_stops() -> Stops:
+    """Ends of ranges that give way farther than by default, so that derivatives through them are smaller."""
+    return Stops(jnp.asarray(_STOPS))

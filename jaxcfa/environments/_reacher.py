@@ -21,7 +21,7 @@ from ..model._topology import WORLD
 from ..optimal_control import RobotDynamics
 from ..simulation._inputs import Actuated
 from ..typing import ConfigurationLike, Key, NameOrNumber
-from ._plant import Plant, step_of
+from ._plant import Plant, soft_stops, step_of
 from ._robot import AbstractRobotEnvironment
 
 _NEAR = 0.1  # m: where the reward is one half
@@ -84,7 +84,8 @@ class Reacher(AbstractRobotEnvironment):
                 f"Reacher is for robots with a fixed base, but {floating[0]!r} is a free joint, which nothing drives: "
                 f"load the robot without floating_base=True, or hold it, lock_joints(model, {floating[0]!r})."
             )
-        self.plant = Plant(RobotDynamics(model, step_of(dt, substeps), actuated=actuated, limits=True), limit, substeps)
+        dynamics = RobotDynamics(model, step_of(dt, substeps), actuated=actuated, limits=soft_stops())
+        self.plant = Plant(dynamics, limit, substeps)
         (self.home,) = as_arrays(model, q=middle(model, inside=_DISPLACED) if home is None else home)
         self.spread = as_positive("spread", or_zero=True)(spread).astype(model.dtype)
         self.frame = frame

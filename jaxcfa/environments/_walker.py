@@ -30,7 +30,7 @@ from ..numerics import dot, matmul, matvec, product, transpose
 from ..optimal_control import RobotDynamics
 from ..spatial import quaternion_to_matrix
 from ..typing import ConfigurationLike, Key, NameOrNumber
-from ._plant import Plant, step_of
+from ._plant import Plant, soft_stops, step_of
 from ._robot import AbstractRobotEnvironment
 
 _SHARES = {"velocity": 0.7, "turning": 0.3}  # of the reward
@@ -127,7 +127,8 @@ class Walker(AbstractRobotEnvironment):
             _warn_of_loose_joints(model)
         model = dataclasses.replace(model, actuators=Actuators.none(model.nq, model.nv, model.dtype))
         model = add_servos(model, stiffness, damping, joints=joints)
-        dynamics = RobotDynamics(model, step_of(dt, substeps), actuated="actuators", limits=True, contacts=contacts)
+        shorter, stops = step_of(dt, substeps), soft_stops()
+        dynamics = RobotDynamics(model, shorter, actuated="actuators", limits=stops, contacts=contacts)
         self.plant = Plant(dynamics, reach, substeps, middle=_lengths(model, self.home))
 
     def start(self, key: Key) -> tuple[Array, Array, Float[Array, "3"]]:

@@ -15,6 +15,7 @@ from ..model._ranges import ends_of_ranges, even_displacement
 from ..typing import Velocity
 
 _SAMPLES = 8  # configurations in which inertias are looked at
+_AS_MUJOCO = 224.0  # rad/s
 
 
 class Stops(eqx.Module):
@@ -23,15 +24,19 @@ class Stops(eqx.Module):
     By x beyond the end a degree of freedom feels `-s(x) m (w^2 x + 2 damping w v)`. The inertia m is the largest
     diagonal element of the mass matrix in the neutral and some other configurations, evenly in the ranges. A joint with
     this inertia and no other moving obeys `x'' + 2 damping w x' + w^2 x = 0`, whatever its size, and a load that would
-    accelerate it by a is held at `x = a / w^2`; where an arm is folded, its stops are harder. (The default is that of
-    MuJoCo, whose `solref` begins with `1 / (damping w)`, 0.02 s.) The factor s is zero at the end of the range, and one
-    from `width` on, with a continuous slope, so that motions can be differentiated. As long as x is not zero the damper
-    slows a joint that returns, too.
+    accelerate it by a is held at `x = a / w^2`; where an arm is folded, its stops are harder. The default gives way as
+    far as MuJoCo's: with `solreflimit="time ratio"` and `solimplimit="d0 d ..."` that is
+    `w = 1 / (time ratio sqrt(1 - d))`, of `0.02 1` and `0.9 0.95` 224 rad/s. Files' own are not read. The factor s is
+    zero at the end of the range, and one from `width` on, with a continuous slope, so that motions can be
+    differentiated. As long as x is not zero the damper slows a joint that returns, too.
+
+    Steps of `SemiImplicitEuler` are stable at every length; others need steps of less than `2 / w`, 9 ms. A joint that
+    carries next to nothing itself, but has to bear what a loop hands on to it, needs a higher frequency.
 
     **Fields:** `frequency` w [rad/s]; `damping` ratio, 1 for a stop that returns nothing; `width` [rad, m].
     """
 
-    frequency: Float[Array, ""] = eqx.field(converter=as_positive("frequency of stops"), default=50.0)
+    frequency: Float[Array, ""] = eqx.field(converter=as_positive("frequency of stops"), default=_AS_MUJOCO)
     damping: Float[Array, ""] = eqx.field(converter=as_positive("damping of stops", or_zero=True), default=1.0)
     width: Float[Array, ""] = eqx.field(converter=as_positive("width of stops"), default=1e-3)
 

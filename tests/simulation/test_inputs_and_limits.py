@@ -6,6 +6,7 @@ import inspect
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 import pytest
 
@@ -85,7 +86,7 @@ def test_controls_are_those_of_actuators():
 def pressed(model, torque, dt):
     """After a second in which a torque presses a pendulum on its stop, its last position; and the trajectory."""
     q, v = jnp.array([0.0]), jnp.array([3.0])
-    trajectory = rollout(model, q, v, jnp.broadcast_to(torque, (250, 1)), dt, limits=True, checkpoint=250)
+    trajectory = rollout(model, q, v, jnp.broadcast_to(torque, (250, 1)), dt, limits=Stops(50.0))
     return trajectory.q[-1, 0], trajectory
 
 
@@ -103,6 +104,22 @@ def test_a_pendulum_comes_to_rest_on_its_stop():
     (_, trajectory), gradient = slope(model, jnp.array(5.0), 4e-3)
     assert jnp.all(trajectory.tau == 2)
     assert gradient == 0
+
+
+def test_stops_give_way_as_far_as_those_of_mujoco():
+    """By torques that would accelerate a hinge by so much."""
+    text = """<mujoco><option gravity="0 0 0" timestep="0.001"/><worldbody><body><joint name="hinge" axis="0 1 0"
+    limited="true" range="-0.5 0.5"/><geom type="capsule" size="0.02" fromto="0 0 0 1 0 0"/></body></worldbody>
+    <actuator><motor joint="hinge"/></actuator></mujoco>""".replace("<option", '<compiler angle="radian"/><option')
+    model, mj = jaxcfa.load_model(text), mujoco.MjModel.from_xml_string(text)
+    inertia, start = float(jaxcfa.mass_matrix(model, jnp.zeros(1))[0, 0]), jnp.array([0.49])
+    for acceleration in (50.0, 500.0):
+        data = mujoco.MjData(mj)
+        data.qpos[:], data.ctrl[:] = start, inertia * acceleration
+        mujoco.mj_step(mj, data, 2000)
+        torques = jnp.full((2000, 1), inertia * acceleration)
+        q = rollout(model, start, jnp.zeros(1), torques, 1e-3, limits=True).q[-1, 0]
+        assert_close(q - 0.5, data.qpos[0] - 0.5, 0.01)
 
 
 def test_stops_act_on_request_only_and_as_strongly_as_asked():
