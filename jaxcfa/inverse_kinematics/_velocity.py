@@ -12,7 +12,7 @@ from jaxtyping import Array
 from ..closed_chains._relations import row_starts
 from ..compilation import jit_of_one_state
 from ..model import AbstractConstraint, Model
-from ..model._arguments import check_positive, require_single
+from ..model._arguments import check_positive, is_concrete, require_single
 from ..numerics import product
 from ..optimal_control import Cost
 from ..optimal_control._terms import Term
@@ -58,7 +58,7 @@ def velocity(
     **Returns:** (nv,) [rad/s, m/s]. Derivatives are those of what limits do not hold.
 
     **Raises:** `ValueError` for wrong shapes, terms and numbers, and for `dt`, `gain` and `damping` that are not
-    positive.
+    positive; for velocities that are not finite, which are NaN if traced, as with weights that are negative.
     """
     require_single(model)
     problem, q = as_problem(model, targets, (), constraints, limits, q=q)
@@ -66,7 +66,13 @@ def velocity(
     given = {"dt": dt, "gain": gain, "damping": damping}
     for name, value in given.items():
         check_positive(name, value)
-    return _velocity(problem, q, limits, *(jnp.asarray(value, q.dtype) for value in given.values()))
+    found = _velocity(problem, q, limits, *(jnp.asarray(value, q.dtype) for value in given.values()))
+    if is_concrete(found) and not np.all(np.isfinite(found)):
+        raise ValueError(
+            "The velocity is not finite: look for infinities, NaN and roots of negative numbers in q, targets and "
+            f"weights. It is {found.tolist()}."
+        )
+    return found
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
@@ -83,7 +89,7 @@ def _velocity(problem: Problem, q: Array, limits: bool, dt: Array, gain: Array, 
     jacobian, closing = rows.jacobian[:first], rows.jacobian[first:]
     eye = jnp.eye(len(lower), dtype=q.dtype)
     hessian = product(jacobian.T, jacobian) + damping * eye
-    slope = product(wanted[:first], jacobian)
+    slope = jnp.where(problem.has_weights, product(wanted[:first], jacobian), jnp.nan)
     if not count:
         return box_quadratic(hessian, slope, lower, upper) / dt
     # Loops by multipliers (Hestenes 1969, Powell 1969): a price that digits allow, paid a few times.

@@ -132,8 +132,12 @@ def test_mistakes_are_explained(panda):
         "damping must be positive": lambda: ik.velocity(panda, pose, REST, DT, damping=0.0),
         "There are no targets": lambda: ik.velocity(panda, [], REST, DT),
         r"q must have shape \(nq,\)": lambda: ik.velocity(panda, pose, REST[1:], DT),
+        "velocity is not finite: look for .* in q, targets": lambda: ik.velocity(panda, pose, REST * np.nan, DT),
         "limits must be True or False": lambda: ik.velocity(panda, pose, REST, DT, limits="no"),
     }
     for message, call in cases.items():
         with pytest.raises(ValueError, match=message):
             call()
+    traced = jax.jit(lambda weight: ik.velocity(panda, ik.Cost(pose, weight), REST, DT))
+    assert np.all(np.isnan(traced(-1.0)))
+    assert np.all(np.isfinite(traced(1.0)))
