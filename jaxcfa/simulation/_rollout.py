@@ -74,7 +74,7 @@ def rollout(
 
     Springs, damping and dry friction of the joints act too, and the limits in `model.limits` on request, as in `step`.
     Reverse-mode derivatives keep the states alone, of which the trajectory consists anyway: each step is computed once
-    more when it is differentiated, which takes less time than to store and to load what its derivative needs.
+    more when it is differentiated, which takes about as long as to store and to load what its derivative needs.
 
     **Arguments:** `q0` (nq,); `v0` (nv,) [rad/s, m/s]. `controls`: joint torques (steps, nv) [N m, N], each held for
     one step, or a policy: `controls(t, q, v)` gives the torques (nv,) for the step from t on, and `steps` says how many

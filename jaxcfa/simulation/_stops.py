@@ -30,7 +30,7 @@ class Stops(eqx.Module):
     zero at the end of the range, and one from `width` on, with a continuous slope, so that motions can be
     differentiated. As long as x is not zero the damper slows a joint that returns, too.
 
-    Steps of `SemiImplicitEuler` are stable at every length; others need steps of less than `2 / w`, 9 ms. A joint that
+    Steps of `SemiImplicitEuler` are stable at every length; explicit ones need less than `2 / w`, 9 ms. A joint that
     carries next to nothing itself, but has to bear what a loop hands on to it, needs a higher frequency.
 
     **Fields:** `frequency` w [rad/s]; `damping` ratio, 1 for a stop that returns nothing; `width` [rad, m].
