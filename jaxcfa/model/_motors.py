@@ -80,7 +80,7 @@ def add_velocity_servos(
     each = not_negative_each("gain", gain, len(in_v), "servos", model.dtype)
     zero, fastest = jnp.zeros_like(each), model.limits.velocity[in_v]
     law = _Law(each, jnp.stack([zero, zero, -each], axis=1), -fastest, fastest)
-    return _driven(model, "servo", in_v, names, law, jnp.zeros((len(model.keyframes.names), len(in_v))))
+    return _driven(model, "servo", in_v, names, law)
 
 
 def add_motors(
@@ -106,7 +106,7 @@ def add_motors(
         raise ValueError(f"gear must be positive, got {gear}.")
     most = model.limits.effort[in_v] / each
     law = _Law(each, jnp.zeros((len(in_v), 3), model.dtype), -most, most)
-    return _driven(model, "motor", in_v, names, law, jnp.zeros((len(model.keyframes.names), len(in_v))))
+    return _driven(model, "motor", in_v, names, law)
 
 
 class _Law(NamedTuple):
@@ -119,7 +119,12 @@ class _Law(NamedTuple):
 
 
 def _driven(
-    model: Model, kind: str, in_v: np.ndarray, names: tuple[str, ...], law: _Law, told: Float[Array, "nk n"]
+    model: Model,
+    kind: str,
+    in_v: np.ndarray,
+    names: tuple[str, ...],
+    law: _Law,
+    told: Float[Array, "nk n"] | None = None,
 ) -> Model:
     """The model with an actuator for each of these coordinates of the velocity, `told` something in keyframes."""
     check_new_names(model, names, f"{kind}s", f"rename a joint, or name those that need a {kind}")

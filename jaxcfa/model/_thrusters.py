@@ -68,7 +68,7 @@ def add_thrusters(
         force_lower=zero - jnp.inf,
         force_upper=zero + jnp.inf,
     )
-    return with_actuators(model, thrusters, jnp.zeros((len(model.keyframes.names), count), model.dtype))
+    return with_actuators(model, thrusters)
 
 
 def _frame_name(model: Model, frame: NameOrNumber) -> str:

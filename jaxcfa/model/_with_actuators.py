@@ -19,9 +19,11 @@ def check_new_names(model: Model, names: Sequence[str], kind: str, remedy: str) 
         raise ValueError(f"The model has an actuator named {min(taken)!r}; {remedy}.")
 
 
-def with_actuators(model: Model, added: Actuators, control: Float[Array, "nk n"]) -> Model:
-    """The model with more actuators after its own, and what these are told in its keyframes."""
+def with_actuators(model: Model, added: Actuators, control: Float[Array, "nk n"] | None = None) -> Model:
+    """The model with more actuators after its own, and what these are told in its keyframes: zero if not given."""
     own, keyframes = model.actuators, model.keyframes
+    if control is None:
+        control = jnp.zeros((len(keyframes.names), len(added.names)))
     arrays = {name: jnp.concatenate([getattr(own, name), getattr(added, name)]) for name in LAYOUT["actuators"]}
     told = jnp.concatenate([keyframes.control, control.astype(keyframes.control.dtype)], axis=1)
     return dataclasses.replace(
