@@ -105,6 +105,7 @@ def _joint(model: Model, i: int, kind: str) -> Facts:
         "upper": limits.upper[q],
         "velocity_limit": limits.velocity[v],
         "effort_limit": limits.effort[v],
+        "stop_frequency": limits.stop_frequency[v],
         "armature": model.armature[v],
         "damping": model.damping[v],
         "friction_loss": model.friction_loss[v],

@@ -22,7 +22,7 @@ from ..model import Topology
 from ..model._topology import TOPOLOGY_FIELDS
 from ._source import PathOrText
 
-_FORMAT, _VERSION, _HEADER = "jaxcfa", 4, "header"
+_FORMAT, _VERSION, _HEADER = "jaxcfa", 5, "header"
 _RESERVED = (_HEADER, "file", "allow_pickle")  # arguments of NumPy's functions
 _PLAIN = (type(None), bool, int, float, str)
 _SEQUENCES: dict[type, str] = {tuple: "tuple", list: "list"}

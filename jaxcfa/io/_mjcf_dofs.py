@@ -17,6 +17,7 @@ class DofParameters(NamedTuple):
     friction_loss: np.ndarray
     stiffness: np.ndarray
     effort_limit: np.ndarray
+    stop_frequency: np.ndarray
 
 
 def read_dofs(mj: MjModel, layout: Layout, report: Report) -> DofParameters:
@@ -29,6 +30,7 @@ def read_dofs(mj: MjModel, layout: Layout, report: Report) -> DofParameters:
         friction_loss=mj.dof_frictionloss * friction,
         stiffness=mj.jnt_stiffness[mj.dof_jntid] * (not is_disabled(mj, "SPRING", "PASSIVE")),
         effort_limit=_effort_limits(mj, layout, report),
+        stop_frequency=_stop_frequencies(mj)[mj.dof_jntid],
     )
 
 
@@ -81,6 +83,21 @@ def _added_by_actuators(mj: MjModel) -> tuple[np.ndarray, np.ndarray]:
         armature[joint.v] += scale * getattr(mj, "actuator_armature", none)[actuator]
         damping[joint.v] += scale * getattr(mj, "actuator_damping", none)[actuator]
     return armature, damping
+
+
+def _stop_frequencies(mj: MjModel) -> np.ndarray:
+    """(number of joints,): of the stops that hold what MuJoCo's hold, w of `a = w^2 x` [rad/s].
+
+    MuJoCo's force f obeys `(1 - d) / d m f = k d x m^2` at rest, with the inertia m, the impedance d, taken as its last
+    value, and the stiffness k of the reference acceleration: `solreflimit`'s own if it is negative, else that of an
+    oscillator with its time constant and damping ratio, both over d^2.
+    """
+    (time, ratio), impedance = mj.jnt_solref.T, np.clip(mj.jnt_solimp[:, 1], 1e-4, 1 - 1e-4)
+    direct = time <= 0
+    if not is_disabled(mj, "REFSAFE"):
+        time = np.maximum(time, 2 * mj.opt.timestep)
+    stiffness = np.where(direct, -mj.jnt_solref[:, 0], 1 / np.maximum((time * ratio) ** 2, 1e-15))
+    return np.sqrt(stiffness / (1 - impedance))
 
 
 def _effort_limits(mj: MjModel, layout: Layout, report: Report) -> np.ndarray:

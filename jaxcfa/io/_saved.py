@@ -24,7 +24,7 @@ from ..model import (
     Weld,
 )
 from ..model._carried import Carried, ends_of
-from ..model._layout import PLACES, array_at, shape_of
+from ..model._layout import PARAMETERS, PLACES, array_at, shape_of
 from ..optimal_control import History, Solution
 from ..optimal_control._local import Multipliers, Rows
 from ..simulation import Linearization, State, Trajectory
@@ -70,7 +70,12 @@ def read_model(data: bytes, name: str, types: Sequence[type]) -> Model:
 
 
 def _upgrade(version: int, content: Any, arrays: dict[str, np.ndarray]) -> None:
-    """Thrusters and the controls of keyframes, which there are since format 4: none."""
+    """What earlier formats did not have: how hard stops are (format 5), thrusters, controls of keyframes (format 4)."""
+    if version < 5:
+        limits = content["fields"]["limits"]["fields"]
+        velocity = arrays[str(limits["velocity"]["array"])]
+        arrays["stop_frequency"] = np.full_like(velocity, PARAMETERS["stop_frequency"].default)
+        limits["stop_frequency"] = limits["velocity"] | {"array": "stop_frequency"}
     if version >= 4:
         return
     actuators, keyframes = (content["fields"][part]["fields"] for part in ("actuators", "keyframes"))

@@ -94,7 +94,7 @@ def assemble(
             com=array(com, (nb, 3)),
             inertia=array(inertia, (nb, 3, 3)),
             **{key: of[key] for key in ("armature", "damping", "friction_loss", "stiffness", "spring_reference")},
-            limits=Limits(of["lower"], of["upper"], of["velocity_limit"], of["effort_limit"]),
+            limits=Limits(*(of[key] for key in ("lower", "upper", "velocity_limit", "effort_limit", "stop_frequency"))),
             gravity=array(as_finite(gravity, (3,), "gravity"), (3,)),
             frame_placement=Transform(
                 array(np.eye(3) if frame_rotation is None else frame_rotation, (nf, 3, 3)),

@@ -97,10 +97,10 @@ class ModelBuilder:
         - `joint_name`: unique; `"{name}_joint"` by default. That of a `Composite` names its joints, with plus signs
           between them: `"roll+pitch"`.
         - `armature` [kg m^2, kg], `damping` [N m s/rad, N s/m], `friction_loss` [N m, N], `stiffness` [N m/rad, N/m],
-          `velocity_limit` [rad/s, m/s], `effort_limit` [N m, N]: one number, or one for each degree of freedom; zero
-          by default, limits infinite. A stiffness may be negative: a spring that pushes away. `spring_reference`,
-          `lower`, `upper` [rad, m]: one number, or one for each configuration coordinate of the joint; neutral and
-          infinite by default.
+          `velocity_limit` [rad/s, m/s], `effort_limit` [N m, N], `stop_frequency` [rad/s] of the stops at the ends of
+          its range: one number, or one for each degree of freedom; zero by default, limits infinite, stops 224. A
+          stiffness may be negative: a spring that pushes away. `spring_reference`, `lower`, `upper` [rad, m]: one
+          number, or one for each configuration coordinate of the joint; neutral and infinite by default.
 
         **Returns:** the number of the body, to be used as `parent`. (Bodies of the finished model are numbered
         without the merged ones.)

@@ -20,7 +20,7 @@ LAYOUT = {
         **dict.fromkeys(("armature", "damping", "friction_loss", "stiffness"), "nv"),
         "spring_reference": "nq",
     },
-    "limits": {"lower": "nq", "upper": "nq", "velocity": "nv", "effort": "nv"},
+    "limits": {"lower": "nq", "upper": "nq", "velocity": "nv", "effort": "nv", "stop_frequency": "nv"},
     "placement": {"translation": "nb 3", "rotation": "nb 3 3"},
     "frame_placement": {"translation": "nf 3", "rotation": "nf 3 3"},
     "actuators": {
@@ -64,6 +64,7 @@ PARAMETERS = {
     "stiffness": Parameter("stiffness", 0.0),
     "velocity_limit": Parameter("limits.velocity", math.inf, not_negative=True),
     "effort_limit": Parameter("limits.effort", math.inf, not_negative=True),
+    "stop_frequency": Parameter("limits.stop_frequency", 224.0, not_negative=True),
     "spring_reference": Parameter("spring_reference", None),
     "lower": Parameter("limits.lower", -math.inf),
     "upper": Parameter("limits.upper", math.inf),

@@ -30,13 +30,15 @@ class Limits(eqx.Module):
     environments; simulations heed them on request (`limits` of `step`), optimal control by constraints.
 
     **Fields:** `lower`, `upper` (nq,): configuration [rad, m]; `velocity` (nv,): largest speed [rad/s, m/s]; `effort`
-    (nv,): largest torque or force [N m, N].
+    (nv,): largest torque or force [N m, N]; `stop_frequency` (nv,): how hard the stops are at the ends of the range,
+    zero for none [rad/s], see `simulation.Stops`.
     """
 
     lower: Float[Array, "*batch nq"]
     upper: Float[Array, "*batch nq"]
     velocity: Float[Array, "*batch nv"]
     effort: Float[Array, "*batch nv"]
+    stop_frequency: Float[Array, "*batch nv"]
 
 
 class Model(eqx.Module):

@@ -41,9 +41,9 @@ def with_joint(model: Model, joint: NameOrNumber, **parameters: Any) -> Model:
     which may be traced:
 
     - `armature` [kg m^2, kg], `damping` [N m s/rad, N s/m], `friction_loss` [N m, N], `stiffness` [N m/rad, N/m],
-      `velocity_limit` [rad/s, m/s], `effort_limit` [N m, N]: one number, or one for each degree of freedom; a
-      stiffness may be negative, as of a spring that pushes away. `lower`, `upper`, `spring_reference` [rad, m]: one
-      number, or one for each configuration coordinate; quaternions have no limits.
+      `velocity_limit` [rad/s, m/s], `effort_limit` [N m, N], `stop_frequency` [rad/s]: one number, or one for each
+      degree of freedom; a stiffness may be negative, as of a spring that pushes away. `lower`, `upper`,
+      `spring_reference` [rad, m]: one number, or one for each configuration coordinate; quaternions have no limits.
     - `placement` of the joint's frame in the parent: a `Transform`, a 4 x 4 matrix, or a translation [m]; of composite
       joints as a whole only.
     - the arrays of the joint itself, such as `axis` or `pitch`.

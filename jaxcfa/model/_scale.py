@@ -31,7 +31,7 @@ from ._carried import Carried
 from ._constraints import AbstractConstraint, Connect, Distance, JointCoupling, LoopJoint, Weld
 from ._given import is_concrete
 from ._joint_groups import elementary_joints
-from ._model import Limits, Model, require_single
+from ._model import Model, require_single
 from ._ranges import coupled_coordinates
 
 # Which coordinates of a joint are lengths, in q and in v alike.
@@ -79,7 +79,8 @@ def _factor(name: str, value: Any, dtype) -> Float[Array, ""]:
 def _scaled(model: Model, length: Float[Array, ""], density: Float[Array, ""]) -> Model:
     is_length = _lengths(model)
     q, v = (jnp.where(mask, length, 1) for mask in is_length)
-    limits, keyframes = model.limits, model.keyframes
+    keyframes = model.keyframes
+    lower, upper = (_scaled_end(end, q) for end in (model.limits.lower, model.limits.upper))
     return dataclasses.replace(
         model,
         joints=tuple(_scaled_joint(joint, length) for joint in model.joints),
@@ -88,7 +89,7 @@ def _scaled(model: Model, length: Float[Array, ""], density: Float[Array, ""]) -
         com=model.com * length,
         inertia=model.inertia * density * length**5,
         spring_reference=model.spring_reference * q,
-        limits=Limits(_scaled_end(limits.lower, q), _scaled_end(limits.upper, q), limits.velocity, limits.effort),
+        limits=dataclasses.replace(model.limits, lower=lower, upper=upper),
         frame_placement=_scaled_pose(model.frame_placement, length),
         constraints=tuple(_scaled_constraint(x, model, is_length[0], length) for x in model.constraints),
         keyframes=dataclasses.replace(keyframes, q=keyframes.q * q[None], v=keyframes.v * v[None]),

@@ -18,8 +18,9 @@ class JointView:
     **Fields:** `name`; `number`, also of the body that it moves; `body`, that body's name, and `parent`, the one it
     hangs on (`None` for the world); `joint`, the joint itself with its axis and the like; `placement` of its frame in
     the parent. `q`, `v`: where its coordinates are. `lower`, `upper` (nq of the joint,), limits [rad, m], and
-    `velocity_limit` [rad/s, m/s], `effort_limit` [N m, N] (nv,); `armature` [kg m^2, kg], `damping` [N m s/rad, N s/m],
-    `friction_loss` [N m, N], `stiffness` [N m/rad, N/m] (nv,) and `spring_reference` (nq,) [rad, m], see `Model`.
+    `velocity_limit` [rad/s, m/s], `effort_limit` [N m, N], `stop_frequency` [rad/s] (nv,); `armature` [kg m^2, kg],
+    `damping` [N m s/rad, N s/m], `friction_loss` [N m, N], `stiffness` [N m/rad, N/m] (nv,) and `spring_reference`
+    (nq,) [rad, m], see `Model`.
     """
 
     name: str
@@ -34,6 +35,7 @@ class JointView:
     upper: Float[Array, "nq"]
     velocity_limit: Float[Array, "nv"]
     effort_limit: Float[Array, "nv"]
+    stop_frequency: Float[Array, "nv"]
     armature: Float[Array, "nv"]
     damping: Float[Array, "nv"]
     friction_loss: Float[Array, "nv"]

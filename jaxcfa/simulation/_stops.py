@@ -1,5 +1,7 @@
 """Stops at the ends of the joints' ranges."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,10 @@ from ..model._ranges import ends_of_ranges, even_displacement
 from ..typing import Velocity
 
 _SAMPLES = 8  # configurations in which inertias are looked at
-_AS_MUJOCO = 224.0  # rad/s
+
+
+def _as_frequency(value: Any) -> Array | None:
+    return None if value is None else as_positive("frequency of stops")(value)
 
 
 class Stops(eqx.Module):
@@ -24,19 +29,21 @@ class Stops(eqx.Module):
     By x beyond the end a degree of freedom feels `-s(x) m (w^2 x + 2 damping w v)`. The inertia m is the largest
     diagonal element of the mass matrix in the neutral and some other configurations, evenly in the ranges. A joint with
     this inertia and no other moving obeys `x'' + 2 damping w x' + w^2 x = 0`, whatever its size, and a load that would
-    accelerate it by a is held at `x = a / w^2`; where an arm is folded, its stops are harder. The default gives way as
-    far as MuJoCo's: with `solreflimit="time ratio"` and `solimplimit="d0 d ..."` that is
-    `w = 1 / (time ratio sqrt(1 - d))`, of `0.02 1` and `0.9 0.95` 224 rad/s. Files' own are not read. The factor s is
-    zero at the end of the range, and one from `width` on, with a continuous slope, so that motions can be
-    differentiated. As long as x is not zero the damper slows a joint that returns, too.
+    accelerate it by a is held at `x = a / w^2`; where an arm is folded, its stops are harder. The factor s is zero at
+    the end of the range, and one from `width` on, with a continuous slope, so that motions can be differentiated. As
+    long as x is not zero the damper slows a joint that returns, too.
 
-    Steps of `SemiImplicitEuler` are stable at every length; explicit ones need less than `2 / w`, 9 ms. A joint that
-    carries next to nothing itself, but has to bear what a loop hands on to it, needs a higher frequency.
+    By default the frequencies are those of the model, `model.limits.stop_frequency`, which `with_joint` changes. They
+    are read from MJCF files, so that stops give way as far as MuJoCo's: of `solreflimit="time ratio"` and
+    `solimplimit="d0 d ..."` they are `w = 1 / (time ratio sqrt(1 - d))`. All others are 224 rad/s, what MuJoCo's
+    defaults make. Steps of `SemiImplicitEuler` are stable at every length; explicit ones need less than `2 / w`, 9 ms.
+    A joint that carries next to nothing itself, but has to bear what a loop hands on to it, needs a higher frequency.
 
-    **Fields:** `frequency` w [rad/s]; `damping` ratio, 1 for a stop that returns nothing; `width` [rad, m].
+    **Fields:** `frequency` w of all joints [rad/s], or `None` for those of the model; `damping` ratio, 1 for a stop
+    that returns nothing; `width` [rad, m].
     """
 
-    frequency: Float[Array, ""] = eqx.field(converter=as_positive("frequency of stops"), default=_AS_MUJOCO)
+    frequency: Float[Array, ""] | None = eqx.field(converter=_as_frequency, default=None)
     damping: Float[Array, ""] = eqx.field(converter=as_positive("damping of stops", or_zero=True), default=1.0)
     width: Float[Array, ""] = eqx.field(converter=as_positive("width of stops"), default=1e-3)
 
@@ -65,7 +72,7 @@ class StopForces(eqx.Module):
 
 @jit_of_one_state
 def stop_forces(model: Model, stops: Stops) -> StopForces:
-    """The stops that a model's inertias make of the frequency and the damping ratio."""
+    """The stops that a model's inertias make of the frequencies and the damping ratio."""
     start, ends = neutral(model), ends_of_ranges(model)
 
     def inertias(number: Int[Array, ""]) -> Float[Array, "nv"]:
@@ -73,7 +80,8 @@ def stop_forces(model: Model, stops: Stops) -> StopForces:
         return jnp.diagonal(mass_matrix(model, integrate(model, start, jnp.where(number > 0, displacement, 0))))
 
     inertia = jnp.max(jax.vmap(inertias)(jnp.arange(_SAMPLES)), axis=0)
-    frequency, damping, width = (x.astype(inertia.dtype) for x in (stops.frequency, stops.damping, stops.width))
+    given = model.limits.stop_frequency if stops.frequency is None else stops.frequency
+    frequency, damping, width = (x.astype(inertia.dtype) for x in (given, stops.damping, stops.width))
     return StopForces(inertia * frequency**2, 2 * damping * frequency * inertia, width)
 
 

@@ -206,21 +206,27 @@ def test_files_of_format_2(tmp_path):
     assert_same(load_model(old), load_model(path))
 
 
-def test_files_of_format_3(tmp_path):
-    """Their actuators have no frames, and keyframes no controls. Models and batches."""
+def test_files_of_formats_3_and_4(tmp_path):
+    """Their limits know of no stops; actuators have no frames before format 4, keyframes no controls. Also batches."""
     path, old = tmp_path / "model.npz", tmp_path / "old.npz"
 
-    def without_wrenches(header, arrays):
-        for part, names in (("actuators", ("frames", "wrench")), ("keyframes", ("control",))):
-            for name in names:
-                arrays.pop(fields(header, part).pop(name).get("array"), None)
-        header.update(version=3)
+    def without(version, parts):
+        def older(header, arrays):
+            for part, names in parts.items():
+                for name in names:
+                    arrays.pop(fields(header, part).pop(name).get("array"), None)
+            header.update(version=version)
 
+        return older
+
+    stops = {"limits": ("stop_frequency",)}
     model = jaxcfa.add_keyframe(jaxcfa.add_servos(jaxcfa.chain(3), 2.0), "bent", jnp.ones(3), control=jnp.zeros(3))
     for each in (model, jax.vmap(lambda x: jaxcfa.with_body(model, 0, mass=x))(jnp.arange(1.0, 3.0))):
         save_model(path, each)
-        old.write_bytes(altered(path, without_wrenches))
-        assert_same(load_model(old), load_model(path))
+        wrenches = {"actuators": ("frames", "wrench"), "keyframes": ("control",)}
+        for change in (without(3, wrenches | stops), without(4, stops)):
+            old.write_bytes(altered(path, change))
+            assert_same(load_model(old), load_model(path))
 
 
 def altered(path, change):
@@ -275,8 +281,8 @@ def test_files_that_are_wrong(tmp_path):
             altered(path, lambda header, arrays: fields(header).update(mass={"call": "os.system"})),
             altered(path, elsewhere),
         ],
-        "written by a newer version of jaxcfa, in format 5": [
-            altered(path, lambda header, arrays: header.update(version=5))
+        "written by a newer version of jaxcfa, in format 6": [
+            altered(path, lambda header, arrays: header.update(version=6))
         ],
         "its parts do not fit together": [altered(path, change) for change in (shorter, otherwise)],
         "holds something else": [altered(path, lambda header, arrays: header.update(kind="policy"))],
