@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,13 +11,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..compilation import quick_compilation
+from ..model._parts import joint_parts
+from ..numerics._options import quoted
 from ._costs_and_bounds import Bounds
 from ._dynamics import AbstractDynamics
 from ._free_duration import FreeDuration
 from ._local import by_displacements, end_stage, over_stages
 from ._multiple_shooting import MultipleShooting
 from ._problem import Problem, stage_parts
-from ._robot_dynamics import AbstractRobotDynamics
+from ._robot_dynamics import AbstractRobotDynamics, RobotDynamics
 from ._shooting import Shooting
 from ._solution import Solution, SolveStatus
 from ._solver import AbstractSolver, Guess
@@ -40,6 +43,7 @@ def explain(problem: Problem, x0: Array, guess: Guess, found: Solution, solver: 
     where = ""
     if status not in _KEPT and found.violation > _seen(found.states):
         where = _violated_by_the_start(problem, x0, found.controls[0]) or _most_violated(problem, found)
+    where += _clipped(problem, found)
     advice = {
         SolveStatus.STALLED: "no step makes the cost smaller. Often this is as good as precision allows; if not, scale "
         "costs and states to similar sizes, or use float64",
@@ -133,6 +137,46 @@ def _most_violated(problem: Problem, found: Solution) -> str:
     where += [(f"the {_name(x)} at the end", v) for x, v in zip(problem.end_constraints, at_end, strict=True)]
     name, most = max(where, key=lambda x: x[1])
     return f" Most violated: {name}." if most > _seen(found.states) else ""
+
+
+def _clipped(problem: Problem, found: Solution) -> str:
+    """A sentence about controls of a robot that limits clip, so that they have no effect; empty if there are none."""
+
+    def at_stage(phase: int, here: Stage) -> Array:
+        if not isinstance(_robot(problem, phase), RobotDynamics):
+            return jnp.ones(here.u.shape, bool)
+        slopes = jax.jacfwd(lambda u: Stage(here.dynamics, here.x, u, here.t).tau)(here.u)
+        return jnp.any(slopes != 0, axis=0)
+
+    acts = np.asarray(_quickly(partial(over_stages, problem, at_stage), found.states[:-1], found.controls))
+    first = 0
+    for number, phase in enumerate(problem.phases):
+        own, robot = acts[first : first + phase.steps], _robot(problem, number)
+        stages = np.flatnonzero(~np.all(own, axis=1))
+        if len(stages) and isinstance(robot, RobotDynamics):
+            names = names_of_controls(robot)
+            idle = [name for name, acting in zip(names, own[stages[0]], strict=True) if not acting]
+            return (
+                f" At stage {first + stages[0]} limits of the model clip the controls of {quoted(idle)}: changing them "
+                "has no effect there. Keep them where they have one by Bounds(Control(), lower, upper)."
+            )
+        first += phase.steps
+    return ""
+
+
+def _robot(problem: Problem, phase: int) -> AbstractDynamics:
+    dynamics = problem.phases[phase].dynamics
+    return dynamics.dynamics if isinstance(dynamics, FreeDuration) else dynamics
+
+
+def names_of_controls(robot: RobotDynamics) -> list[str]:
+    """Those of actuators or joints."""
+    model, driven = robot.model, robot.actuated
+    if driven == "actuators":
+        return list(model.actuators.names)
+    parts = joint_parts(model.joints, model.topology)
+    of_dofs = [part.name for part in parts for _ in range(part.v.stop - part.v.start)]
+    return of_dofs if driven is None else [of_dofs[i] for i in driven]
 
 
 def _seen(x: Array) -> float:

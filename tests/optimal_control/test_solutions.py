@@ -11,6 +11,7 @@ import jaxcfa
 from helpers import assert_close
 from jaxcfa import optimal_control as oc
 from jaxcfa.joints import Free, Revolute
+from jaxcfa.optimal_control._explanations import names_of_controls
 
 STEPS, DT = 20, 0.1
 
@@ -333,6 +334,24 @@ def test_what_cannot_be_satisfied_is_said():
     can, cannot = oc.SolveStatus.SOLVED, oc.SolveStatus.INFEASIBLE
     np.testing.assert_array_equal(found.status, [can, cannot, cannot, cannot])
     assert jnp.all(found.iterations < 150)
+
+
+def test_controls_that_limits_clip_are_named():
+    """Where bounds let them be larger than what the model has."""
+    weak = jaxcfa.with_joint(jaxcfa.chain(2), "joint1", effort_limit=0.01)
+    assert names_of_controls(oc.RobotDynamics(weak, 0.1, limits=True)) == ["joint0", "joint1"]
+    assert names_of_controls(oc.RobotDynamics(weak, 0.1, actuated=["joint1"])) == ["joint1"]
+    problem = oc.Problem(
+        oc.RobotDynamics(jaxcfa.add_motors(weak), 0.1, actuated="actuators"),
+        2,
+        [oc.Cost(oc.Control(), 1e-3)],
+        constraints=[oc.Bounds(oc.Control(), -0.1, 0.1)],
+        end_constraints=[oc.Equality(oc.Posture(jnp.full(2, 3.0)))],
+    )
+    with pytest.warns(
+        UserWarning, match=r"At stage 0 limits of the model clip the controls of 'joint1': changing them"
+    ):
+        oc.solve(problem, jnp.zeros(4), solver=oc.MultipleShooting(max_iterations=2))
 
 
 def test_solutions_do_not_depend_on_the_unit_of_costs():
