@@ -15,21 +15,21 @@ from jaxtyping import Array
 import jaxcfa
 from jaxcfa import Model
 
-# By body, and of all bodies together. Jacobians come in addition.
+# By body, and of all bodies together, all from motions that are found once. Jacobians come in addition.
 _LOCAL = {
-    "rotations": lambda model, q, v, qdd: jaxcfa.forward_kinematics(model, q).rotation,
-    "positions": lambda model, q, v, qdd: jaxcfa.forward_kinematics(model, q).translation,
-    "velocities": lambda model, q, v, qdd: jaxcfa.body_velocities(model, q, v),
+    "rotations": lambda model, q, v, qdd, **known: jaxcfa.forward_kinematics(model, q, **known).rotation,
+    "positions": lambda model, q, v, qdd, **known: jaxcfa.forward_kinematics(model, q, **known).translation,
+    "velocities": lambda model, q, v, qdd, **known: jaxcfa.body_velocities(model, q, v, **known),
     "accelerations": jaxcfa.body_accelerations,
-    "mass matrix": lambda model, q, v, qdd: jaxcfa.mass_matrix(model, q),
-    "bias forces": lambda model, q, v, qdd: jaxcfa.bias_forces(model, q, v),
+    "mass matrix": lambda model, q, v, qdd, **known: jaxcfa.mass_matrix(model, q, **known),
+    "bias forces": lambda model, q, v, qdd, **known: jaxcfa.bias_forces(model, q, v, **known),
     "inverse dynamics": jaxcfa.inverse_dynamics,
 }
 _TOTALS = {
-    "centre of mass": lambda model, q, v: jaxcfa.center_of_mass(model, q),
-    "momentum": lambda model, q, v: jaxcfa.momentum(model, q, v),
-    "kinetic energy": lambda model, q, v: jaxcfa.kinetic_energy(model, q, v),
-    "potential energy": lambda model, q, v: jaxcfa.potential_energy(model, q),
+    "centre of mass": lambda model, q, v, **known: jaxcfa.center_of_mass(model, q, **known),
+    "momentum": jaxcfa.momentum,
+    "kinetic energy": jaxcfa.kinetic_energy,
+    "potential energy": lambda model, q, v, **known: jaxcfa.potential_energy(model, q, **known),
 }
 
 
@@ -139,16 +139,18 @@ _IN_COORDINATES = ("jacobian", "mass matrix", "bias forces", "inverse dynamics",
 def _quantities(
     model: Model, masks: Array, lasts: tuple[int, ...], q: Array, v: Array, qdd: Array
 ) -> tuple[dict, dict, dict]:
-    local = {name: quantity(model, q, v, qdd) for name, quantity in _LOCAL.items()}
-    local["forward dynamics"] = jaxcfa.forward_dynamics(model, q, v, local["inverse dynamics"])
+    known = {"motions": jaxcfa.body_motions(model, q, v)}
+    local = {name: quantity(model, q, v, qdd, **known) for name, quantity in _LOCAL.items()}
+    local["forward dynamics"] = jaxcfa.forward_dynamics(model, q, v, local["inverse dynamics"], **known)
 
     def totals(mask: Array) -> dict[str, Array]:
         alone = without_others(model, mask)
-        return {name: total(alone, q, v) for name, total in _TOTALS.items()}
+        own = {"motions": jaxcfa.body_motions(alone, q, v)}
+        return {name: total(alone, q, v, **own) for name, total in _TOTALS.items()}
 
     of_last = {
-        "jacobian": jaxcfa.jacobian(model, q, lasts),
-        "jacobian_dot_v": jaxcfa.jacobian_dot_v(model, q, v, lasts),
+        "jacobian": jaxcfa.jacobian(model, q, lasts, **known),
+        "jacobian_dot_v": jaxcfa.jacobian_dot_v(model, q, v, lasts, **known),
     }
     return local, jax.vmap(totals)(masks), of_last
 
