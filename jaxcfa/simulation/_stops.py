@@ -35,9 +35,11 @@ class Stops(eqx.Module):
 
     By default the frequencies are those of the model, `model.limits.stop_frequency`, which `with_joint` changes. They
     are read from MJCF files, so that stops give way as far as MuJoCo's: of `solreflimit="time ratio"` and
-    `solimplimit="d0 d ..."` they are `w = 1 / (time ratio sqrt(1 - d))`. All others are 224 rad/s, what MuJoCo's
-    defaults make. Steps of `SemiImplicitEuler` are stable at every length; explicit ones need less than `2 / w`, 9 ms.
-    A joint that carries next to nothing itself, but has to bear what a loop hands on to it, needs a higher frequency.
+    `solimplimit="d0 d width ..."` they are `w = 1 / (time ratio sqrt(1 - d))`. (Files' widths and margins are not read:
+    where d0 is small, MuJoCo's stops give way by up to that width before they are as hard.) All others are 224 rad/s,
+    what MuJoCo's defaults make. Steps of `SemiImplicitEuler` are stable at every length; explicit ones need less than
+    `2 / w`, 9 ms. A joint that carries next to nothing itself, but has to bear what a loop hands on to it, needs a
+    higher frequency.
 
     **Fields:** `frequency` w of all joints [rad/s], or `None` for those of the model; `damping` ratio, 1 for a stop
     that returns nothing; `width` [rad, m].
