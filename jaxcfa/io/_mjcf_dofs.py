@@ -86,17 +86,19 @@ def _added_by_actuators(mj: MjModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _stop_frequencies(mj: MjModel) -> np.ndarray:
-    """(number of joints,): of the stops that hold what MuJoCo's hold, w of `a = w^2 x` [rad/s].
+    """(number of joints,): w of stops `f = m w^2 x` that hold a load as MuJoCo's do [rad/s].
 
-    MuJoCo's force f obeys `(1 - d) / d m f = k d x m^2` at rest, with the inertia m, the impedance d, taken as its last
-    value, and the stiffness k of the reference acceleration: `solreflimit`'s own if it is negative, else that of an
-    oscillator with its time constant and damping ratio, both over d^2.
+    At rest those push with `f = m k d^2 x / (1 - d)`: d is the impedance, taken as its last value, and k the stiffness
+    of the reference acceleration, `solreflimit`'s own if that is negative, else that of an oscillator with its time
+    constant and damping ratio, both over d^2.
     """
-    (time, ratio), impedance = mj.jnt_solref.T, np.clip(mj.jnt_solimp[:, 1], 1e-4, 1 - 1e-4)
-    direct = time <= 0
+    mixed = np.sum(mj.jnt_solref > 0, axis=1) == 1  # for which MuJoCo takes its defaults
+    reference = np.where(mixed[:, None], (0.02, 1.0), mj.jnt_solref)
+    time, ratio = reference.T
+    impedance = np.clip(mj.jnt_solimp[:, 1], 1e-4, 1 - 1e-4)
     if not is_disabled(mj, "REFSAFE"):
         time = np.maximum(time, 2 * mj.opt.timestep)
-    stiffness = np.where(direct, -mj.jnt_solref[:, 0], 1 / np.maximum((time * ratio) ** 2, 1e-15))
+    stiffness = np.where(reference[:, 0] > 0, 1 / np.maximum((time * ratio) ** 2, 1e-15), -reference[:, 0])
     return np.sqrt(stiffness / (1 - impedance))
 
 

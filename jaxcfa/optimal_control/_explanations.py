@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ..compilation import quick_compilation
 from ..model._parts import joint_parts
@@ -149,24 +149,29 @@ def _clipped(problem: Problem, found: Solution) -> str:
         return jnp.any(slopes != 0, axis=0)
 
     acts = np.asarray(_quickly(partial(over_stages, problem, at_stage), found.states[:-1], found.controls))
-    first = 0
-    for number, phase in enumerate(problem.phases):
-        own, robot = acts[first : first + phase.steps], _robot(problem, number)
-        stages = np.flatnonzero(~np.all(own, axis=1))
-        if len(stages) and isinstance(robot, RobotDynamics):
-            names = names_of_controls(robot)
-            idle = [name for name, acting in zip(names, own[stages[0]], strict=True) if not acting]
+    robots = [_robot(problem, number) for number, phase in enumerate(problem.phases) for _ in range(phase.steps)]
+    for stage, (robot, acting) in enumerate(zip(robots, acts, strict=True)):
+        if isinstance(robot, RobotDynamics) and np.any(clipped := ~acting & _can_act(robot)):
+            idle = [name for name, is_clipped in zip(names_of_controls(robot), clipped, strict=True) if is_clipped]
             return (
-                f" At stage {first + stages[0]} limits of the model clip the controls of {quoted(idle)}: changing them "
-                "has no effect there. Keep them where they have one by Bounds(Control(), lower, upper)."
+                f" At stage {stage} limits of the model clip the controls of {quoted(idle)}: changing them has no "
+                "effect there. Keep them where they have one by Bounds(Control(), lower, upper)."
             )
-        first += phase.steps
     return ""
 
 
 def _robot(problem: Problem, phase: int) -> AbstractDynamics:
     dynamics = problem.phases[phase].dynamics
     return dynamics.dynamics if isinstance(dynamics, FreeDuration) else dynamics
+
+
+def _can_act(robot: RobotDynamics) -> Bool[np.ndarray, "m"]:
+    """Which controls have an effect where nothing is clipped."""
+    actuators = robot.model.actuators
+    if robot.actuated != "actuators":
+        return np.ones(robot.control_size, bool)
+    on_frames = np.array([frame is not None for frame in actuators.frames], bool)
+    return (np.asarray(actuators.gain) != 0) & (np.any(np.asarray(actuators.moment) != 0, axis=1) | on_frames)
 
 
 def names_of_controls(robot: RobotDynamics) -> list[str]:
