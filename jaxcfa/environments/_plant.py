@@ -11,10 +11,9 @@ from jaxtyping import Array, Float
 
 from ..model import Model
 from ..model._arguments import as_array, is_concrete, known_numbers, positive_integer
-from ..model._joint_groups import coordinate_names
 from ..optimal_control import RobotDynamics
 from ..simulation import State as Motion, Stops
-from ..simulation._inputs import checked_dt
+from ..simulation._inputs import checked_dt, input_names
 
 _STOPS = 50.0  # rad/s
 
@@ -97,17 +96,18 @@ def _ranges(dynamics: RobotDynamics) -> tuple[Array, Array]:
     model = dynamics.model
     if dynamics.actuated == "actuators":
         actuators = model.actuators
-        lower, upper, names = actuators.control_lower, actuators.control_upper, actuators.names
+        lower, upper = actuators.control_lower, actuators.control_upper
     else:
         driven = np.arange(model.nv) if dynamics.actuated is None else np.asarray(dynamics.actuated)
         upper = model.limits.effort[driven]
-        lower, names = -upper, tuple(np.array(coordinate_names(model, "v"), object)[driven])
+        lower = -upper
     if is_concrete(lower, upper):
         low, high = np.asarray(lower), np.asarray(upper)
         unknown = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high) | ~(high > low))
         if len(unknown):
+            name = input_names(model, dynamics.actuated)[unknown[0]]
             raise ValueError(
-                f"The model has no limit for the control of {names[unknown[0]]!r}: give the controls of the action 1 "
+                f"The model has no limit for the control of {name!r}: give the controls of the action 1 "
                 "as limit, or dynamics with actuated=[...] that names the joints that are driven."
             )
     return lower, upper

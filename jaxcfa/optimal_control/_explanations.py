@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..compilation import quick_compilation
-from ..model._parts import joint_parts
 from ..numerics._options import quoted
+from ..simulation._inputs import input_names
 from ._costs_and_bounds import Bounds
 from ._dynamics import AbstractDynamics
 from ._free_duration import FreeDuration
@@ -141,28 +141,35 @@ def _most_violated(problem: Problem, found: Solution) -> str:
 
 def _clipped(problem: Problem, found: Solution) -> str:
     """A sentence about controls of a robot that limits clip, so that they have no effect; empty if there are none."""
+    robots = [_with_limits(phase.dynamics) for phase in problem.phases]
+    if all(robot is None for robot in robots):
+        return ""
 
     def at_stage(phase: int, here: Stage) -> Array:
-        if not isinstance(_robot(problem, phase), RobotDynamics):
+        if robots[phase] is None:
             return jnp.ones(here.u.shape, bool)
         slopes = jax.jacfwd(lambda u: Stage(here.dynamics, here.x, u, here.t).tau)(here.u)
         return jnp.any(slopes != 0, axis=0)
 
     acts = np.asarray(_quickly(partial(over_stages, problem, at_stage), found.states[:-1], found.controls))
-    robots = [_robot(problem, number) for number, phase in enumerate(problem.phases) for _ in range(phase.steps)]
-    for stage, (robot, acting) in enumerate(zip(robots, acts, strict=True)):
-        if isinstance(robot, RobotDynamics) and np.any(clipped := ~acting & _can_act(robot)):
-            idle = [name for name, is_clipped in zip(names_of_controls(robot), clipped, strict=True) if is_clipped]
+    at_stages = [robot for robot, phase in zip(robots, problem.phases, strict=True) for _ in range(phase.steps)]
+    for stage, (robot, acting) in enumerate(zip(at_stages, acts, strict=True)):
+        if robot is not None and np.any(clipped := ~acting & _can_act(robot)):
+            names = input_names(robot.model, robot.actuated)
             return (
-                f" At stage {stage} limits of the model clip the controls of {quoted(idle)}: changing them has no "
-                "effect there. Keep them where they have one by Bounds(Control(), lower, upper)."
+                f" At stage {stage} limits of the model clip the controls of "
+                f"{quoted([names[i] for i in np.flatnonzero(clipped)])}: changing them has no effect there. Keep them "
+                "where they have one by Bounds(Control(), lower, upper)."
             )
     return ""
 
 
-def _robot(problem: Problem, phase: int) -> AbstractDynamics:
-    dynamics = problem.phases[phase].dynamics
-    return dynamics.dynamics if isinstance(dynamics, FreeDuration) else dynamics
+def _with_limits(dynamics: AbstractDynamics) -> RobotDynamics | None:
+    """The robot, if limits of its model may clip controls."""
+    robot = dynamics.dynamics if isinstance(dynamics, FreeDuration) else dynamics
+    if not isinstance(robot, RobotDynamics):
+        return None
+    return robot if robot.actuated == "actuators" or robot.equation.stops is not None else None
 
 
 def _can_act(robot: RobotDynamics) -> Bool[np.ndarray, "m"]:
@@ -172,16 +179,6 @@ def _can_act(robot: RobotDynamics) -> Bool[np.ndarray, "m"]:
         return np.ones(robot.control_size, bool)
     on_frames = np.array([frame is not None for frame in actuators.frames], bool)
     return (np.asarray(actuators.gain) != 0) & (np.any(np.asarray(actuators.moment) != 0, axis=1) | on_frames)
-
-
-def names_of_controls(robot: RobotDynamics) -> list[str]:
-    """Those of actuators or joints."""
-    model, driven = robot.model, robot.actuated
-    if driven == "actuators":
-        return list(model.actuators.names)
-    parts = joint_parts(model.joints, model.topology)
-    of_dofs = [part.name for part in parts for _ in range(part.v.stop - part.v.start)]
-    return of_dofs if driven is None else [of_dofs[i] for i in driven]
 
 
 def _seen(x: Array) -> float:

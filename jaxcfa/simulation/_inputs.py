@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..model import Model
 from ..model._arguments import check_model, driven_coordinates, is_concrete
+from ..model._joint_groups import coordinate_names
 from ..typing import NameOrNumber
 
 # As users say it: joints, or actuators (also `True`), all coordinates (`False`), all joints but free ones (`None`).
@@ -33,6 +34,14 @@ def input_size(model: Model, driven: Driven) -> tuple[int, str]:
     if driven == "actuators":
         return len(model.actuators.names), "nu"
     return (model.nv, "nv") if driven is None else (len(driven), "m")
+
+
+def input_names(model: Model, driven: Driven) -> list[str]:
+    """What inputs are called after: actuators, or coordinates of the velocity."""
+    if driven == "actuators":
+        return list(model.actuators.names)
+    names = coordinate_names(model, "v")
+    return names if driven is None else [names[i] for i in driven]
 
 
 def checked_dt(dt: Any, dtype: Any) -> Float[Array, ""]:

@@ -11,7 +11,7 @@ import jaxcfa
 from helpers import assert_close
 from jaxcfa import optimal_control as oc
 from jaxcfa.joints import Free, Revolute
-from jaxcfa.optimal_control._explanations import names_of_controls
+from jaxcfa.simulation._inputs import input_names
 
 STEPS, DT = 20, 0.1
 
@@ -339,8 +339,8 @@ def test_what_cannot_be_satisfied_is_said():
 def test_controls_that_limits_clip_are_named():
     """Where bounds let them be larger than what the model has."""
     weak = jaxcfa.with_joint(jaxcfa.chain(2), "joint1", effort_limit=0.01)
-    assert names_of_controls(oc.RobotDynamics(weak, 0.1, limits=True)) == ["joint0", "joint1"]
-    assert names_of_controls(oc.RobotDynamics(weak, 0.1, actuated=["joint1"])) == ["joint1"]
+    assert input_names(weak, oc.RobotDynamics(weak, 0.1, limits=True).actuated) == ["joint0", "joint1"]
+    assert input_names(weak, oc.RobotDynamics(weak, 0.1, actuated=["joint1"]).actuated) == ["joint1"]
     problem = oc.Problem(
         oc.RobotDynamics(jaxcfa.add_motors(weak), 0.1, actuated="actuators"),
         2,

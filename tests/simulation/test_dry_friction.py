@@ -45,7 +45,7 @@ def pulled(force, v0, dt: float, seconds: float, kind: str = "tree") -> jax.Arra
     return jax.vmap(one)(jnp.asarray(force), jnp.asarray(v0))
 
 
-@pytest.mark.parametrize(("dt", "kind"), [(0.01, "tree"), (0.01, "contacts"), (0.002, "tree")])
+@pytest.mark.parametrize(("dt", "kind"), [(0.01, "tree"), (0.01, "contacts"), (0.001, "tree")])
 def test_sliders_obey_coulombs_law(dt, kind):
     """Pulled by little more than friction, by less, and by more against the velocity, through zero."""
     close = 3 * SPEED
@@ -157,7 +157,7 @@ def test_rounds():
 
 @pytest.mark.parametrize("kind", ["tree", pytest.param("contacts", marks=pytest.mark.slow)])
 def test_derivatives(kind):
-    """Sticking, sliding and turning; by the state, torques and friction; second ones of trees in every order."""
+    """Sticking, sliding and turning; by the state, torques and friction; to second order."""
     model = jaxcfa.chain(2, Prismatic((1, 0, 0)), mass=MASS)
     touching = {"contacts": jaxcfa.ground_contacts(model, "tip", [0, 0, 9])} if kind == "contacts" else {}
 
@@ -168,25 +168,13 @@ def test_derivatives(kind):
         return jnp.sin(end[0]) + jnp.cos(3 * end[1])
 
     along = jnp.array([0.3, -0.2, 0.5, 0.4, 0.2, 0.1])
-
-    def forward_over_reverse(x):
-        def slope(x):
-            return jnp.vdot(jax.grad(total)(x), along)
-
-        slopes = jax.lax.map(lambda h: slope(x + h * along), jnp.array([1e-5, -1e-5]))
-        return [jax.jvp(slope, (x,), (along,))[1], (slopes[0] - slopes[1]) / 2e-5]
-
-    def all_orders(x):
-        return second_derivatives(total, x, along)
-
-    orders = forward_over_reverse if touching else all_orders
-    found = jax.jit(jax.vmap(lambda x: jnp.stack(orders(x))))(
+    found = jax.jit(jax.vmap(lambda x: jnp.stack(second_derivatives(total, x, along))))(
         jnp.array([[0.0, 0.5, 2.0, 3.5, 3.0, 2.0], [0.02, -0.01, -9.0, 9.0, 3.0, 6.0]])
     )
-    for *x, difference in found:
-        assert_close(x[1:], x[:1] * len(x[1:]), 1e-9)
-        assert_close(x[0], difference, 1e-6)
-        assert abs(difference) > 1e-3
+    for x in found:
+        assert_close(x[1:4], x[0] * jnp.ones(3), 1e-9)
+        assert_close(x[0], x[4], 1e-6)
+        assert abs(x[4]) > 1e-3
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -106,14 +106,16 @@ def test_a_pendulum_comes_to_rest_on_its_stop():
     assert gradient == 0
 
 
-# By the numbers of a file, how many rad or m of a stop a load pushes in, about.
-STOPS = {
-    "": 0.01,
-    'solreflimit="0.005 1" solimplimit="0.95 0.99 0.001"': 0.005,
-    'solreflimit="0.03 0.5"': 0.01,
-    'solreflimit="-900 -60" solimplimit="0 0.8"': 0.02,
-    'solreflimit="0.0001 1" type="slide"': 0.003,  # MuJoCo takes two of its steps for less
-}
+# The numbers of a stop in a file, and how many rad or m a load pushes it in, about.
+STOPS = (
+    ("", 0.001),
+    ("", 0.01),
+    ('solreflimit="0.005 1" solimplimit="0.95 0.99 0.001"', 0.005),
+    ('solreflimit="0.03 0.5"', 0.01),
+    ('solreflimit="-900 -60" solimplimit="0 0.8"', 0.02),
+    ('solreflimit="0.03 -1"', 0.01),  # of both kinds, for which MuJoCo takes its defaults
+    ('solreflimit="0.0001 1" type="slide"', 0.003),  # MuJoCo takes two of its steps for less
+)
 
 
 def test_stops_give_way_as_far_as_those_of_mujoco():
@@ -121,18 +123,19 @@ def test_stops_give_way_as_far_as_those_of_mujoco():
     bodies = "".join(
         f"""<body><joint axis="0 1 0" limited="true" range="-0.5 0.5" {each}/>
         <geom type="capsule" size="0.02" fromto="0 0 0 1 0 {i}"/></body>"""
-        for i, each in enumerate(STOPS)
+        for i, (each, _) in enumerate(STOPS)
     )
     text = f"""<mujoco><compiler angle="radian"/><option gravity="0 0 0" timestep="0.001"/><default>
     <geom contype="0" conaffinity="0"/></default><worldbody>{bodies}</worldbody></mujoco>"""
     model, mj = jaxcfa.load_model(text), mujoco.MjModel.from_xml_string(text)
-    stiffnesses = np.diagonal(jaxcfa.mass_matrix(model, jnp.zeros(5))) * model.limits.stop_frequency**2
-    loads = stiffnesses * np.array([*STOPS.values()])
+    still = jnp.zeros(model.nv)
+    stiffnesses = np.diagonal(jaxcfa.mass_matrix(model, still)) * model.limits.stop_frequency**2
+    loads = stiffnesses * np.array([depth for _, depth in STOPS])
     for torque, end in ((loads, 0.5), (-loads, -0.5)):
         data = mujoco.MjData(mj)
         data.qpos[:], data.qfrc_applied[:] = end, torque
         mujoco.mj_step(mj, data, 600)
-        q = rollout(model, jnp.full(5, end), jnp.zeros(5), jnp.tile(torque, (600, 1)), 1e-3, limits=True).q[-1]
+        q = rollout(model, still + end, still, jnp.tile(torque, (600, 1)), 1e-3, limits=True).q[-1]
         np.testing.assert_allclose(q - end, data.qpos - end, rtol=0.01)
 
 
