@@ -14,16 +14,7 @@ import jaxcfa
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-# Each document has names of its own, and they share what JAX has traced. Programs are evaluated as those of the tests.
-RUN = """
-import runpy, sys
-import evaluation
-import interpreter
-evaluation.install()
-interpreter.hasten()
-for name in sys.argv[1:]:
-    interpreter.with_room(lambda: runpy.run_path(name))()
-"""
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.py"))
 
 
 def code_of(document: str) -> str:
@@ -48,11 +39,24 @@ def test_code_runs_from_top_to_bottom(part, tmp_path):
     for document in WITH_CODE[part::3]:
         names.append(document.replace("/", "-").replace(".md", ".py"))
         (tmp_path / names[-1]).write_text(code_of(document), encoding="utf-8")
-    paths = [str(Path(jaxcfa.__file__).parent.parent), str(Path(__file__).parent)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-W", "error", "-c", RUN, *names]
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    run(names, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(2))
+def test_notebooks_run_cell_by_cell(part, tmp_path):
+    """Half of the notebooks, as the documents; building the site runs them in Jupyter."""
+    names = [str(path) for path in NOTEBOOKS[part::2]]
+    assert len(names) > 3
+    run(names, tmp_path)
+
+
+def run(names: list[str], folder: Path) -> None:
+    """In a fresh interpreter, with warnings as errors."""
+    command = [sys.executable, "-W", "error", str(ROOT / "tests" / "run_documents.py"), *names]
+    environment = os.environ | {"PYTHONPATH": str(Path(jaxcfa.__file__).parent.parent)}
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, f"{result.stderr}\n{result.stdout[-2000:]}"
 
 
 def test_reference_forgets_nothing():
