@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, PyTree
 from ..defaults import choose_schedule
 from ..joints import AbstractJoint
 from ..model import (
+    WORLD,
     Model,
     Topology,
     join_bodies,
@@ -92,15 +93,18 @@ class BodyMotions(Shared):
     topology: Topology = eqx.field(static=True)
     has_velocity: bool = eqx.field(static=True, default=True)
 
-    def link(self, body: int) -> Link:
-        """One body by components."""
+    def of_body(self, body: int, name: str) -> PyTree[Array]:
+        """What a field of its `Link` is for one body, or for the world."""
+        if body == WORLD:
+            return getattr(_World.at_rest(self.q.dtype), name)
         visit = int(np.flatnonzero(self.topology.schedule.visits == body)[0])
         segment, of_segment = next(
             (segment, link)
             for segment, link in zip(self.topology.segments, self.links, strict=True)
             if visit < segment.stop
         )
-        return jax.tree.map(lambda x: lax.index_in_dim(x, visit - segment.start, keepdims=False), of_segment)
+        number = visit - segment.start
+        return jax.tree.map(lambda x: lax.index_in_dim(x, number, keepdims=False), getattr(of_segment, name))
 
     @property
     def poses(self) -> Transform:

@@ -154,17 +154,18 @@ def with_curvature(
     return local._replace(stages=local.stages._replace(hessian=stages), end=local.end._replace(hessian=end))
 
 
-def unknown_model(values: Values, n: int, m: int) -> LocalModel:
-    """Zeros, in the shapes of a model of a problem with such values, states of n and controls of m dimensions."""
-    (steps, _), dtype = values.gaps.shape, values.gaps.dtype
-    rows = values.equalities, values.inequalities
+def unknown_model(multipliers: Multipliers, m: int) -> LocalModel:
+    """Zeros, in the shapes of a model of a problem with such multipliers, and with controls of m dimensions."""
+    costates, *rows = jax.tree.map(jnp.zeros_like, multipliers)
+    (_, n), dtype = costates.shape, costates.dtype
 
     def stage(size: int, counts: list[int], *axes: int) -> StageModel:
         shapes = (size,), (size, size), *((count, size) for count in counts)
         return StageModel(*(jnp.zeros((*axes, *shape), dtype) for shape in shapes))
 
+    steps = len(costates) - 1
     return LocalModel(
-        jax.tree.map(jnp.zeros_like, values),
+        Values(jnp.zeros((), dtype), costates[1:], costates[0], *rows),
         jnp.zeros((steps, n, n), dtype),
         jnp.zeros((steps, n, m), dtype),
         stage(n + m, [x.stages.shape[1] for x in rows], steps),

@@ -13,7 +13,7 @@ from ._barrier_updates import first_barrier
 from ._interior_point import optimality
 from ._line_search import Penalty, Seen, Steps, Worth
 from ._local import Hessian, model_of
-from ._multiple_shooting_start import start_of
+from ._multiple_shooting_start import begun, start_of
 from ._multiple_shooting_state import Settings, State, is_last
 from ._multiple_shooting_step import preferred_model, trial_of
 from ._problem import Problem
@@ -76,7 +76,7 @@ class MultipleShooting(AbstractSolver):
         settings = self._settings(problem, x0.dtype, guess.iterations)
 
         def body(state: State) -> State:
-            return _iterate(settings, problem, x0, state, progress)
+            return _iterate(settings, problem, x0, guess, state, progress)
 
         return _solution(problem, iterate(problem, body, start_of(settings, problem, x0, guess)))
 
@@ -109,10 +109,11 @@ def _usual_hessian(problem: Problem) -> Hessian:
     return "gauss_newton" if problem.has_given_duration else "exact"
 
 
-def _iterate(settings: Settings, problem: Problem, x0: Array, state: State, progress: bool) -> State:
+def _iterate(settings: Settings, problem: Problem, x0: Array, guess: Guess, state: State, progress: bool) -> State:
     """One iteration, and the decision whether it is the last."""
+    safe = model_of(problem, x0, state.point.states, state.point.controls)
+    state = begun(settings, guess, state, safe.values)
     point = state.point
-    safe = model_of(problem, x0, point.states, point.controls)
     known, preferred = preferred_model(settings, problem, state, safe)
     end = state.barrier._replace(parameter=jnp.asarray(settings.smallest_barrier, x0.dtype))
     final = optimality(safe, point, end, problem.start)

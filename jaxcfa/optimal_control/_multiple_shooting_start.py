@@ -10,7 +10,7 @@ from ._barrier_updates import barrier_of_plan, first_barrier
 from ._curvature import Curvature
 from ._interior_point import Barrier, Point, excess
 from ._line_search import Penalty, Seen, Worth
-from ._local import Multipliers, Rows, Values, evaluate, unknown_model
+from ._local import Multipliers, Rows, Values, unknown_model
 from ._multiple_shooting_state import DISTURBANCES, Settings, State
 from ._problem import Problem
 from ._solution import History, SolveStatus
@@ -20,19 +20,14 @@ _HELD = 100  # times the tolerance: up to such violations a plan is followed
 
 
 def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> State:
-    """The state before the first iteration."""
-    dtype = x0.dtype
-    # Only rows of inequalities are needed yet: XLA leaves out the rest, and dynamics if gaps are said to be known.
-    unknown = jnp.zeros((problem.steps, problem.dynamics.tangent_size), dtype)
-    values = evaluate(problem, x0, guess.states, guess.controls, unknown)
-    barrier, multipliers = _of_guess(settings, guess, values)
-    slack = jax.tree.map(barrier.slack, values.inequalities)
-    point = Point(guess.states, guess.controls, multipliers, slack)
+    """The state before the first iteration, which `begun` completes by the values that this has found."""
+    dtype, slack = x0.dtype, jax.tree.map(jnp.zeros_like, guess.multipliers.inequalities)
+    point = Point(guess.states, guess.controls, guess.multipliers, slack)
     m, n = problem.dynamics.control_size, problem.dynamics.tangent_size
     nothing = jnp.asarray(jnp.inf, dtype)
     return State(
         point=point,
-        known=(point, unknown_model(values, n, m), Curvature.none(problem, dtype))
+        known=(point, unknown_model(guess.multipliers, m), Curvature.none(problem, dtype))
         if settings.hessian == "secant"
         else None,
         memory=Memory.nothing(problem, point) if settings.hessian == "gauss_newton" else None,
@@ -41,7 +36,7 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         proofs=jnp.asarray(0, jnp.int32),
         contradicted=jnp.asarray(False, bool),
         gains=jnp.zeros((problem.steps, m, n), dtype),
-        barrier=barrier,
+        barrier=first_barrier(settings, dtype),
         soft=jnp.ones((), dtype),
         regularization=jnp.asarray(settings.regularization, dtype),
         penalty=Penalty.first(dtype),
@@ -54,6 +49,14 @@ def start_of(settings: Settings, problem: Problem, x0: Array, guess: Guess) -> S
         done=jnp.asarray(False, bool),
         history=History.empty(settings.recorded, dtype),
     )
+
+
+def begun(settings: Settings, guess: Guess, state: State, values: Values) -> State:
+    """The state with the barrier, and the multipliers and slack of inequalities, in the first iteration."""
+    first, (barrier, multipliers) = state.iteration == 0, _of_guess(settings, guess, values)
+    known = multipliers, jax.tree.map(barrier.slack, values.inequalities), barrier
+    multipliers, slack, barrier = choose(first, known, (state.point.multipliers, state.point.slack, state.barrier))
+    return state._replace(point=state.point._replace(multipliers=multipliers, slack=slack), barrier=barrier)
 
 
 def _of_guess(settings: Settings, guess: Guess, values: Values) -> tuple[Barrier, Multipliers]:
