@@ -1,13 +1,13 @@
 """How far to go along a step: a merit function of cost, barrier and violations."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ..numerics import choose
 from ..structured._lane_loop import closed_lane_loop
 from ..structured._products import matvec
 from ._interior_point import (
@@ -23,7 +23,7 @@ from ._interior_point import (
     slope,
     violation,
 )
-from ._local import LocalModel, Multipliers, Rows, Values, evaluate
+from ._local import LocalModel, Multipliers, Rows, Values, evaluate, gaps_of
 from ._problem import Problem
 from ._rollout import closed_loop
 
@@ -151,20 +151,18 @@ def search(
     descent = slope(local, step, barrier) - penalty.weight * closed
     rounding = 10 * jnp.finfo(x0.dtype).eps * jnp.abs(here)
 
-    def tried(way: Callable, length: Float[Array, ""]):
-        states, controls, gaps = way(problem, local, point, step, length)
-        values = evaluate(problem, x0, states, controls, gaps)
-        reached = merit(values)
-        # From minus infinity nothing goes on.
-        reached = jnp.where(jnp.isfinite(reached), reached, jnp.nan)
-        return reached, states, controls, values.inequalities, Worth.of(values)
-
     def best(length: Float[Array, ""]) -> tuple[Bool[Array, ""], Array, Array, Rows, Worth]:
-        first, *others = (tried(way, length) for way in _WAYS[steps])
-        for other in others:
-            better = ~(first[0] <= other[0])
-            first = choose(better, other, first)
-        return first[0] <= reference + _ARMIJO * length * descent + rounding, *first[1:]
+        # All ways in one program, which has the terms of the problem once.
+        ways = (way(problem, local, point, step, length) for way in _WAYS[steps])
+        states, controls, gaps = jax.tree.map(lambda *x: jnp.stack(x), *ways)
+        values = jax.vmap(partial(evaluate, problem, x0))(states, controls, gaps)
+        reached = jax.vmap(merit)(values)
+        # From minus infinity nothing goes on.
+        reached = jnp.where(jnp.isfinite(reached), reached, jnp.inf)
+        least = jnp.argmin(reached)
+        found = states, controls, values.inequalities, jax.vmap(Worth.of)(values)
+        accepted = reached[least] <= reference + _ARMIJO * length * descent + rounding
+        return accepted, *jax.tree.map(lambda x: x[least], found)
 
     longest = jnp.where((last > 0) & (not problem.is_constrained), jnp.minimum(1, 2 * last), 1).astype(x0.dtype)
 
@@ -191,7 +189,8 @@ def search(
 
 def _straight(problem: Problem, local: LocalModel, point: Point, step: Step, length: Array) -> tuple:
     states = jax.vmap(lambda x, dx: problem.dynamics.plus(x, length * dx))(point.states, step.states)
-    return states, point.controls + length * step.controls, None
+    controls = point.controls + length * step.controls
+    return states, controls, gaps_of(problem, states, controls)
 
 
 def _simulated(problem: Problem, local: LocalModel, point: Point, step: Step, length: Array) -> tuple:

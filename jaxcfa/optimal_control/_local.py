@@ -108,6 +108,11 @@ def evaluate(
     return _joined(found if gaps is None else gaps, start_gap(problem, x0, states), of_stages, of_end)
 
 
+def gaps_of(problem: Problem, states: Float[Array, "T+1 nx"], controls: Float[Array, "T m"]) -> Float[Array, "T n"]:
+    """The gaps between the stages of a motion."""
+    return over_stages(problem, lambda _, here, following: gap(here, following), states[:-1], controls, states[1:])
+
+
 def model_of(
     problem: Problem, x0: Float[Array, "nx"], states: Float[Array, "T+1 nx"], controls: Float[Array, "T m"]
 ) -> LocalModel:
