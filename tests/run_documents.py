@@ -6,6 +6,7 @@ the last value of each as Jupyter does. Run:
     python -W error tests/run_documents.py script.py ... notebook.py ...
 """
 
+import functools
 import runpy
 import sys
 from pathlib import Path
@@ -14,9 +15,12 @@ import evaluation
 import interpreter
 
 
-def is_notebook(path: Path) -> bool:
-    """Whether a script is a notebook in the percent format of jupytext."""
-    return path.read_text(encoding="utf-8").startswith("# %%")
+def run(path: Path) -> None:
+    """Runs a script, or a notebook in the percent format of jupytext."""
+    if path.read_text(encoding="utf-8").startswith("# %%"):
+        run_notebook(path)
+    else:
+        runpy.run_path(str(path))
 
 
 def run_notebook(path: Path) -> None:
@@ -38,8 +42,7 @@ def main() -> None:
     evaluation.install()
     interpreter.hasten()
     for path in map(Path, sys.argv[1:]):
-        run = run_notebook if is_notebook(path) else runpy.run_path
-        interpreter.with_room(lambda run=run, path=path: run(path))()
+        interpreter.with_room(functools.partial(run, path))()
 
 
 if __name__ == "__main__":

@@ -9,13 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._private_jax import inside_jit
 from ..compilation import jit_of_one_state
 from ..model._arguments import check_positive, positive_integer
 from ..numerics import all_finite, choose
+from ..structured._products import matvec
 from ._closures import hoisted
+from ._interior_point import violation
+from ._local import evaluate
 from ._multiple_shooting import MultipleShooting
 from ._problem import Problem, check_bounds
 from ._rollout import closed_loop
@@ -25,6 +28,8 @@ from ._solver import AbstractSolver, Guess
 from ._states import as_state, strongly_typed
 
 _FAR = 1e-2  # of a state from the plan, and gaps of the plan
+_PASSES = 3  # of feedback about the end of a plan
+_PRICE = 1e3  # of violations there
 
 
 def mpc_step(
@@ -37,7 +42,7 @@ def mpc_step(
     shift: int = 1,
     barrier: float = 1e-3,
 ) -> Solution:
-    """The plan for the next interval: a few iterations from the last plan, shifted, and simulated on at its end.
+    """The plan for the next interval: a few iterations from the last plan, shifted and continued at its end.
 
     Apply `solution.controls[0]`, or between two plans the feedback `solution.control(problem, t, x)`. The amount of
     work is always the same, so it can be a step of `lax.scan`; failures show in `violation` and `status`, which usually
@@ -104,23 +109,51 @@ def _begun(
     guess = as_guess(problem, x, plan)
     changed = jnp.maximum(plan.barrier, least), iterations
     guess = eqx.tree_at(lambda g: (g.barrier, g.iterations), guess, changed)
-    guess = _continued(problem, guess, shift)
-    return _moved(guess, x) if in_parallel else _simulated(problem, x, guess, plan)
+    guess = _continued(problem, guess, plan.gains, shift)
+    guess = _moved(guess, x) if in_parallel else _simulated(problem, x, guess, plan)
+    # A plan that is lost is no reason to lose all that follow.
+    afresh = eqx.tree_at(lambda g: g.iterations, as_guess(problem, x, None), iterations)
+    return choose(all_finite(guess), guess, afresh)
 
 
-def _continued(problem: Problem, guess: Guess, number: int) -> Guess:
-    """The guess with that many last states simulated under its controls, if that is finite.
+def _continued(problem: Problem, guess: Guess, gains: Float[Array, "T m n"], number: int) -> Guess:
+    """The guess with that many last states simulated: under the last control, or held where they are by the last
+    feedback, whichever is worth more; if neither is finite, as it is.
 
     What ends in motion does not stay at its last state: if that is repeated, gaps are left which one iteration may not
-    close.
+    close. What ends at rest would leave it again under the control that has stopped it.
     """
     if number == 0:
         return guess
-    known, (steps, m) = max(0, problem.steps - number), guess.controls.shape
-    open_loop = jnp.zeros((steps, m, problem.dynamics.tangent_size), guess.states.dtype)
-    found, _ = closed_loop(problem, guess.states[known], guess.states, guess.controls, open_loop, known=known)
-    found = choose(all_finite(found), found, guess.states[known:])
-    return eqx.tree_at(lambda g: g.states, guess, jnp.concatenate([guess.states[:known], found]))
+    known, end = max(0, problem.steps - number), guess.states[-1]
+
+    def simulated(gains: Array, states: Array, controls: Array) -> tuple[Array, Array]:
+        found, applied = closed_loop(problem, guess.states[known], states, controls, gains, known=known)
+        return jnp.concatenate([guess.states[:known], found]), jnp.concatenate([guess.controls[:known], applied])
+
+    def nearer(_, motion: tuple[Array, Array]) -> tuple[Array, Array]:
+        # A displacement that is left after a step is treated as one before it, which in short steps is about the same.
+        states, controls = simulated(gains, *motion)
+        left = jax.vmap(problem.dynamics.minus, (0, None))(states[1:], end)
+        return states, controls.at[known:].add(matvec(gains, left)[known:])
+
+    # The last feedback is that about the last state but one.
+    about = guess.states.at[known:].set(guess.states[max(0, known - 1)])
+    held = simulated(gains, *lax.fori_loop(0, _PASSES, nearer, (about, guess.controls)))
+    free = simulated(jnp.zeros_like(gains), guess.states, guess.controls)
+    both = jax.tree.map(lambda *x: jnp.stack(x), held, free)
+    dearness = jax.vmap(partial(_dearness, problem))(*both)
+    found = jax.tree.map(lambda x: x[jnp.argmin(dearness)], both)
+    found = choose(all_finite(found), found, (guess.states, guess.controls))
+    return eqx.tree_at(lambda g: (g.states, g.controls), guess, found)
+
+
+def _dearness(problem: Problem, states: Float[Array, "T+1 nx"], controls: Float[Array, "T m"]) -> Float[Array, ""]:
+    """The cost of a motion without gaps, with a price of what it violates; infinite if it is not finite."""
+    no_gaps = jnp.zeros((problem.steps, problem.dynamics.tangent_size), states.dtype)
+    values = evaluate(problem, states[0], states, controls, no_gaps)
+    found = values.cost + _PRICE * violation(values)
+    return jnp.where(jnp.isfinite(found), found, jnp.inf)
 
 
 def _moved(guess: Guess, x: Array) -> Guess:
@@ -128,14 +161,16 @@ def _moved(guess: Guess, x: Array) -> Guess:
 
 
 def _simulated(problem: Problem, x: Array, guess: Guess, plan: Solution) -> Guess:
-    """The guess from x, simulated under the plan's feedback where its own states are far from a motion from there."""
-    # Also where that is NaN.
-    far = ~(plan.gap + jnp.max(jnp.abs(problem.dynamics.minus(x, guess.states[0]))) <= _FAR)
+    """The guess from x, simulated under the plan's feedback where its own states are far from a motion from there and
+    that makes nothing worse."""
+    missing = plan.gap + jnp.max(jnp.abs(problem.dynamics.minus(x, guess.states[0])))
     kept = _moved(guess, x)
     own = kept.states, kept.controls
 
     def simulated() -> tuple[Array, Array]:
         motion = closed_loop(problem, x, guess.states, guess.controls, plan.gains)
-        return choose(all_finite(motion), motion, own)
+        worse = _dearness(problem, *motion) > _dearness(problem, *own) + _PRICE * missing
+        return choose(worse, own, motion)
 
+    far = ~(missing <= _FAR)  # also where that is NaN
     return eqx.tree_at(lambda g: (g.states, g.controls), kept, lax.cond(far, simulated, lambda: own))

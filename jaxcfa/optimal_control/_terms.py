@@ -36,7 +36,7 @@ class AbstractTerm(eqx.Module):
             if field.metadata.get("static") and not is_hashable(value):
                 raise ValueError(
                     f"The {field.name} of {type(self).__name__}, a static field, must be hashable, such as one "
-                    f"name, got {value!r:.200}. Of several frames make one term each; arrays are no static fields."
+                    f"name, got {value!r:.200}. Of several frames make one term each; give numbers by name, as in point=[0.4, 0, 0.3]."
                 )
 
     @abc.abstractmethod
