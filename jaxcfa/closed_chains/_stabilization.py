@@ -45,7 +45,7 @@ class Baumgarte(AbstractStabilization):
 
     Costs next to nothing, and bounds the drift. It takes forces at the start of a step, so that with integrators of
     order one energy may grow: a four-bar without friction has a third more after 20 s in steps of 1 ms, and ever more
-    in longer ones. `Projection` and `RungeKutta4` keep it.
+    in longer ones. With `Projection` it has 2 % less, and `RungeKutta4` keeps it.
 
     **Fields:** `frequency` w [rad/s], at most two fifths of the inverse of the time step (explicit steps are unstable
     at twice that); `damping` ratio, 1 for the fastest decay without oscillation.

@@ -36,7 +36,8 @@ class AbstractTerm(eqx.Module):
             if field.metadata.get("static") and not is_hashable(value):
                 raise ValueError(
                     f"The {field.name} of {type(self).__name__}, a static field, must be hashable, such as one "
-                    f"name, got {value!r:.200}. Of several frames make one term each; give numbers by name, as in point=[0.4, 0, 0.3]."
+                    f"name, got {value!r:.200}. Of several frames make one term each; numbers are given by name, as in "
+                    "point=[0.4, 0, 0.3]."
                 )
 
     @abc.abstractmethod
