@@ -29,7 +29,8 @@ from ._states import as_state, strongly_typed
 
 _FAR = 1e-2  # of a state from the plan, and gaps of the plan
 _PASSES = 3  # of feedback about the end of a plan
-_PRICE = 1e3  # of violations there
+_PRICE = 1e3  # of violations, where motions are compared
+_LOST = 10.0  # times as dear as what is left with gaps, a motion under feedback leads nowhere
 
 
 def mpc_step(
@@ -162,15 +163,15 @@ def _moved(guess: Guess, x: Array) -> Guess:
 
 def _simulated(problem: Problem, x: Array, guess: Guess, plan: Solution) -> Guess:
     """The guess from x, simulated under the plan's feedback where its own states are far from a motion from there and
-    that makes nothing worse."""
+    the feedback does not lose its way."""
     missing = plan.gap + jnp.max(jnp.abs(problem.dynamics.minus(x, guess.states[0])))
     kept = _moved(guess, x)
     own = kept.states, kept.controls
 
     def simulated() -> tuple[Array, Array]:
         motion = closed_loop(problem, x, guess.states, guess.controls, plan.gains)
-        worse = _dearness(problem, *motion) > _dearness(problem, *own) + _PRICE * missing
-        return choose(worse, own, motion)
+        lost = _dearness(problem, *motion) > _LOST * (_dearness(problem, *own) + _PRICE * missing)
+        return choose(lost, own, motion)
 
     far = ~(missing <= _FAR)  # also where that is NaN
     return eqx.tree_at(lambda g: (g.states, g.controls), kept, lax.cond(far, simulated, lambda: own))
