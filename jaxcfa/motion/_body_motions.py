@@ -94,7 +94,7 @@ class BodyMotions(Shared):
     has_velocity: bool = eqx.field(static=True, default=True)
 
     def of_body(self, body: int, name: str) -> PyTree[Array]:
-        """What a field of its `Link` is for one body, or for the world."""
+        """What a field of its `Link` is for one body; of the world only its pose and velocity are known."""
         if body == WORLD:
             return getattr(_World.at_rest(self.q.dtype), name)
         visit = int(np.flatnonzero(self.topology.schedule.visits == body)[0])

@@ -54,8 +54,8 @@ class _Frame:
     @cached_property
     def twist(self) -> Motion:
         """Its velocity about its origin, if it moves."""
-        velocity = self._of_body("velocity").dense()
-        return velocity if self._lever is None else velocity.at(self._lever)
+        carried = self._of_body("velocity").dense()
+        return carried if self._lever is None else carried.at(self._lever)
 
     @property
     def pose(self) -> Transform:

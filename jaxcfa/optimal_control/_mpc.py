@@ -50,10 +50,11 @@ def mpc_step(
     is `ITERATIONS`.
 
     Where the state that was measured is far from the plan (by more than 0.01 in any coordinate), or the plan had such
-    gaps, iterations start from what the plan's feedback makes of that state, unless `steps` are `"linear"`. If that
-    violates bounds, their barrier starts afresh, so that pushes are answered, too: after some four iterations the
-    bounds hold that can, with controls nearly at their limits, and after eight the controls are mostly the best ones.
-    (With a single iteration the barrier stays, and controls may be beyond bounds for some steps: clip them.)
+    gaps, iterations start from what the plan's feedback makes of that state, unless `steps` are `"linear"` or the
+    feedback loses its way. If that violates bounds, their barrier starts afresh, so that pushes are answered, too:
+    after some four iterations the bounds hold that can, with controls nearly at their limits, and after eight the
+    controls are mostly the best ones. (With a single iteration the barrier stays, and controls may be beyond bounds for
+    some steps: clip them.) From a plan that is not finite they start as `solve` does without a guess.
 
     **Arguments:** `x`: the state measured now, as x0 of `solve`; `solution`: the last plan, or that of `solve`;
     `solver`: `MultipleShooting()` by default, or any with `max_iterations`, which count as `iterations` here: outside
