@@ -129,21 +129,22 @@ def _continued(problem: Problem, guess: Guess, gains: Float[Array, "T m n"], num
         return guess
     known, end = max(0, problem.steps - number), guess.states[-1]
 
-    def simulated(gains: Array, states: Array, controls: Array) -> tuple[Array, Array]:
-        found, applied = closed_loop(problem, guess.states[known], states, controls, gains, known=known)
-        return jnp.concatenate([guess.states[:known], found]), jnp.concatenate([guess.controls[:known], applied])
+    def motion(gains: Array) -> tuple[Array, Array]:
+        def again(_, last: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            reference, controls, left = last
+            # What is left after a step is treated as if it were there before it, in short steps about the same.
+            controls = controls.at[known:].add(matvec(gains, left)[known:])
+            found, applied = closed_loop(problem, guess.states[known], reference, controls, gains, known=known)
+            states = jnp.concatenate([guess.states[:known], found])
+            left = jax.vmap(problem.dynamics.minus, (0, None))(states[1:], end)
+            return states, jnp.concatenate([guess.controls[:known], applied]), left
 
-    def nearer(_, motion: tuple[Array, Array]) -> tuple[Array, Array]:
-        # A displacement that is left after a step is treated as one before it, which in short steps is about the same.
-        states, controls = simulated(gains, *motion)
-        left = jax.vmap(problem.dynamics.minus, (0, None))(states[1:], end)
-        return states, controls.at[known:].add(matvec(gains, left)[known:])
+        # The last feedback is that about the last state but one.
+        about = guess.states.at[known:].set(guess.states[max(0, known - 1)])
+        nothing = jnp.zeros((problem.steps, problem.dynamics.tangent_size), end.dtype)
+        return lax.fori_loop(0, 1 + _PASSES, again, (about, guess.controls, nothing))[:2]
 
-    # The last feedback is that about the last state but one.
-    about = guess.states.at[known:].set(guess.states[max(0, known - 1)])
-    held = simulated(gains, *lax.fori_loop(0, _PASSES, nearer, (about, guess.controls)))
-    free = simulated(jnp.zeros_like(gains), guess.states, guess.controls)
-    both = jax.tree.map(lambda *x: jnp.stack(x), held, free)
+    both = jax.vmap(motion)(jnp.stack([gains, jnp.zeros_like(gains)]))
     dearness = jax.vmap(partial(_dearness, problem))(*both)
     found = jax.tree.map(lambda x: x[jnp.argmin(dearness)], both)
     found = choose(all_finite(found), found, (guess.states, guess.controls))
@@ -171,8 +172,9 @@ def _simulated(problem: Problem, x: Array, guess: Guess, plan: Solution) -> Gues
 
     def simulated() -> tuple[Array, Array]:
         motion = closed_loop(problem, x, guess.states, guess.controls, plan.gains)
-        lost = _dearness(problem, *motion) > _LOST * (_dearness(problem, *own) + _PRICE * missing)
-        return choose(lost, own, motion)
+        both = jax.tree.map(lambda *x: jnp.stack(x), motion, own)
+        under_feedback, as_it_is = jax.vmap(partial(_dearness, problem))(*both)
+        return choose(under_feedback > _LOST * (as_it_is + _PRICE * missing), own, motion)
 
     far = ~(missing <= _FAR)  # also where that is NaN
     return eqx.tree_at(lambda g: (g.states, g.controls), kept, lax.cond(far, simulated, lambda: own))
