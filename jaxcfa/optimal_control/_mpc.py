@@ -27,7 +27,7 @@ from ._solve import as_guess, run
 from ._solver import AbstractSolver, Guess
 from ._states import as_state, strongly_typed
 
-_FAR = 1e-2  # of a state from the plan, and gaps of the plan
+_FAR = 0.1  # of a state from the plan
 _PASSES = 3  # of feedback about the end of a plan
 _PRICE = 1e3  # of violations, where motions are compared
 _LOST = 10.0  # times as dear as what is left with gaps, a motion under feedback leads nowhere
@@ -49,7 +49,7 @@ def mpc_step(
     work is always the same, so it can be a step of `lax.scan`; failures show in `violation` and `status`, which usually
     is `ITERATIONS`.
 
-    Where the state that was measured is far from the plan (by more than 0.01 in any coordinate), or the plan had such
+    Where the state that was measured is far from the plan (by more than 0.1 in any coordinate),
     gaps, iterations start from what the plan's feedback makes of that state, unless `steps` are `"linear"` or the
     feedback loses its way. If that violates bounds, their barrier starts afresh, so that pushes are answered, too:
     after some four iterations the bounds hold that can, with controls nearly at their limits, and after eight the
@@ -164,9 +164,9 @@ def _moved(guess: Guess, x: Array) -> Guess:
 
 
 def _simulated(problem: Problem, x: Array, guess: Guess, plan: Solution) -> Guess:
-    """The guess from x, simulated under the plan's feedback where its own states are far from a motion from there and
-    the feedback does not lose its way."""
-    missing = plan.gap + jnp.max(jnp.abs(problem.dynamics.minus(x, guess.states[0])))
+    """The guess from x, simulated under the plan's feedback where x is far from it and the feedback does not lose its
+    way. Gaps of the plan are none of its business: the next iterations close them."""
+    missing = jnp.max(jnp.abs(problem.dynamics.minus(x, guess.states[0])))
     kept = _moved(guess, x)
     own = kept.states, kept.controls
 
@@ -174,7 +174,7 @@ def _simulated(problem: Problem, x: Array, guess: Guess, plan: Solution) -> Gues
         motion = closed_loop(problem, x, guess.states, guess.controls, plan.gains)
         both = jax.tree.map(lambda *x: jnp.stack(x), motion, own)
         under_feedback, as_it_is = jax.vmap(partial(_dearness, problem))(*both)
-        return choose(under_feedback > _LOST * (as_it_is + _PRICE * missing), own, motion)
+        return choose(under_feedback > _LOST * (as_it_is + _PRICE * (plan.gap + missing)), own, motion)
 
     far = ~(missing <= _FAR)  # also where that is NaN
     return eqx.tree_at(lambda g: (g.states, g.controls), kept, lax.cond(far, simulated, lambda: own))

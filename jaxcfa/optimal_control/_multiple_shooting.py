@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ..numerics import choose
+from ..numerics import all_finite, choose
 from ..numerics._options import check_instance, positive_number
 from ..structured import AbstractSchedule, AbstractStageSolver, Riccati
 from ._barrier_updates import first_barrier
@@ -14,7 +14,7 @@ from ._interior_point import optimality
 from ._line_search import Penalty, Seen, Steps, Worth
 from ._local import Hessian, model_of
 from ._multiple_shooting_start import begun, start_of
-from ._multiple_shooting_state import Settings, State, is_last
+from ._multiple_shooting_state import FEW, Settings, State, is_last
 from ._multiple_shooting_step import preferred_model, trial_of
 from ._problem import Problem
 from ._recovery import afresh, disturbed, is_tight, look_back
@@ -121,7 +121,10 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, guess: Guess, stat
     setback = look_back(settings, problem, state, safe, final, trial)
 
     found, values, first = trial.found, trial.values, first_barrier(settings, x0.dtype)
-    tight = is_tight(state, trial, final.violation, first)
+    tight = is_tight(state, trial, final.violation, first) & ~is_last(settings, state)
+    # A few iterations do not come back from a wide barrier.
+    few = guess.known & (settings.max_iterations <= FEW)
+    first = first._replace(parameter=jnp.where(few, state.barrier.parameter, first.parameter))
     again, taken = setback.again | tight, trial.taken & ~tight
     elsewhere = choose(
         tight, afresh(point, values, first), disturbed(problem, point, values, first, state.disturbances)
@@ -142,7 +145,7 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, guess: Guess, stat
         disturbances=state.disturbances + setback.again.astype(state.disturbances.dtype),
         proofs=jnp.where(again, 0, setback.proofs),
         contradicted=setback.contradicted,
-        gains=trial.step.gains,
+        gains=choose(all_finite(trial.step.gains), trial.step.gains, state.gains),
         barrier=choose(again, first, setback.barrier),
         soft=trial.soft,
         regularization=setback.regularization,

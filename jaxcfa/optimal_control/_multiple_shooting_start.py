@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from ..numerics import choose
 from ._acceleration import Memory
@@ -11,7 +11,7 @@ from ._curvature import Curvature
 from ._interior_point import Barrier, Point, excess
 from ._line_search import Penalty, Seen, Worth
 from ._local import Multipliers, Rows, Values, unknown_model
-from ._multiple_shooting_state import DISTURBANCES, Settings, State
+from ._multiple_shooting_state import DISTURBANCES, FEW, Settings, State
 from ._problem import Problem
 from ._solution import History, SolveStatus
 from ._solver import Guess
@@ -69,10 +69,18 @@ def _of_guess(settings: Settings, guess: Guess, values: Values) -> tuple[Barrier
         return barrier, jax.tree.map(barrier.near, z, g)
 
     afresh = first, jax.tree.map(first.multipliers, g)
-    # Far from a plan, as after a push, a narrow barrier and a high price let no step through. But a single iteration
-    # from afresh would lead nowhere either, plan after plan: only the price is that of the first then.
-    pushed = choose(settings.max_iterations == 1, near(last._replace(price=first.price)), afresh)
+    # Far from a plan, as after a push, a narrow barrier and a high price let no step through. But a few iterations from
+    # afresh would lead nowhere either, plan after plan: unless bounds are far exceeded, only the price is the first
+    # then.
+    few = (settings.max_iterations == 1) | ((settings.max_iterations <= FEW) & ~_far_beyond(g))
+    pushed = choose(few, near(last._replace(price=first.price)), afresh)
     holds = excess(values) <= _HELD * settings.tolerance
     followed = choose(holds, near(barrier_of_plan(settings, last, z)), pushed)
     barrier, inequalities = choose(guess.known, followed, afresh)
     return barrier, guess.multipliers._replace(inequalities=inequalities)
+
+
+def _far_beyond(g: Rows) -> Bool[Array, ""]:
+    """Whether some row of the stages is violated by more than it is kept at any of them."""
+    beyond, within = jnp.max(g.stages, axis=0), jnp.max(-g.stages, axis=0)
+    return jnp.any((beyond > within) & (within > 0))

@@ -12,6 +12,7 @@ from ._line_search import Penalty, Seen, Steps, Worth
 from ._local import Hessian, LocalModel
 from ._solution import History
 
+FEW = 10  # iterations that are no search of their own, but go on with a plan
 FAR_OFF = 0.1  # violations of constraints from which on Hessians are those of Gauss and Newton
 DISTURBANCES = 2  # how often a start is disturbed from which constraints cannot be satisfied to first order
 

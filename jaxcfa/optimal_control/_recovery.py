@@ -83,7 +83,8 @@ def look_back(
 def _regularization(settings: Settings, before: Float[Array, ""], found: Found) -> Float[Array, ""]:
     """More if only a small part of the step was taken, less if most of it."""
     after = jnp.where(found.length > 0.5, before / 10, before)
-    after = jnp.where(found.length <= 0.02, jnp.maximum(before, 1e-9) * 10, after)
+    least = 1e-9 if jnp.finfo(before.dtype).bits >= 64 else 1e-5  # less would be lost in rounding
+    after = jnp.where(found.length <= 0.02, jnp.maximum(before, least) * 10, after)
     return jnp.maximum(after, settings.regularization)
 
 
