@@ -30,6 +30,7 @@ from ._states import as_state, strongly_typed
 _FAR = 0.1  # of a state from the plan
 _PASSES = 3  # of feedback about the end of a plan
 _PRICE = 1e3  # of violations, where motions are compared
+_LEAST_PRICE = 1.0  # of gaps and violations, as searches begin with it: dear ones would excuse any detour
 _LOST = 10.0  # times as dear as what is left with gaps, a motion under feedback leads nowhere
 
 
@@ -49,11 +50,11 @@ def mpc_step(
     work is always the same, so it can be a step of `lax.scan`; failures show in `violation` and `status`, which usually
     is `ITERATIONS`.
 
-    Where the state that was measured is far from the plan (by more than 0.1 in any coordinate),
-    gaps, iterations start from what the plan's feedback makes of that state, unless `steps` are `"linear"` or the
-    feedback loses its way. If that violates bounds, their barrier starts afresh, so that pushes are answered, too:
-    after some four iterations the bounds hold that can, with controls nearly at their limits, and after eight the
-    controls are mostly the best ones. (With a single iteration the barrier stays, and controls may be beyond bounds for
+    Where the state that was measured is far from the plan (by more than 0.1 in any coordinate), iterations start from
+    what the plan's feedback makes of that state, unless `steps` are `"linear"` or the feedback loses its way. Gaps of
+    the plan are closed by the next iterations. If bounds are far exceeded, their barrier starts afresh, so that pushes
+    are answered, too: after some four iterations the bounds hold that can, with controls nearly at their limits, and
+    after eight the controls are mostly the best ones. (With one or two iterations controls may be beyond bounds for
     some steps: clip them.) From a plan that is not finite they start as `solve` does without a guess.
 
     **Arguments:** `x`: the state measured now, as x0 of `solve`; `solution`: the last plan, or that of `solve`;
@@ -145,17 +146,19 @@ def _continued(problem: Problem, guess: Guess, gains: Float[Array, "T m n"], num
         return lax.fori_loop(0, 1 + _PASSES, again, (about, guess.controls, nothing))[:2]
 
     both = jax.vmap(motion)(jnp.stack([gains, jnp.zeros_like(gains)]))
-    dearness = jax.vmap(partial(_dearness, problem))(*both)
+    dearness = jax.vmap(partial(_dearness, problem, _PRICE))(*both)
     found = jax.tree.map(lambda x: x[jnp.argmin(dearness)], both)
     found = choose(all_finite(found), found, (guess.states, guess.controls))
     return eqx.tree_at(lambda g: (g.states, g.controls), guess, found)
 
 
-def _dearness(problem: Problem, states: Float[Array, "T+1 nx"], controls: Float[Array, "T m"]) -> Float[Array, ""]:
-    """The cost of a motion without gaps, with a price of what it violates; infinite if it is not finite."""
+def _dearness(
+    problem: Problem, price: float, states: Float[Array, "T+1 nx"], controls: Float[Array, "T m"]
+) -> Float[Array, ""]:
+    """The cost of a motion without gaps, with a price for each unit that it violates; infinite if it is not finite."""
     no_gaps = jnp.zeros((problem.steps, problem.dynamics.tangent_size), states.dtype)
     values = evaluate(problem, states[0], states, controls, no_gaps)
-    found = values.cost + _PRICE * violation(values)
+    found = values.cost + price * violation(values)
     return jnp.where(jnp.isfinite(found), found, jnp.inf)
 
 
@@ -173,8 +176,8 @@ def _simulated(problem: Problem, x: Array, guess: Guess, plan: Solution) -> Gues
     def simulated() -> tuple[Array, Array]:
         motion = closed_loop(problem, x, guess.states, guess.controls, plan.gains)
         both = jax.tree.map(lambda *x: jnp.stack(x), motion, own)
-        under_feedback, as_it_is = jax.vmap(partial(_dearness, problem))(*both)
-        return choose(under_feedback > _LOST * (as_it_is + _PRICE * (plan.gap + missing)), own, motion)
+        under_feedback, as_it_is = jax.vmap(partial(_dearness, problem, _LEAST_PRICE))(*both)
+        return choose(under_feedback > _LOST * (as_it_is + _LEAST_PRICE * (plan.gap + missing)), own, motion)
 
     far = ~(missing <= _FAR)  # also where that is NaN
     return eqx.tree_at(lambda g: (g.states, g.controls), kept, lax.cond(far, simulated, lambda: own))
