@@ -37,6 +37,7 @@ from .configuration import (
 )
 from .contacts import (
     body_contacts as body_contacts,
+    contact_forces as contact_forces,
     contact_state as contact_state,
     ground_contacts as ground_contacts,
 )

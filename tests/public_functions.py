@@ -299,6 +299,7 @@ FUNCTIONS = {
     "contact_state, ground_contacts, body_contacts": Function(
         lambda m, x: jaxcfa.contact_state(m, on_a_ball(m), x.q, x.v), QV
     ),
+    "contact_forces": Function(lambda m, x: jaxcfa.contact_forces(m, on_soft_ground(m), x.q, x.v, 0.9 * x.v, DT), QV),
     "rollout": Function(lambda m, x: jaxcfa.rollout(m, x.q, x.v, jnp.stack([x.qdd] * 3), DT, f_ext=x.f_ext), ALL),
     "rollout of a policy": Function(lambda m, x: jaxcfa.rollout(m, x.q, x.v, lambda t, q, v: -v, DT, steps=3), QV),
     "rollout of actuators": Function(

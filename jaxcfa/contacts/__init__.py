@@ -14,5 +14,5 @@ from ._shapes import (
     Cylinder as Cylinder,
     Sphere as Sphere,
 )
-from ._state import ContactState as ContactState, contact_state as contact_state
+from ._state import ContactState as ContactState, contact_forces as contact_forces, contact_state as contact_state
 from ._surfaces import AbstractSurface as AbstractSurface, FlatGround as FlatGround, Touch as Touch

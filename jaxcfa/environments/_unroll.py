@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, SupportsIndex
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
@@ -68,10 +69,17 @@ def _unroll(
 ) -> tuple[State, Transition]:
     def body(state: State, key: Key) -> tuple[State, Transition]:
         chosen: Any = policy(state.obs, key)
+        if isinstance(chosen, tuple) and len(chosen) != 2:
+            raise ValueError(f"policy must return an action, or a pair of it and extras, got a tuple of {len(chosen)}.")
         action, extras = chosen if isinstance(chosen, tuple) else (chosen, ())
         after = environment.step(state, action)
         terminated = after.done - after.info.get("truncation", 0.0)
         next_obs = after.info.get("terminal_obs", after.obs)
+        if jnp.shape(next_obs) != jnp.shape(after.obs):
+            raise ValueError(
+                f'info["terminal_obs"] must have the shape of observations, {jnp.shape(after.obs)}, got '
+                f"{jnp.shape(next_obs)}: wrappers that change observations go inside AutoReset, or change it, too."
+            )
         return after, Transition(state.obs, action, after.reward, after.done, 1 - terminated, next_obs, extras)
 
     return checkpointed_scan(body, state, jax.random.split(key, length), length, 1)

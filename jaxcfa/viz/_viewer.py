@@ -171,7 +171,8 @@ class Viewer:
                 self.robot.show(q[instant])
                 if contacts is not None and v is not None:
                     velocity = np.reshape(v, (-1, len(t), self.robot.model.nv))[0, instant]
-                    self.robot.show_contacts(contact_state(self.robot.model, contacts, q[instant][0], velocity))
+                    before = q[max(instant - 1, 0)][0]  # forces in a step are those of its first configuration
+                    self.robot.show_contacts(contact_state(self.robot.model, contacts, before, velocity))
                 self._sliders.follow(q[instant][0])
 
         self.stop()

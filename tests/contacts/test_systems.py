@@ -8,7 +8,7 @@ import pytest
 
 import jaxcfa
 from helpers import assert_close, cast
-from jaxcfa import ABA, CFA, JSI, ground_contacts
+from jaxcfa import ABA, CFA, JSI, ground_contacts, joints
 from jaxcfa.contacts._step import _law, accelerations_in_contact
 from jaxcfa.contacts._systems import Linearised, system_of
 from jaxcfa.dynamics import FactoredFD
@@ -90,3 +90,30 @@ def test_algorithms_agree():
     expected = accelerations(_OfTree, *state)
     for method in (ABA("scan"), CFA(), JSI(), FactoredFD()):
         assert_close(accelerations(_OfTree, *state, method), expected, 1e-9, str(method))
+
+
+def test_forces_in_a_step_satisfy_its_equation_of_motion():
+    """A leg that sinks to its knee while its foot sticks: after a step its friction is another one."""
+    builder = jaxcfa.ModelBuilder()
+    builder.add_body("trunk", joint=joints.Free(), mass=2.0, inertia=0.02)
+    leg = {"mass": 0.5, "com": (0.0, 0.0, -0.1), "inertia": 2e-3}
+    builder.add_body("thigh", "trunk", joints.Revolute((0.0, 1.0, 0.0)), **leg)
+    builder.add_body("shank", "thigh", joints.Revolute((0.0, 1.0, 0.0)), (0.0, 0.0, -0.2), **leg)
+    model = builder.build(dtype="float64")
+    contacts = ground_contacts(model, ["shank"], [[0.0, 0.0, -0.2]], friction=0.8)
+    dt, q = 2e-3, jaxcfa.neutral(model).at[7:].set(jnp.array([0.5, -1.0]))
+    q = q.at[2].set(0.4 * jnp.cos(0.5) - 1e-3)
+    motion = jaxcfa.rollout(model, q, jnp.zeros(8), jnp.zeros((40, 8)), dt=dt, contacts=contacts)
+
+    @jax.vmap
+    def left(q, v, v_after, q_after):
+        """What the equation of motion lacks with the force in the step, or that of the state after it; the force."""
+        force = jaxcfa.contact_forces(model, contacts, q, v, v_after, dt)[0]
+        other = jaxcfa.contact_state(model, contacts, q_after, v_after).force[0]
+        jacobian = jax.jacobian(lambda v: jaxcfa.contact_state(model, contacts, q, v).velocity[0])(v)
+        acting = jaxcfa.inverse_dynamics(model, q, v, (v_after - v) / dt)
+        return acting - force @ jacobian, acting - other @ jacobian, force
+
+    in_step, after, force = left(motion.q[:-1], motion.v[:-1], motion.v[1:], motion.q[1:])
+    assert jnp.max(jnp.abs(in_step)) < 1e-8 * jnp.max(force)
+    assert jnp.max(jnp.abs(after)) > 0.3 * jnp.max(jnp.abs(force[:, 0]))
