@@ -107,7 +107,8 @@ class Viewer:
         **Arguments:** `motion`: a trajectory of `rollout`, or of `jax.vmap(rollout)`, which is played as ghosts; or
         configurations (n, nq), or (batch, n, nq), `dt` apart [s]. `loop`: whether it begins anew at its end.
         `contacts`: those that the motion was made with, whose ground is shown, if there is one, and for a trajectory
-        their forces (of the first of a batch).
+        their forces (of the first of a batch): those of each state by itself, as of `contact_state`, of which the
+        friction of what sticks is not that of the step.
 
         **Raises:** `ValueError` for a wrong shape, what is not finite, a `dt` that is missing, not positive or not
         needed, contacts that are not of this model, and a ground of which nothing can be seen from above.
@@ -171,8 +172,7 @@ class Viewer:
                 self.robot.show(q[instant])
                 if contacts is not None and v is not None:
                     velocity = np.reshape(v, (-1, len(t), self.robot.model.nv))[0, instant]
-                    before = q[max(instant - 1, 0)][0]  # forces in a step are those of its first configuration
-                    self.robot.show_contacts(contact_state(self.robot.model, contacts, before, velocity))
+                    self.robot.show_contacts(contact_state(self.robot.model, contacts, q[instant][0], velocity))
                 self._sliders.follow(q[instant][0])
 
         self.stop()
