@@ -5,7 +5,7 @@ from functools import partial
 import equinox as eqx
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from ..compilation import jit_of_one_state
 from ..defaults import choose_schedule
@@ -16,7 +16,7 @@ from ..numerics import product
 from ..one_function import as_one_function
 from ..typing import ConfigurationLike, VelocityLike
 from ._law import law_of_contact
-from ._placed_contacts import place_contacts
+from ._placed_contacts import PlacedContacts, place_contacts
 from ._point_contacts import AbstractContacts, check_contacts
 
 
@@ -38,9 +38,9 @@ class ContactState(eqx.Module):
 def contact_state(model: Model, contacts: AbstractContacts, q: ConfigurationLike, v: VelocityLike) -> ContactState:
     """Gaps, velocities and forces of contacts in a state.
 
-    Those that acted in a step of a simulation are `contact_forces`: after it normal forces are nearly the same, but not
-    the friction of what sticks, which follows from velocities of less than the stiction velocity. Turned a little
-    further, the points of a robot in motion are that fast by far.
+    Forces that acted in a step of a simulation are `contact_forces`: those of the state after it are nearly the same
+    along the normals, but not the friction of what sticks, which follows from velocities of less than the stiction
+    velocity. Turned a little further, the points of a robot in motion are faster by far.
 
     **Arguments:** `contacts` of `ground_contacts` or `body_contacts`, or their sum, whose order results have; `q`
     (nq,); `v` (nv,) [rad/s, m/s].
@@ -74,7 +74,7 @@ def contact_forces(
     **Arguments:** `contacts` as in the simulation; `q` (nq,) and `v` (nv,) before the step; `v_after` (nv,) after it
     [rad/s, m/s]; `dt` [s].
 
-    **Raises:** `ValueError` for wrong shapes, and contacts that are not of this model.
+    **Raises:** `ValueError` for wrong shapes, contacts that are not of this model, and a `dt` that is not positive.
     """
     q, v, v_after = as_arrays(model, q=q, v=v, v_after=v_after)
     check_contacts(model, contacts)
@@ -92,17 +92,8 @@ def _contact_forces(
     v_after: Float[Array, "nv"],
     dt: Float[Array, ""],
 ) -> Float[Array, "n 3"]:
-    motions = motions_at(model, q, None, choose_schedule(model, None))
-    placed = place_contacts(model, contacts, motions)
-    jacobian = placed.jacobian(model, motions)
-    law = law_of_contact(placed, product(jacobian, v), dt)
-    pushes = _pushing(contacts, law.depth)
-    return jnp.where(pushes[:, None], law.forces(product(jacobian, v_after)), 0)
-
-
-def _pushing(contacts: AbstractContacts, depth: Float[Array, "n"]) -> Bool[Array, "n"]:
-    which = contacts.pushing(depth)
-    return jnp.any(jnp.asarray(which)[:, None] == jnp.arange(contacts.count), axis=0)
+    placed, jacobian = _placed(model, contacts, q)
+    return _forces(contacts, placed, product(jacobian, v), product(jacobian, v_after), dt)
 
 
 @partial(jit_of_one_state, jit=eqx.filter_jit)
@@ -110,9 +101,30 @@ def _pushing(contacts: AbstractContacts, depth: Float[Array, "n"]) -> Bool[Array
 def _contact_state(
     model: Model, contacts: AbstractContacts, q: Float[Array, "nq"], v: Float[Array, "nv"]
 ) -> ContactState:
+    placed, jacobian = _placed(model, contacts, q)
+    u = product(jacobian, v)
+    force = _forces(contacts, placed, u, u, jnp.zeros((), u.dtype))
+    return ContactState(placed.gap, placed.position, placed.normal, u, force)
+
+
+def _placed(
+    model: Model, contacts: AbstractContacts, q: Float[Array, "nq"]
+) -> tuple[PlacedContacts, Float[Array, "n 3 nv"]]:
+    """The contacts in a configuration, and their Jacobian."""
     motions = motions_at(model, q, None, choose_schedule(model, None))
     placed = place_contacts(model, contacts, motions)
-    u = product(placed.jacobian(model, motions), v)
-    law = law_of_contact(placed, u, jnp.zeros((), u.dtype))
-    force = jnp.where(_pushing(contacts, law.depth)[:, None], law.forces(u), 0)
-    return ContactState(placed.gap, placed.position, placed.normal, u, force)
+    return placed, placed.jacobian(model, motions)
+
+
+def _forces(
+    contacts: AbstractContacts,
+    placed: PlacedContacts,
+    u: Float[Array, "n 3"],
+    u_after: Float[Array, "n 3"],
+    dt: Float[Array, ""],
+) -> Float[Array, "n 3"]:
+    """Those of a step in which the points' velocities change from u to `u_after`, of those that may push in it."""
+    law = law_of_contact(placed, u, dt)
+    which = contacts.pushing(law.depth)
+    pushes = jnp.any(jnp.asarray(which)[:, None] == jnp.arange(contacts.count), axis=0)
+    return jnp.where(pushes[:, None], law.forces(u_after), 0)

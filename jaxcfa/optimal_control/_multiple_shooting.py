@@ -121,7 +121,7 @@ def _iterate(settings: Settings, problem: Problem, x0: Array, guess: Guess, stat
     setback = look_back(settings, problem, state, safe, final, trial)
 
     found, values, first = trial.found, trial.values, first_barrier(settings, x0.dtype)
-    tight = is_tight(state, trial, final.violation, first) & ~is_last(settings, state)
+    tight = is_tight(settings, state, trial, final.violation, first)
     # A few iterations do not come back from a wide barrier.
     few = guess.known & (settings.max_iterations <= FEW)
     first = first._replace(parameter=jnp.where(few, state.barrier.parameter, first.parameter))

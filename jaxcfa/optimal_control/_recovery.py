@@ -135,12 +135,16 @@ def _is_out_of_reach(problem: Problem, local: LocalModel, point: Point, violatio
     return (violation > _VIOLATED) & (distance_to_feasible(local, point.multipliers, problem.start, *scales) > _FAR)
 
 
-def is_tight(state: State, trial: Trial, violation: Float[Array, ""], first: Barrier) -> Bool[Array, ""]:
-    """Whether the barrier of a plan, dearer than the `first`, lets no whole first step through to a state far off."""
+def is_tight(
+    settings: Settings, state: State, trial: Trial, violation: Float[Array, ""], first: Barrier
+) -> Bool[Array, ""]:
+    """Whether the barrier of a plan, dearer than the `first`, lets no whole first step through to a state far off, and
+    another may follow."""
     if not jax.tree.leaves(state.point.multipliers.inequalities):
         return jnp.asarray(False)
     from_plan = (state.iteration == 0) & (state.barrier.price > first.price)
-    return from_plan & trial.taken & (trial.found.length < 1) & (violation > _VIOLATED)
+    short = trial.taken & (trial.found.length < 1) & ~is_last(settings, state)
+    return from_plan & short & (violation > _VIOLATED)
 
 
 def afresh(point: Point, values: Values, barrier: Barrier) -> Point:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 import jaxcfa
+from helpers import cast
 from jaxcfa import optimal_control as oc
 from jaxcfa.joints import Revolute
 
@@ -37,16 +38,12 @@ def reaching() -> oc.Problem:
     )
 
 
-def of_type(tree, dtype):
-    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, tree)
-
-
 @pytest.mark.compiled  # one program, that of `solve`
 @pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
 def test_arms_that_are_other_than_planned_are_brought_to_rest(dtype):
     """The control that stopped the arm would set it in motion again, and each plan would be worse than the last. Where
     plans have gaps, or the arm moves faster than planned, simulating them anew would not converge either."""
-    problem = of_type(reaching(), dtype)
+    problem = cast(reaching(), dtype)
     model = problem.dynamics.equation.model
 
     @jax.jit
@@ -57,16 +54,23 @@ def test_arms_that_are_other_than_planned_are_brought_to_rest(dtype):
 
     first = oc.solve(problem, (jnp.array([-1.2, 0.8, 0.5], dtype), jnp.zeros(3, dtype)))
     assert bool(first.solved)
-    for mass, iterations, last in ((1.0, 1, 1.5), (1.0, 4, 1.02), (0.8, 1, 1.2), (0.8, 2, 1.2), (1.2, 1, 1.3)):
+    for mass, iterations, worst, last in (
+        (1.0, 1, 2.0, 1.5),
+        (1.0, 4, 2.0, 1.02),
+        (0.8, 1, 3.0, 1.2),
+        (0.8, 2, 2.0, 1.2),
+        (1.2, 1, 2.0, 1.3),
+    ):
         plan, x = first, first.states[0]
         for _ in range(25):
             x = step(jnp.asarray(mass, dtype), x, plan.controls[0])
             plan = oc.mpc_step(problem, x, plan, iterations=iterations)
             assert bool(jnp.all(jnp.isfinite(plan.gains)))
-            assert float(plan.cost) < 3 * float(first.cost)
+            assert float(plan.cost) < worst * float(first.cost)
         best = oc.solve(problem, x, plan)
+        assert bool(best.solved)
         assert float(plan.cost) < last * float(best.cost)
-        assert float(best.cost) < 0.03 * float(first.cost)
+        assert float(best.cost) < (0.02 if mass <= 1 else 0.03) * float(first.cost)
 
 
 def test_a_plan_that_is_lost_is_made_anew():
